@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
-from typing import Any, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from hindex.errors import ArgumentError, ArgumentTypeError, UnknownNameError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: Characters of a value in a message.
 _SHOWN = 100
@@ -103,6 +107,27 @@ def suggestion(
     """Return ``did you mean ...? `` with the nearest candidates, or an empty string."""
     close = nearest_names(name, candidates, limit)
     return f"did you mean {' or '.join(map(show, close))}? " if close else ""
+
+
+def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function so that an unknown keyword is an error with the nearest parameter.
+
+    :raises ArgumentTypeError: by the decorated function.
+    """
+    code = function.__code__
+    names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for keyword in kwargs:
+            if keyword not in names:
+                raise ArgumentTypeError(
+                    f"{code.co_name}() has no parameter {keyword!r}: {suggestion(keyword, names)}it has "
+                    f"{', '.join(names)}"
+                )
+        return function(*args, **kwargs)
+
+    return checked
 
 
 #: Methods of other libraries whose counterparts have no similar name.

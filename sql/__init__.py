@@ -5,7 +5,9 @@ Names load on first use, so that :mod:`hindex.sql.predicate` and :mod:`hindex.sq
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, NoReturn
 
 if __name__ != "hindex.sql":
     # A second module name would make a second identity of every class.
@@ -13,6 +15,20 @@ if __name__ != "hindex.sql":
 
 if TYPE_CHECKING:
     from hindex.sql.parsing import parse, parse_index_statement, parse_predicate, split
+
+
+class _SqlPackage(ModuleType):
+    """The package, which is mistaken for a function that runs statements."""
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        from hindex.errors import ArgumentTypeError
+
+        raise ArgumentTypeError(
+            "hindex.sql is a package, not a function: run statements by hindex.connect().sql(...)"
+        )
+
+
+sys.modules[__name__].__class__ = _SqlPackage
 
 __all__ = ["parse", "parse_index_statement", "parse_predicate", "split"]
 

@@ -37,7 +37,14 @@ from hindex.store.storage import is_missing
 from hindex.store.store import Store, list_stores
 from hindex.table.location import is_local, normalize_uri, suggest_path
 from hindex.table.transactional import AcidOptions
-from hindex.validation import check_session, check_string, is_utf8, is_whole, raise_missing_attribute
+from hindex.validation import (
+    check_keywords,
+    check_session,
+    check_string,
+    is_utf8,
+    is_whole,
+    raise_missing_attribute,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,6 +95,7 @@ class SparkQuery:
         return line if position is None else line[position.end() :].partition("; ")[0]
 
 
+@check_keywords
 def connect(
     store: str | os.PathLike[str] | None = None,
     spark: SparkSession | None = None,
@@ -301,12 +309,12 @@ class Connection:
 
         self._check_settings(text)
         if isinstance(statement, Explain):
-            scan = self.resolve(statement.statement.table).scan()
+            scan = self.resolve(statement.statement.table).unchecked_scan()
             checked = self._listed_scan(scan, statement.statement)
             # ANALYZE measures the listing too, so it lists the table again
             rows = run_select(scan if statement.analyze else checked, statement.statement)
             return rows.explain(analyze=statement.analyze)
-        rows = run_select(self.resolve(statement.table).scan(), statement)
+        rows = run_select(self.resolve(statement.table).unchecked_scan(), statement)
         # a mistake in the statement is raised now, not when the rows are read
         self._check_same_rows(rows.plan().snapshot, statement)
         return QueryResult(text, rows, self.session)

@@ -5,12 +5,20 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import pyarrow as pa
 
 from hindex.aggregate.aggregation import Aggregate, Aggregation, Group, GroupFilter, Item, check_items
-from hindex.errors import ArgumentError, ArgumentTypeError, DeletedFileError, HindexError
+from hindex.api.predicate_input import Where, parse_condition
+from hindex.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ColumnError,
+    DeletedFileError,
+    HindexError,
+    PredicateError,
+)
 from hindex.formatting import counted
 from hindex.keys import array_keys, key_value, nth_key
 from hindex.orc.io.thread_pool import ThreadPool
@@ -18,7 +26,7 @@ from hindex.plan.modes import Mode
 from hindex.plan.time_zones import ZonesOf, no_zones
 from hindex.scan.metrics import MetricsCollector
 from hindex.scan.open_task import OpenTask
-from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
+from hindex.scan.planning import ScanPlan, output_columns, plan_nothing, plan_scan
 from hindex.scan.scan_task import OutputColumn, StripeResult
 from hindex.scan.task_runner import (
     KnownSnapshot,
@@ -29,16 +37,19 @@ from hindex.scan.task_runner import (
     is_deleted_file,
     run_units,
 )
-from hindex.sql.predicate import Predicate, quote_name
+from hindex.sql.predicate import Predicate, all_of, quote_name
 from hindex.sql.statements import AggregateFunction
+from hindex.store.manifest import Manifest
 from hindex.store.snapshot import Snapshot
 from hindex.table.schema import ColumnName, column_names, spelled
-from hindex.validation import check_session, is_whole, raise_missing_attribute
+from hindex.validation import check_keywords, check_session, is_whole, raise_missing_attribute, suggestion
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow.compute as pc
     from pyspark.sql import DataFrame, SparkSession
 
+    from hindex.engines.arrow_expressions import TranslatedFilter
     from hindex.explain.explanation import Explanation
     from hindex.maintain.verification import ProveReport
     from hindex.plan.order import Order
@@ -50,6 +61,42 @@ _MAX_ROWS = (1 << 63) - 1
 
 #: Undecided stripes that :meth:`Scan.exists` defers, in case another one certainly has a row.
 _MAX_DEFERRED = 64
+
+
+class SchemaSnapshot:
+    """The schema of a table, as a snapshot without files that is kept: it checks queries without a listing for each.
+
+    :param take: returns the current snapshot of the table.
+    """
+
+    def __init__(self, take: Callable[[], Snapshot]) -> None:
+        self._take = take
+        self._snapshot: Snapshot | None = None
+        self._is_fresh = False
+
+    def __call__(self) -> Snapshot:
+        """Return the snapshot; it is taken at the first call."""
+        self._is_fresh = self._snapshot is None
+        if self._snapshot is None:
+            taken = self._take()
+            self._snapshot = replace(
+                taken,
+                files=(),
+                listing=replace(taken.listing, files=()),
+                manifest=Manifest.empty(taken.manifest.table_uri),
+            )
+        return self._snapshot
+
+    def __getstate__(self) -> dict[str, object]:
+        # another process takes its own
+        return {"_take": self._take, "_snapshot": None, "_is_fresh": False}
+
+    def refresh(self) -> bool:
+        """Drop a snapshot that an earlier call has taken; return False if it was just taken."""
+        if self._is_fresh:
+            return False
+        self._snapshot = None
+        return True
 
 
 class Scan:
@@ -64,6 +111,8 @@ class Scan:
     :param table: the table's name in messages.
     :param session: returns the Spark session of the connection, if any.
     :param zones: returns the time zones that make timestamps instants; without zones they are wall clocks.
+    :param schema: the schema that checks the query; by default from a snapshot.
+    :param translate: translates PyArrow expressions for :meth:`where`.
     """
 
     def __init__(
@@ -80,6 +129,8 @@ class Scan:
         table: str = "",
         session: Callable[[], SparkSession | None] = lambda: None,
         zones: ZonesOf = no_zones,
+        schema: SchemaSnapshot | None = None,
+        translate: Callable[[pc.Expression], TranslatedFilter] | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._where = where
@@ -92,6 +143,10 @@ class Scan:
         self._table = table
         self._session = session
         self._zones = zones
+        self._schema = SchemaSnapshot(snapshot) if schema is None else schema
+        self._translate = translate
+        #: True after :meth:`limit`: an order would select other rows than the limited ones.
+        self._is_limited = False
         self._last_plan: ScanPlan | None = None
         #: The report of the last proof, if the mode is ``prove``.
         self.proof: ProveReport | None = None
@@ -104,6 +159,12 @@ class Scan:
     def __getstate__(self) -> dict[str, object]:
         # another process plans for itself
         return {**self.__dict__, "_last_plan": None, "proof": None}
+
+    def __iter__(self) -> NoReturn:
+        raise ArgumentTypeError(
+            "a scan is not iterable: .to_batches() yields its rows in batches, and .to_arrow().to_pylist() has them as "
+            "dicts"
+        )
 
     def __repr__(self) -> str:
         return f"Scan({self._text(None, repr(self._table))})"
@@ -200,6 +261,8 @@ class Scan:
             table=self._table,
             session=self._session,
             zones=self._zones,
+            schema=self._schema,
+            translate=self._translate,
         )
 
     def with_zones(self, zones: ZonesOf) -> Scan:
@@ -219,24 +282,107 @@ class Scan:
         scan._snapshot = KnownSnapshot(snapshot, self._snapshot)
         return scan
 
+    def where(self, condition: Where) -> Scan:
+        """Return a scan of the rows that also satisfy a condition.
+
+        :param condition: a condition as :meth:`hindex.Table.scan` takes it, on any columns of the table.
+        :raises ArgumentError: if the scan has a limit.
+        :raises ColumnError: for an unknown column.
+        :raises PredicateError: for a condition that does not fit the columns' types.
+        """
+        if self._limit is not None:
+            raise ArgumentError(
+                "where() does not filter the rows of a limit: call .where() before .limit(), or filter the table of "
+                ".to_arrow()"
+            )
+        predicate = parse_condition(condition, self._translate)
+        if predicate is None:
+            return self
+        return self._modified(_where=predicate if self._where is None else all_of([self._where, predicate]))
+
+    def select(self, *columns: ColumnName) -> Scan:
+        """Return a scan of columns, in this order; after another selection, of some of its columns or their fields.
+
+        :param columns: names, ``"address.city"`` for a field; a tuple of names is the path of a field.
+        :raises ColumnError: for a column that is unknown, or not selected by the scan.
+        """
+        if not columns:
+            raise ArgumentError("select() has no columns: name them, such as .select('id', 'name')")
+        names = column_names(columns, "select")
+        scan = self._modified(_columns=names, _names=None)
+        if self._columns is not None:
+            schema = self._schema().schema
+            selected = [
+                column.name for column in output_columns(schema, self._columns, row_keys=schema.transactional)
+            ]
+            for column in output_columns(schema, names, row_keys=schema.transactional):
+                if not any(column.name == name or column.name.startswith(f"{name}.") for name in selected):
+                    raise ColumnError(
+                        f"Column {column.name!r} is not selected: {suggestion(column.name, selected)}the scan has "
+                        f"{', '.join(map(quote_name, selected))}"
+                    )
+        return scan
+
+    def limit(self, rows: int) -> Scan:
+        """Return a scan of at most a number of rows: the first ones, in the scan's order.
+
+        :raises ArgumentError: if ``rows`` is not a number of rows.
+        """
+        check_limit(rows)
+        limit = int(rows) if self._limit is None else min(int(rows), self._limit)
+        return self._modified(_limit=limit, _is_limited=True)
+
+    @check_keywords
     def order_by(
         self, column: ColumnName, *, descending: bool = False, nulls_first: bool | None = None
     ) -> Scan:
-        """Return the same rows in the order of a column's values; with a limit, the first ones of it.
+        """Return a scan of the rows in the order of a column's values, instead of an earlier order.
 
-        An index on the column is walked from its end, and no further than the limit needs.
+        The limit of ``table.scan(limit=n)`` applies to the ordered rows. An index on the column is walked from its end,
+        as far as the limit needs.
 
-        :param nulls_first: whether NULL is before all values; if None, it is in ascending order.
+        :param nulls_first: put NULL before all values; if None, only in ascending order.
+        :raises ArgumentError: after :meth:`limit`, whose rows have been chosen already.
         :raises ColumnError: for an unknown column, or one whose values have no order.
         """
 
         from hindex.plan.order import Order
 
+        if self._is_limited:
+            raise ArgumentError(
+                "order_by() does not sort the rows of a limit: call .order_by() before .limit(), or sort the table of "
+                ".to_arrow()"
+            )
+        return self._modified(_order=Order(column, descending, nulls_first))
+
+    def _modified(self, **attributes: object) -> Scan:
         scan = copy.copy(self)
-        scan._order = Order(column, descending, nulls_first)
-        scan._last_plan = None
-        scan.plan()
-        return scan
+        vars(scan).update(attributes, _last_plan=None, proof=None)
+        return scan.checked()
+
+    def checked(self) -> Scan:
+        """Check names and types of the query now instead of when rows are read, and return the scan.
+
+        :raises TableError: if the table does not exist.
+        :raises ColumnError: for an unknown column.
+        :raises PredicateError: for a condition that does not fit the columns' types.
+        """
+        try:
+            self._check(self._schema())
+        except (ColumnError, PredicateError):
+            # the table may have got other columns since the schema was read
+            if not self._schema.refresh():
+                raise
+            self._check(self._schema())
+        return self
+
+    def _check(self, snapshot: Snapshot) -> None:
+        from hindex.aggregate.top_n import check_order
+
+        lookups = () if self._order is None else (self._order.column,)
+        plan = plan_nothing(snapshot, self._where, self._columns, lookups, zones=self._zones)
+        if self._order is not None:
+            check_order(plan, self._order)
 
     def plan(self) -> ScanPlan:
         """Plan the scan against the table's current state.
@@ -313,9 +459,12 @@ class Scan:
         self.proof = scan.proof
         return table
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """Return the rows as a pandas DataFrame."""
-        return self.to_arrow().to_pandas()
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:  # noqa: ANN401 options of pyarrow's
+        """Read the rows as a pandas DataFrame.
+
+        :param options: options of ``pyarrow.Table.to_pandas``.
+        """
+        return self.to_arrow().to_pandas(**options)
 
     def count(self, column: ColumnName | None = None) -> int:
         """Count the rows, or the non-null values of a column.

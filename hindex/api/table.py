@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from hindex.api.index import Index, IndexSpec, new_entry
 from hindex.api.predicate_input import Where, parse_condition
-from hindex.api.scan import Scan, check_limit
+from hindex.api.scan import Scan, SchemaSnapshot, check_limit
 from hindex.errors import (
     ArgumentTypeError,
     ColumnError,
@@ -37,7 +37,7 @@ from hindex.table.listing import Listing, list_data_files
 from hindex.table.partitions import CatalogPartitions
 from hindex.table.schema import ColumnName, DeclaredSchema, TableSchema
 from hindex.table.transactional import AcidOptions
-from hindex.validation import check_names, check_string, raise_missing_attribute
+from hindex.validation import check_keywords, check_names, check_string, raise_missing_attribute
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -91,6 +91,10 @@ class Table:
         self._declared = declared
         #: The definitions of its indexes in its catalog, which outlive a store within its directory.
         self.definitions: Definitions | None = None
+
+    @cached_property
+    def _schema_snapshot(self) -> SchemaSnapshot:
+        return SchemaSnapshot(self.snapshot)
 
     @cached_property
     def _builds(self) -> Builds:
@@ -157,6 +161,7 @@ class Table:
         """The names of the columns, in Spark's order: partition columns last."""
         return self.schema.names
 
+    @check_keywords
     def scan(
         self,
         where: Where | None = None,
@@ -173,13 +178,31 @@ class Table:
         :param mode: ``lenient``, ``strict`` or ``prove``, see :func:`hindex.connect`; the connection's if None.
         :param valid_write_ids: the visible write ids of a transactional table; the table's own if None.
         :raises StatementError: if a string is not a predicate.
+        :raises TableError: if the table does not exist.
+        :raises ColumnError: for an unknown column.
+        :raises PredicateError: for a condition that does not fit the columns' types.
         """
+        return self.unchecked_scan(
+            where, columns, limit, mode=mode, valid_write_ids=valid_write_ids
+        ).checked()
+
+    def unchecked_scan(
+        self,
+        where: Where | None = None,
+        columns: Sequence[ColumnName] | None = None,
+        limit: int | None = None,
+        *,
+        mode: str | Mode | None = None,
+        valid_write_ids: str | None = None,
+    ) -> Scan:
+        """Return a scan as :meth:`scan` does, whose names and types are checked when rows are read."""
         if limit is not None:
             check_limit(limit)
-        snapshot = self.snapshot
+        snapshot, schema = self.snapshot, self._schema_snapshot
         if valid_write_ids is not None:
             options = replace(self._options or AcidOptions(), valid=ValidWriteIds.parse(valid_write_ids))
             snapshot = partial(self.snapshot, options)
+            schema = SchemaSnapshot(snapshot)
         return Scan(
             snapshot,
             parse_condition(where, self._translate),
@@ -190,6 +213,8 @@ class Table:
             table=self.name,
             session=self._session.session,
             zones=self._session.zones,
+            schema=schema,
+            translate=self._translate,
         )
 
     def _translate(self, expression: pc.Expression) -> TranslatedFilter:
@@ -366,6 +391,7 @@ class Table:
         dry_run: bool,
     ) -> Index | BuildEstimate: ...
 
+    @check_keywords
     def create_index(
         self,
         name: str,

@@ -104,12 +104,11 @@ def run_bench(
         connection.spark()  # the session resolves names of tables
     query = BenchQuery(connection.table(name), where, parse_condition(where), columns)
     readers: dict[str, Callable[[], pa.Table]] = {
-        HINDEX: query.table.scan(query.where, columns).to_arrow,
+        HINDEX: query.table.scan(query.where, columns).to_arrow,  # raises mistakes in the query
         "pyarrow": lambda: pyarrow_rows(query),
     }
     if with_spark:
         readers["Spark"] = _spark_reader(connection, name, query)
-    query.table.scan(query.where, columns).plan()  # raises mistakes in the query before progress is shown
     progress = connection.progress
     excluded: dict[str, str] = {}
     progress.start(len(readers), f"Comparing the rows of {name}")

@@ -69,7 +69,7 @@ class ScannedTable(Protocol):
     @property
     def name(self) -> str: ...
 
-    def scan(
+    def unchecked_scan(
         self,
         where: Predicate | None = None,
         columns: Sequence[ColumnName] | None = None,
@@ -88,7 +88,7 @@ class DatasetSchema:
     @classmethod
     def of(cls, table: ScannedTable) -> DatasetSchema:
         """Read the schema of a table as it is now."""
-        scan = table.scan(limit=0)
+        scan = table.unchecked_scan(limit=0)
         plan = scan.plan()
         return cls(scan.schema, plan.snapshot.schema, plan.zones)
 
@@ -213,7 +213,7 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
         """Explain which part of a filter indexes answer, and what they leave to read."""
         whole = self._whole(filter)
         translated = None if whole is None else self._schema.translate(whole)
-        scan = self._table.scan(*self._scanned(translated, self._schema.needed(columns, whole)))
+        scan = self._table.unchecked_scan(*self._scanned(translated, self._schema.needed(columns, whole)))
         return DatasetExplanation(
             "" if translated is None else translated.text,
             None if translated is None else translated.predicate,
@@ -252,7 +252,7 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
         translated = None if filter is None else self._schema.translate(filter)
         if _LOG.isEnabledFor(logging.INFO):
             _LOG.info("%s", _log_line(self._table.name, translated, columns))
-        return self._table.scan(*self._scanned(translated, columns))
+        return self._table.unchecked_scan(*self._scanned(translated, columns))
 
     def _scanned(
         self, translated: TranslatedFilter | None, columns: Sequence[str]

@@ -425,7 +425,7 @@ def _plan_table_scan(
     """Plan a scan of the table with the files that were listed for this query."""
     columns = [(name,) for name in names]
     # whatever the connection's mode: tables that Spark reads alone have none either
-    scan = state.table.scan(where, columns, mode=Mode.LENIENT)
+    scan = state.table.unchecked_scan(where, columns, mode=Mode.LENIENT)
     return scan, scan.runner.plan(
         lambda: state.snapshot, lambda snapshot: plan_scan(snapshot, where, columns, zones=zones_of)
     )

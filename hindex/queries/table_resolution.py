@@ -57,7 +57,7 @@ class ResolvedTable(Protocol):
     def check(self, snapshot: Snapshot) -> None:
         """Raise TableError if a snapshot differs from the catalog's definition."""
 
-    def scan(
+    def unchecked_scan(
         self, where: Predicate | None, columns: Sequence[ColumnName], *, mode: Mode | None = None
     ) -> RowScan:
         """Return a scan of some columns of the matching rows."""

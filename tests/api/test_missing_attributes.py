@@ -60,7 +60,7 @@ def test_protocols_are_looked_up_without_suggestions(hx: hindex.Connection, tabl
     scan = table.scan("a = 2", ["id"])
     for argument in (scan, table, hx):
         assert not any(
-            hasattr(argument, name) for name in ("__array__", "__iter__", "_repr_png_", "_ipython_display_")
+            hasattr(argument, name) for name in ("__array__", "__len__", "_repr_png_", "_ipython_display_")
         )
         assert getattr(argument, "no_such_name", 5) == 5
     assert pa.table(scan).to_pylist() == [{"id": 1}]
