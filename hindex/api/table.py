@@ -225,10 +225,10 @@ class Table:
         from hindex.engines.dataset import DatasetSchema
 
         schema = DatasetSchema.of(self)
-        found = schema.translate(expression)
-        for name in found.columns or ():
+        translated = schema.translate(expression)
+        for name in translated.columns or ():
             schema.table.resolve((name,))
-        return found
+        return translated
 
     def dataset(self) -> IndexedDataset:
         """Return the rows as a PyArrow dataset: DuckDB, Polars and others push columns and filters into it.

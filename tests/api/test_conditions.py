@@ -129,7 +129,7 @@ def test_enums_of_texts_are_their_texts() -> None:
     assert str(A.isin(Colour.RED)) == str(A.isin("red"))
 
 
-def test_what_is_no_text_is_refused() -> None:
+def test_patterns_and_names_must_be_strings() -> None:
     like: Callable[..., Any] = A.like
     named: Callable[..., Any] = col
     for use, wrong in ((like, 5), (like, None), (named, 5)):
@@ -209,7 +209,7 @@ def test_unknown_methods_are_attribute_errors() -> None:
         assert callable(getattr(A, name))
 
 
-def test_what_is_no_condition() -> None:
+def test_other_values_are_not_conditions() -> None:
     with pytest.raises(PredicateError, match="found the literal 5: compare it"):
         parse_condition(lit(5))
     with pytest.raises(PredicateError, match=r"^False is not a condition: .* write \.is_null\(\)"):

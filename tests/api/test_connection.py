@@ -1,4 +1,4 @@
-"""Connections: how tables are found, and what each statement returns."""
+"""Connections: the lookup of tables, and the results of statements."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def catalog(spark: SparkSession, path: Path) -> Iterator[str]:
     spark.sql("DROP TABLE `1users`")
 
 
-def test_what_statements_return(path: Path, spark: SparkSession) -> None:
+def test_results_of_statements(path: Path, spark: SparkSession) -> None:
     hx = hindex.connect(spark=spark)
     made = hx.sql(f"CREATE INDEX by_a USING BITMAP ON '{path}' (a)")
     assert isinstance(made, Index)
@@ -97,7 +97,7 @@ def test_a_table_of_the_catalog(path: Path, catalog: str, spark: SparkSession) -
         assert isinstance(explained, Explanation)
         assert explained.exact
         assert ids(hx.table(name).scan("a = 3", ["id"], 1)) == [3]
-        # a session that is there is asked, whoever started it, before a path of that name is told
+        # the catalog of a running session comes before a path of that name
         assert ids(hindex.connect().sql(f"SELECT id FROM {name} WHERE a = 3 LIMIT 1")) == [3]  # type: ignore[arg-type]
     # it is the same table by its path
     assert hindex.connect().table(str(path)).scan("a = 3").explain().exact
@@ -138,9 +138,7 @@ def test_names_that_are_no_tables_of_orc_files(spark: SparkSession, tmp_path: Pa
         hx.sql("SELECT * FROM nope")
 
 
-def test_a_path_wins_over_a_name_where_there_is_no_session(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_session_a_path_wins_over_a_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent)
     assert ids(hindex.connect().table("users").scan("id < 3")) == [0, 1, 2]
     with pytest.raises(TableError, match=r"^Table '.*nope' is invalid: no such file or directory"):
@@ -201,8 +199,8 @@ def test_a_store_of_its_own(
     assert output.num_rows == 0
 
 
-def test_a_store_that_is_not_there(path: Path, tmp_path: Path) -> None:
-    """A name that is mistyped is told by statements that only read; the first index makes a store."""
+def test_missing_store(path: Path, tmp_path: Path) -> None:
+    """Statements that only read report a missing store; the first index creates it."""
     (tmp_path / "store").mkdir()
     missing = tmp_path / "stroe"
     hx = hindex.connect(missing)
@@ -279,7 +277,7 @@ def test_the_limit_of_a_count_is_of_its_one_row(path: Path) -> None:
         assert result.to_arrow().column("count(1)").to_pylist() == rows
 
 
-def test_dropping_from_a_table_that_is_not_there(path: Path) -> None:
+def test_drop_on_a_missing_table(path: Path) -> None:
     hx = hindex.connect()
     with pytest.raises(TableError, match="no such file or directory"):
         hx.sql(f"DROP INDEX x ON '{path}/nope'")
@@ -311,7 +309,7 @@ def test_places_that_are_neither_text_nor_paths(path: Path) -> None:
 
 
 @pytest.mark.parametrize("argument", [5, None, b"SELECT 1", ["SELECT 1"]])
-def test_what_is_no_text_is_no_statement(argument: Any) -> None:
+def test_statements_must_be_strings(argument: Any) -> None:
     with pytest.raises(StatementError, match="is not a statement: pass SQL as a string"):
         hindex.connect().sql(argument)
 

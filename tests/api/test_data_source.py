@@ -216,7 +216,7 @@ def test_a_frame_of_other_types(tmp_path: Path, spark: SparkSession) -> None:
         frame.collect()
 
 
-def test_what_a_condition_saves(path: Path) -> None:
+def test_a_condition_reads_fewer_rows(path: Path) -> None:
     """Partitions that it excludes are not read, and of the others the rows that indexes leave."""
 
     def scan(**options: str) -> SourceScan:

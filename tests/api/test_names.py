@@ -107,7 +107,7 @@ def answers(path: Path, spark: SparkSession) -> dict[str, list[Counter[str]]]:
 
 
 @pytest.mark.parametrize("is_indexed", [False, True], ids=["plain", "indexed"])
-def test_names_mean_what_they_mean_to_spark(
+def test_names_mean_the_same_columns_as_in_spark(
     is_indexed: bool,
     path: Path,
     answers: dict[str, list[Counter[str]]],

@@ -241,7 +241,7 @@ def test_the_schema_does_not_depend_on_the_rows(text: str, table: Path, tmp_path
             assert len(result.distinct("a")) == result.value_counts("a").num_rows == 0
 
 
-def test_what_is_shown_of_it(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_and_repr(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = run_query("SELECT id, s, x, d, day\n  FROM {}", table)
     assert repr(result) == (
         "QueryResult[id: int64, s: string, x: double, d: decimal128(9, 2), day: date32[day]]"

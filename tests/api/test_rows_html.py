@@ -95,7 +95,7 @@ def test_values_are_escaped_and_of_every_kind(tmp_path: Path) -> None:
     ]
 
 
-def test_what_goes_wrong_is_shown(tmp_path: Path) -> None:
+def test_errors_are_shown(tmp_path: Path) -> None:
     table = hindex.connect().table(tmp_path / "none")
     assert "TableNotFoundError: Table &#x27;" in extent(shown(table.scan()))
     write_rows(tmp_path / "none" / "x.orc", 0, [1])

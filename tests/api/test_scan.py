@@ -159,7 +159,7 @@ def test_no_predicate(table: Table, opened: list[OrcReader]) -> None:
     assert {reader.counts.ranges for reader in opened} <= {1}
 
 
-def test_columns_as_asked_for(table: Table) -> None:
+def test_columns_in_the_selected_order(table: Table) -> None:
     result = table.scan("a = 3", ["s", "id", "S"]).to_arrow()
     assert result.schema.names == ["s", "id", "s"]
     assert result.column(0).to_pylist() == result.column(2).to_pylist()

@@ -280,7 +280,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     return table
 
 
-def test_what_cannot_be_is_told_and_changes_nothing(table: Table) -> None:
+def test_invalid_arguments_are_errors_and_change_nothing(table: Table) -> None:
     before = store_state(table)
     wrong = []
     for number, (run, kind, message) in enumerate(CASES):
@@ -301,7 +301,7 @@ def test_the_errors_are_those_of_python_too() -> None:
         assert isinstance(error, base)
 
 
-def test_a_session_is_told_by_what_it_can_do() -> None:
+def test_a_session_is_recognized_by_its_methods() -> None:
     """Of whatever class: a session of Spark Connect has another than a classic one."""
     assert is_session(_Session())
     assert not any(map(is_session, (_Session, "x", None, 5, object())))

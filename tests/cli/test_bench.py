@@ -1,4 +1,4 @@
-"""``hindex bench`` on small tables: who takes part, whose rows are compared, and what is told."""
+"""``hindex bench`` on small tables: the readers, the comparison of their rows, and messages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(
     return {str(row["reader"]): row for row in results.to_pylist()}
 
 
-def test_a_mistake_is_told_before_anything_is_shown(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_is_raised_before_progress_is_shown(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
         main.main(["bench", path, "--where", "nope = 1"])
     out, err = capsys.readouterr()
@@ -116,7 +116,7 @@ def test_columns_that_pyarrow_may_not_decode_leave_it_out(tmp_path: Path) -> Non
     assert run(str(tmp_path / "t"), "id > 1", ["id"])["pyarrow"]["rows"] == 2
 
 
-def test_mistakes_are_told(path: str) -> None:
+def test_mistakes_are_errors(path: str) -> None:
     with pytest.raises(PredicateError):
         run(path, "a = DATE '2020-01-01'", ["id"])
 
@@ -135,7 +135,7 @@ def test_the_command_writes_a_line_for_each_reader(path: str, capsys: pytest.Cap
     assert re.search(r"Reading .*: 2 of 2 in", err)
 
 
-def test_what_is_left_out_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_excluded_readers_are_not_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     times = pa.array([0, 1, None], pa.timestamp("us"))
     write_columns(tmp_path / "t" / "x.orc", {"id": pa.array([1, 2, 3]), "at": times})
     with pytest.raises(SystemExit):

@@ -106,7 +106,7 @@ def test_paths_in_quotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert complete("SELECT * FROM 's3://bucket/^") == []
 
 
-def test_what_is_inserted_within_quotes_is_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completions_within_quotes_are_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = ["it's", "it's a", 'q"t', "b\\c", "n\nl"]
     for name in names:
@@ -131,7 +131,7 @@ def test_what_is_inserted_within_quotes_is_escaped(tmp_path: Path, monkeypatch: 
     assert tables.requests == ["d/it's", 'q"t']
 
 
-def test_a_table_is_asked_about_once_between_statements() -> None:
+def test_names_are_read_once_between_statements() -> None:
     tables = Tables()
     completer = Completer(tables)
     for _ in range(3):
@@ -152,7 +152,7 @@ def test_names_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("table", ["s3://bucket/t", "db.t", "nowhere"])
-def test_tables_that_may_be_far_away_are_not_asked(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_remote_tables_are_not_read(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError(table)
 

@@ -221,7 +221,7 @@ def test_packages_of_contributing() -> None:
             assert path.stem in listed
 
 
-def test_pages_lead_to_places_that_are_there() -> None:
+def test_links_between_pages_resolve() -> None:
     anchors = {name: set(map(slug, re.findall(r"(?m)^#+ (.*)$", text))) for name, text in PAGES.items()}
     for name, text in PAGES.items():
         here = (ROOT / name).parent

@@ -72,7 +72,7 @@ def document(path: Path, *, row_groups: bool = False) -> dict[str, Any]:
     return content.to_json()
 
 
-def test_what_is_shown_of_an_orc_file_is_what_it_holds() -> None:
+def test_document_of_an_orc_file() -> None:
     content = document(FIXTURES / "cpp.orc", row_groups=True)
     rows = OrcReader(FIXTURES / "cpp.orc").read()
     assert content["rows"] == rows.num_rows

@@ -87,7 +87,7 @@ def test_options_reach_the_connection(connection: FakeConnection) -> None:
     assert connection.options["conf"] == {"a": "b=c", "d": ""}
 
 
-def test_a_local_session_starts_quickly_unless_told_otherwise(connection: FakeConnection) -> None:
+def test_a_local_session_starts_quickly_by_default(connection: FakeConnection) -> None:
     run("sql", "SELECT a FROM t")
     # what nobody asked for is no wish for a session
     assert connection.options["conf"] == {}
@@ -123,7 +123,9 @@ def test_an_error_is_one_clear_line(
     assert capsys.readouterr() == ("", text)
 
 
-def test_a_bug_is_told_as_one(connection: FakeConnection, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_is_reported_as_an_internal_error(
+    connection: FakeConnection, capsys: pytest.CaptureFixture[str]
+) -> None:
     connection.results["SELECT a FROM t"] = KeyError("x\ny")
     assert run("sql", "SELECT a FROM t") == 2
     out, err = capsys.readouterr()
@@ -195,7 +197,7 @@ main(["sql", "SELECT * FROM t"])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
-def test_a_full_disk_is_told_in_one_line() -> None:
+def test_a_full_disk_is_one_line() -> None:
     code = "from hindex.cli.main import main; main(['help'])"
     with Path("/dev/full").open("w") as full:
         ran = subprocess.run(
@@ -341,7 +343,7 @@ def test_wrong_usage_is_one_line(
         (["EXPLAIN", "SELECT 1"], 'hindex sql "EXPLAIN SELECT 1"'),
     ],
 )
-def test_a_statement_without_its_command_is_told_where_it_goes(
+def test_a_statement_without_its_command_gets_a_hint(
     connection: FakeConnection, arguments: list[str], remedy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(*arguments) == 2

@@ -168,7 +168,7 @@ def test_nested_values_fit_into_any_encoding(encoding: str, expected: str) -> No
     assert json.loads(fields[1]) == {"a": "ä", "b": ["x😀"]}
 
 
-def test_what_an_encoding_has_stays_as_it_is() -> None:
+def test_characters_of_the_encoding_are_not_escaped() -> None:
     assert format_values(pa.array([["ä"], ["東"]]), "latin-1") == ['["ä"]', '["\\u6771"]']
 
 

@@ -137,7 +137,7 @@ def test_tab_completes(terminal: Terminal, tmp_path: Path) -> None:
     assert f"select 1 from '{tmp_path}/some/where/'" in terminal.wait_for("hindex> ").replace("\r\n", "")
 
 
-def test_without_line_editing_there_is_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shell_works_without_line_editing(monkeypatch: pytest.MonkeyPatch) -> None:
     from hindex.cli.completion import Completer, Names
 
     typed, executed = ["SELECT", "1;"], list[str]()
@@ -181,7 +181,7 @@ def test_a_terminal_that_lacks_a_character(tmp_path: Path) -> None:
         os.close(terminal.master)
 
 
-def test_ctrl_c_drops_what_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_drops_the_typed_statement(monkeypatch: pytest.MonkeyPatch) -> None:
     typed: Iterator[str | BaseException] = iter(
         ["SELECT forgotten", KeyboardInterrupt(), "SELECT 1", "FROM t;", EOFError()]
     )
@@ -199,7 +199,7 @@ def test_ctrl_c_drops_what_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert prompts == [PROMPT, CONTINUATION, PROMPT, CONTINUATION, PROMPT]
 
 
-def test_names_are_asked_for_anew_after_a_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_read_again_after_a_statement(monkeypatch: pytest.MonkeyPatch) -> None:
     requests: list[str] = []
 
     def names(table: str) -> Names:
@@ -269,7 +269,7 @@ def test_help_and_quit_from_a_pipe() -> None:
         ("SELECT 1;\n-- c\nexit;\nSELECT broken", "text\nSELECT 1\n"),
     ],
 )
-def test_comments_before_what_comes_from_a_pipe(text: str, lines: str) -> None:
+def test_comments_before_piped_statements(text: str, lines: str) -> None:
     ran = pipe(text)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, lines, "")
 

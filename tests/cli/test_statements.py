@@ -278,7 +278,7 @@ def test_words_that_are_mistyped(
 def test_a_name_in_double_quotes_is_remarked_on(
     capsys: pytest.CaptureFixture[str], indexed: Path, where: str, ids: int, message: str
 ) -> None:
-    """It is a text to Spark as well: rows stay, and what may be meant is told beside them."""
+    """It is a string to Spark as well: rows do not change, and a note names the column."""
     for items in ("id", "COUNT(*)", "EXISTS"):
         select = f"SELECT {items} FROM '{indexed}' WHERE {where}"
         if items == "EXISTS":

@@ -1,4 +1,4 @@
-"""Rows of a table are held back for its widths, but not for long, and are never lost."""
+"""Rows of a table are buffered for its column widths, briefly, and are never lost."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_the_clock_shows_rows_while_the_next_are_waited_for(monkeypatch: pytest.
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("the disk is gone"), ValueError("a bug")])
 @pytest.mark.parametrize("is_late", [False, True])
-def test_what_was_found_before_an_error_is_written(error: BaseException, is_late: bool) -> None:
+def test_rows_before_an_error_are_written(error: BaseException, is_late: bool) -> None:
     rows = Rows()
 
     def coming() -> Iterator[list[str]]:
@@ -162,7 +162,7 @@ class Unwritable(io.StringIO):
 
 
 @pytest.mark.parametrize("has_more", [False, True])
-def test_a_stream_that_takes_nothing_is_told_where_the_rows_come_from(has_more: bool) -> None:
+def test_an_error_of_the_stream_is_raised_in_the_thread_of_the_rows(has_more: bool) -> None:
     rows, went_on = Rows(Unwritable()), False
 
     def coming() -> Iterator[list[str]]:
@@ -178,7 +178,7 @@ def test_a_stream_that_takes_nothing_is_told_where_the_rows_come_from(has_more: 
     assert not went_on
 
 
-def test_the_error_that_ends_rows_is_told_and_not_that_they_cannot_be_written() -> None:
+def test_the_error_of_the_rows_comes_before_that_of_writing() -> None:
     def coming() -> Iterator[list[str]]:
         yield ["a"]
         raise KeyboardInterrupt
