@@ -78,7 +78,12 @@ class SchemaSnapshot:
         """Return the snapshot; it is taken at the first call."""
         self._is_fresh = self._snapshot is None
         if self._snapshot is None:
-            taken = self._take()
+            try:
+                taken = self._take()
+            except HindexError as error:
+                if not is_deleted_file(error):
+                    raise
+                taken = self._take()
             self._snapshot = replace(
                 taken,
                 files=(),

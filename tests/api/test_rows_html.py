@@ -97,9 +97,9 @@ def test_values_are_escaped_and_of_every_kind(tmp_path: Path) -> None:
 
 def test_errors_are_shown(tmp_path: Path) -> None:
     table = hindex.connect().table(tmp_path / "none")
-    assert "TableNotFoundError: Table &#x27;" in extent(shown(table.scan()))
+    assert "TableNotFoundError: Table &#x27;" in extent(shown(table.unchecked_scan()))
     write_rows(tmp_path / "none" / "x.orc", 0, [1])
-    assert extent(shown(table.scan(columns=["<p>"]))).startswith(
+    assert extent(shown(table.unchecked_scan(columns=["<p>"]))).startswith(
         "ColumnError: Column &#x27;&lt;p&gt;&#x27; cannot be"
     )
     assert extent(shown(table.scan("a = 1", mode=Mode.STRICT))).startswith(
@@ -136,7 +136,7 @@ def test_characters_that_turn_the_page_are_escaped(tmp_path: Path) -> None:
     assert cells(html)[0] == [name, "n"]
     assert cells(html)[1][0] == first
     assert cells(html)[2][0].endswith("…")
-    failed = shown(hindex.connect().table(f"{tmp_path}/\u202e").scan())
+    failed = shown(hindex.connect().table(f"{tmp_path}/\u202e").unchecked_scan())
     assert "Error" in extent(failed)
     assert all(line.isprintable() for line in failed.split("\n"))
 

@@ -111,6 +111,26 @@ def test_indexed_columns_alone(table: Table, opened: list[OrcReader]) -> None:
             assert explained.stripes.kept == 0, where
 
 
+def test_chained_conditions_use_indexes_as_one_condition(table: Table, opened: list[OrcReader]) -> None:
+    """The chain skips what the whole query skips; ``id``, which has no index, is read of the matching rows only."""
+    whole = table.scan("a > 3 AND a < 7 AND s = 's1'", ["id"])
+    chain = table.scan().where("a > 3").select("id", "a").where("a < 7").select("id").where("s = 's1'")
+    expected = [row[0] for row in ROWS if row[1] is not None and 3 < row[1] < 7 and row[2] == "s1"]
+    assert chain.to_arrow().column("id").to_pylist() == expected != []
+    explained = chain.explain()
+    assert explained.exact
+    assert explained.rows is not None
+    assert explained.rows.kept == len(expected)
+    assert explained.row_groups == whole.explain().row_groups
+    opened.clear()
+    assert chain.count() == len(expected)
+    # one read of each file: its tail
+    assert {reader.counts.ranges for reader in opened} <= {1}
+    first = chain.order_by("a", descending=True).limit(3)
+    key = [(-(row[1] or 0), row[0]) for row in ROWS if row[0] in set(expected)]
+    assert first.to_arrow().column("id").to_pylist() == [number for _, number in sorted(key)[:3]]
+
+
 def test_mixed_with_a_column_that_is_not_indexed(table: Table, opened: list[OrcReader]) -> None:
     """What the files' own statistics keep of ``id`` are hundreds of rows: the row groups."""
     # the rows wanted, those kept by indexes and statistics, and whether these are the same for certain
