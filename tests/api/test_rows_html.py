@@ -102,10 +102,10 @@ def test_errors_are_shown(tmp_path: Path) -> None:
     assert extent(shown(table.unchecked_scan(columns=["<p>"]))).startswith(
         "ColumnError: Column &#x27;&lt;p&gt;&#x27; cannot be"
     )
-    assert extent(shown(table.scan("a = 1", mode=Mode.STRICT))).startswith(
+    assert extent(shown(table.unchecked_scan("a = 1", mode=Mode.STRICT))).startswith(
         "FallbackError: Strict mode: no index covers this query"
     )
-    surrogate = shown(table.scan(hindex.col("s") == "\ud800"))
+    surrogate = shown(table.unchecked_scan(hindex.col("s") == "\ud800"))
     assert "PredicateError" in extent(surrogate)
     assert surrogate.encode()
 
