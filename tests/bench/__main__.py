@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from tests.bench import (
     accelerate,
     builds,
+    lookup_joins,
     planning,
     pushdown,
     queries_run,
@@ -38,6 +39,7 @@ SECTIONS: tuple[Section, ...] = (
     planning.SECTION,
     tpch.SECTION,
     accelerate.SECTION,
+    lookup_joins.SECTION,
     to_spark.SECTION,
     pushdown.SECTION,
 )
@@ -58,6 +60,7 @@ ALL = (
     "planning",
     "tpch",
     "accelerate",
+    "lookup-joins",
     "to-spark",
     "engines",
 )

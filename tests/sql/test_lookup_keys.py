@@ -1,0 +1,123 @@
+"""Conditions that restrict a column to keys of another table: where they follow, and where they do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from hindex.sql.lookup_keys import KeyColumn, marked_columns, with_keys
+from hindex.sql.predicate import Literal, LiteralKind
+from hindex.sql.queries import parse_query
+
+COLUMNS = {
+    "f": ["id", "k", "b", "x", "s"],
+    "g": ["id", "k", "x"],
+    "d": ["k", "s", "y"],
+    "e": ["b", "k", "z"],
+    "v": None,
+}
+
+
+def memberships(text: str) -> set[str]:
+    """Return what is restricted by what, such as ``f.k d.k``; tables of one name are numbered from the second on."""
+    query = parse_query(text)
+    assert query is not None
+    names = [str(table.ref) for table in query.tables]
+    labels = [
+        name + (str(names[:at].count(name) + 1) if name in names[:at] else "")
+        for at, name in enumerate(names)
+    ]
+    conditions = query.lookup_conditions([COLUMNS[name] for name in names])
+    return {
+        f"{label}.{column} {labels[key.table]}.{key.column}"
+        for label, predicates in zip(labels, conditions, strict=True)
+        for predicate in predicates
+        for column, keys in marked_columns(predicate).items()
+        for key in keys
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # joins
+        ("SELECT * FROM f JOIN d ON f.k = d.k", {"f.k d.k", "d.k f.k"}),
+        ("SELECT * FROM f, d WHERE d.k = f.b AND y = 1", {"f.b d.k", "d.k f.b"}),
+        ("SELECT * FROM f t JOIN d u ON (t.k) = (u.k)", {"f.k d.k", "d.k f.k"}),
+        ("SELECT * FROM f JOIN d ON f.id = y", {"f.id d.y", "d.y f.id"}),
+        ("SELECT * FROM f LEFT JOIN d ON f.k = d.k", {"d.k f.k"}),
+        ("SELECT * FROM d LEFT JOIN f ON f.k = d.k", {"f.k d.k"}),
+        ("SELECT * FROM f RIGHT JOIN d ON f.k = d.k", {"f.k d.k"}),
+        ("SELECT * FROM f FULL JOIN d ON f.k = d.k", set()),
+        ("SELECT * FROM f LEFT JOIN d ON true WHERE f.k = d.k", {"f.k d.k", "d.k f.k"}),
+        ("SELECT * FROM f LEFT SEMI JOIN d ON f.k = d.k", {"f.k d.k", "d.k f.k"}),
+        ("SELECT * FROM f LEFT ANTI JOIN d ON f.k = d.k", {"d.k f.k"}),
+        # branches
+        ("SELECT * FROM f, d WHERE (f.k = d.k AND y = 1) OR (f.k = d.k AND y = 2)", {"f.k d.k", "d.k f.k"}),
+        ("SELECT * FROM f, d WHERE f.k = d.k OR y = 2", set()),
+        ("SELECT * FROM f, d WHERE NOT f.k = d.k", set()),
+        ("SELECT * FROM f, d WHERE f.k <=> d.k", set()),
+        ("SELECT * FROM f, d WHERE f.k = d.k + 1", set()),
+        ("SELECT * FROM f, d WHERE f.k < d.k", set()),
+        # subqueries and common table expressions
+        ("SELECT * FROM f JOIN (SELECT k AS q FROM d WHERE y = 1) t ON f.k = q", {"f.k d.k", "d.k f.k"}),
+        ("WITH w AS (SELECT * FROM d) SELECT * FROM f JOIN w ON f.k = w.k", {"f.k d.k", "d.k f.k"}),
+        ("SELECT * FROM f JOIN (SELECT k + 1 AS k FROM d) t ON f.k = t.k", set()),
+        ("SELECT * FROM f JOIN (SELECT max(k) AS k FROM d) t ON f.k = t.k", set()),
+        ("SELECT * FROM f JOIN (SELECT k FROM d UNION SELECT k FROM e) t ON f.k = t.k", set()),
+        # a chain
+        (
+            "SELECT * FROM d JOIN e ON d.k = e.k JOIN f ON f.b = e.b",
+            {"d.k e.k", "e.k d.k", "e.b f.b", "f.b e.b"},
+        ),
+        # IN
+        ("SELECT * FROM f WHERE k IN (SELECT k FROM d WHERE y = 1)", {"f.k d.k"}),
+        ("SELECT * FROM f WHERE k IN (SELECT d.k FROM d, e GROUP BY d.k HAVING max(y) > 1)", {"f.k d.k"}),
+        ("SELECT * FROM f WHERE k IN (SELECT q FROM (SELECT DISTINCT k AS q FROM d LIMIT 3) t)", {"f.k d.k"}),
+        ("SELECT * FROM f WHERE k NOT IN (SELECT k FROM d)", set()),
+        ("SELECT * FROM f WHERE k IN (SELECT k + 1 FROM d)", set()),
+        ("SELECT * FROM f WHERE k IN (SELECT f.b FROM d)", set()),
+        ("SELECT * FROM f WHERE k IN (SELECT k FROM d) OR x = 1", set()),
+        ("SELECT * FROM f WHERE (k, x) IN (SELECT k, y FROM d)", set()),
+        # EXISTS
+        ("SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d WHERE d.k = f.k AND y = 1)", {"f.k d.k", "d.k f.k"}),
+        ("SELECT * FROM f WHERE NOT EXISTS (SELECT 1 FROM d WHERE d.k = f.k)", {"d.k f.k"}),
+        ("SELECT * FROM f WHERE EXISTS (SELECT count(*) FROM d WHERE d.k = f.k)", {"d.k f.k"}),
+        ("SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d WHERE d.k = f.k GROUP BY y)", {"d.k f.k"}),
+        ("SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d WHERE d.k = f.k OR y = 1)", set()),
+        ("SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d WHERE b = d.k)", {"f.b d.k", "d.k f.b"}),
+        # the name is of the inner table
+        ("SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d WHERE k = f.k)", {"f.k d.k", "d.k f.k"}),
+        ("SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d, v WHERE b = d.k)", set()),
+        # correlated values
+        (
+            "SELECT * FROM f, d WHERE f.k = d.k AND x < (SELECT avg(x) FROM g WHERE g.k = d.k)",
+            {"f.k d.k", "d.k f.k", "g.k d.k"},
+        ),
+        ("SELECT y, (SELECT count(*) FROM f WHERE f.k = d.k) FROM d", {"f.k d.k"}),
+        ("SELECT y FROM d ORDER BY (SELECT count(*) FROM f WHERE f.k = d.k)", set()),
+        ("SELECT y FROM d WHERE y > (SELECT count(*) FROM f WHERE f.k = d.k OR x = 1)", set()),
+        (
+            "SELECT * FROM e WHERE EXISTS (SELECT 1 FROM d WHERE y = (SELECT max(x) FROM f WHERE f.b = z))",
+            {"f.b e.z"},
+        ),
+        # one table twice
+        ("SELECT * FROM f t JOIN f u ON t.k = u.id", {"f.k f2.id", "f2.id f.k"}),
+        ("SELECT * FROM f WHERE f.k = f.b", {"f.k f.b", "f.b f.k"}),
+    ],
+)
+def test_memberships(text: str, expected: set[str]) -> None:
+    assert memberships(text) == expected
+
+
+def test_keys_take_the_place_of_their_markers() -> None:
+    query = parse_query("SELECT * FROM f, d WHERE (f.k = d.k AND x = 1) OR (f.b = d.k AND x = 2)")
+    assert query is not None
+    (predicate,), _ = query.lookup_conditions([COLUMNS["f"], COLUMNS["d"]])
+    keys = tuple(Literal(value, LiteralKind.INTEGER) for value in (3, 5))
+    assert (
+        str(with_keys(predicate, {KeyColumn(1, "k"): keys}))
+        == "k IN (3, 5) AND x = 1 OR b IN (3, 5) AND x = 2"
+    )
+    assert str(with_keys(predicate, {KeyColumn(1, "k"): ()})) == "FALSE AND x = 1 OR FALSE AND x = 2"
+    # without keys, the conditions on the table alone are left
+    assert str(with_keys(predicate, {})) == "x = 1 OR x = 2"
