@@ -111,7 +111,8 @@ class LookupPushdown(Pushdown):
         self, node: Node, own_name: Callable[[Node], str | None], key_of: Callable[[Node], KeyColumn | None]
     ) -> list[Node]:
         found = []
-        for own, other in ((node.this, node.expression), (node.expression, node.this)):
+        left, right = node.this.unnest(), node.expression.unnest()
+        for own, other in ((left, right), (right, left)):
             if (name := own_name(own)) is not None and (key := key_of(other)) is not None:
                 found.append(_membership(name, key))
         return found

@@ -295,7 +295,7 @@ class TablePlanner:
         :raises HindexError: if that fails.
         """
         usable = [item for item in conditions if self._is_usable(item, state.snapshot.schema)]
-        return self._plan_plain(table, state, all_of([*usable, *memberships]))
+        return self._plan_plain(table, state, all_of([*usable, *memberships]), always_looks_up=True)
 
     def plan_key_source(
         self,
@@ -356,8 +356,13 @@ class TablePlanner:
         """Return the columns that the query needs of a table."""
         return [name for name in state.snapshot.schema.names if self._query.needs(name)]
 
-    def _plan_plain(self, table: QueryTable, state: QueryTableState, where: Predicate) -> PlannedTable:
-        """Plan a table without deltas: read it through its indexes if few of its rows match."""
+    def _plan_plain(
+        self, table: QueryTable, state: QueryTableState, where: Predicate, *, always_looks_up: bool = False
+    ) -> PlannedTable:
+        """Plan a table without deltas: read it through its indexes if few of its rows match.
+
+        :param always_looks_up: read indexes even if decoding the column takes no longer: Spark would take longer.
+        """
         schema = state.snapshot.schema
         if state.snapshot.listing.transactional:
             reason = "its files are those of a transactional table, but its catalog entry is not"
@@ -369,6 +374,9 @@ class TablePlanner:
             return PlannedTable(state, _spark_decision(table, reason, where))
         try:
             scan, plan = _plan_table_scan(state, where, names, self._zones)
+            if always_looks_up:
+                tasks = tuple(replace(task, always_looks_up=True) for task in plan.tasks)
+                plan = replace(plan, tasks=tasks)
             if not plan.skipped and not any(task.indexes or task.located for task in plan.tasks):
                 listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
                 reason = f"no index that could be used is on {listed}"

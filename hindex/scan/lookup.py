@@ -228,7 +228,7 @@ class Lookup:
         What the file's statistics tell is known for less, and a column that is read anyway costs nothing to check.
         """
         reader = item.reader
-        if not self._task.columns or not isinstance(reader, CostedReader):
+        if not self._task.columns or self._task.always_looks_up or not isinstance(reader, CostedReader):
             return True
         effort = reader.estimate_cost(result.stripe, leaf.domain)
         if is_cheap(effort):

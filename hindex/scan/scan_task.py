@@ -59,7 +59,8 @@ class ScanTask:
     """Read the rows of one data file that a filter keeps. Small and picklable: any engine can run it.
 
     ``filter`` has no partition columns left. ``lookups`` are columns that are asked of indexes and, where these do not
-    tell, read: those of aggregates and of an order. With ``reads_all``, nothing is asked but the data. ``indexes`` and
+    tell, read: those of aggregates and of an order. With ``reads_all``, nothing is asked but the data; with
+    ``always_looks_up``, indexes are read even if decoding the column takes no longer. ``indexes`` and
     ``located`` may be used only if the file's length, modification time and tail checksum are still ``length``,
     ``mtime_ns``, both as listed, and ``tail_checksum``.
     ``binding`` names the table's data columns, against which the file's own columns are matched by name; these are
@@ -82,6 +83,7 @@ class ScanTask:
     partition: tuple[str | None, ...] = ()
     lookups: tuple[OutputColumn, ...] = ()
     reads_all: bool = False
+    always_looks_up: bool = False
     acid: AcidFile | None = None
     names: tuple[str, ...] = ()
     timezone: str | None = None

@@ -53,7 +53,7 @@ def memberships(text: str) -> set[str]:
         ("SELECT * FROM f LEFT ANTI JOIN d ON f.k = d.k", {"d.k f.k"}),
         # branches
         ("SELECT * FROM f, d WHERE (f.k = d.k AND y = 1) OR (f.k = d.k AND y = 2)", {"f.k d.k", "d.k f.k"}),
-        ("SELECT * FROM f, d WHERE f.k = d.k OR y = 2", set()),
+        ("SELECT * FROM f, d WHERE f.k = d.k OR y = 2", {"d.k f.k"}),
         ("SELECT * FROM f, d WHERE NOT f.k = d.k", set()),
         ("SELECT * FROM f, d WHERE f.k <=> d.k", set()),
         ("SELECT * FROM f, d WHERE f.k = d.k + 1", set()),
@@ -76,14 +76,14 @@ def memberships(text: str) -> set[str]:
         ("SELECT * FROM f WHERE k NOT IN (SELECT k FROM d)", set()),
         ("SELECT * FROM f WHERE k IN (SELECT k + 1 FROM d)", set()),
         ("SELECT * FROM f WHERE k IN (SELECT f.b FROM d)", set()),
-        ("SELECT * FROM f WHERE k IN (SELECT k FROM d) OR x = 1", set()),
+        ("SELECT * FROM f WHERE k IN (SELECT k FROM d) OR x = 1", {"f.k d.k"}),
         ("SELECT * FROM f WHERE (k, x) IN (SELECT k, y FROM d)", set()),
         # EXISTS
         ("SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d WHERE d.k = f.k AND y = 1)", {"f.k d.k", "d.k f.k"}),
         ("SELECT * FROM f WHERE NOT EXISTS (SELECT 1 FROM d WHERE d.k = f.k)", {"d.k f.k"}),
         ("SELECT * FROM f WHERE EXISTS (SELECT count(*) FROM d WHERE d.k = f.k)", {"d.k f.k"}),
         ("SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d WHERE d.k = f.k GROUP BY y)", {"d.k f.k"}),
-        ("SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d WHERE d.k = f.k OR y = 1)", set()),
+        ("SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d WHERE d.k = f.k OR y = 1)", {"d.k f.k"}),
         ("SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d WHERE b = d.k)", {"f.b d.k", "d.k f.b"}),
         # the name is of the inner table
         ("SELECT * FROM f WHERE EXISTS (SELECT 1 FROM d WHERE k = f.k)", {"f.k d.k", "d.k f.k"}),
@@ -95,7 +95,7 @@ def memberships(text: str) -> set[str]:
         ),
         ("SELECT y, (SELECT count(*) FROM f WHERE f.k = d.k) FROM d", {"f.k d.k"}),
         ("SELECT y FROM d ORDER BY (SELECT count(*) FROM f WHERE f.k = d.k)", set()),
-        ("SELECT y FROM d WHERE y > (SELECT count(*) FROM f WHERE f.k = d.k OR x = 1)", set()),
+        ("SELECT y FROM d WHERE y > (SELECT count(*) FROM f WHERE f.k = d.k OR x = 1)", {"f.k d.k"}),
         (
             "SELECT * FROM e WHERE EXISTS (SELECT 1 FROM d WHERE y = (SELECT max(x) FROM f WHERE f.b = z))",
             {"f.b e.z"},
