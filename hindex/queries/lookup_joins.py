@@ -89,6 +89,7 @@ class _LookupJoins:
         # by position: the tables whose keys restrict its rows
         self._dependencies: dict[int, set[int]] = {}
         self._reasons: dict[int, str] = {}
+        self._targets: list[int] = []
 
     def plan(self) -> list[PlannedTable]:
         """Return the plans of all tables."""
@@ -108,6 +109,7 @@ class _LookupJoins:
         targets = [at for at in range(len(self._planned)) if self._may_be_target(at) and self._is_target(at)]
         if not targets:
             return self._planned
+        self._targets = targets
         digest = self._digest(targets)
         declined = DECLINED.get(digest)
         if declined is not None:
@@ -116,7 +118,9 @@ class _LookupJoins:
             return self._planned
         self._compute_keys(targets)
         for target in targets:
-            self._plan_target(target)
+            # one that gives keys is read already
+            if target not in self._dependencies:
+                self._plan_target(target)
         self._confirm_sources()
         self._settle()
         if not any(self._planned[target].scan for target in targets):
@@ -207,16 +211,23 @@ class _LookupJoins:
             )
         )
 
-    def _compute_keys(self, targets: Sequence[int]) -> None:
-        """Read the tables that give keys, those with few rows first, until none gives more."""
-        needed: list[int] = []
-        stack = list(targets)
+    def _reachable(self, at: int) -> list[int]:
+        """Return the tables whose keys may restrict a table, directly or by way of others."""
+        found: list[int] = []
+        stack = [at]
         while stack:
             for source in self._sources(stack.pop()):
-                if source not in needed:
-                    needed.append(source)
+                if source not in found:
+                    found.append(source)
+                    # one that its own indexes narrow needs no keys
                     if self._planned[source].scan is None:
                         stack.append(source)
+        return found
+
+    def _compute_keys(self, targets: Sequence[int]) -> None:
+        """Read the tables that give keys, those with few rows first, until none gives more."""
+        reachable = {target: self._reachable(target) for target in targets}
+        needed = dict.fromkeys(source for sources in reachable.values() for source in sources)
         values = max(self._planner.count_values(self._planned[at].state) for at in targets)
         sizes: dict[int, int] = {}
         for source in needed:
@@ -232,7 +243,13 @@ class _LookupJoins:
             is_progress = False
             for source in pending:
                 memberships, used = self._bound(source)
-                if source in self._dependencies or attempted.get(source) == len(memberships):
+                is_wanted = any(
+                    source in sources
+                    for target, sources in reachable.items()
+                    if target != source and target not in self._dependencies
+                )
+                is_new = source not in self._dependencies and attempted.get(source) != len(memberships)
+                if not is_wanted or not is_new:
                     continue
                 attempted[source] = len(memberships)
                 if self._read_source(source, memberships, used, most):
@@ -324,9 +341,7 @@ class _LookupJoins:
         """Return the tables that are read by keys, and those that give these keys."""
         needed: set[int] = set()
         stack = [
-            at
-            for at in self._dependencies
-            if self._planned[at].scan is not None and not self._planned[at].decision.gives_keys
+            at for at in self._targets if at in self._dependencies and self._planned[at].scan is not None
         ]
         while stack:
             at = stack.pop()

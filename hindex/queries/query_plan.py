@@ -377,7 +377,9 @@ class TablePlanner:
             if always_looks_up:
                 tasks = tuple(replace(task, always_looks_up=True) for task in plan.tasks)
                 plan = replace(plan, tasks=tasks)
-            if not plan.skipped and not any(task.indexes or task.located for task in plan.tasks):
+            # without keys, no row can match
+            is_empty = always_looks_up and not plan.tasks
+            if not (plan.skipped or is_empty or any(task.indexes or task.located for task in plan.tasks)):
                 listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
                 reason = f"no index that could be used is on {listed}"
                 return PlannedTable(state, _spark_decision(table, reason, where), notes=plan.notes)

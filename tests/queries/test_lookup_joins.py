@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import hindex
-from hindex.queries import lookup_joins
-from tests.support.queries import rows
+from hindex.queries import lookup_joins, query_plan
+from hindex.queries.query_plan import QueryExplanation
+from tests.support.queries import compare, counted, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -256,8 +257,123 @@ class JoinGenerator:
         return f"SELECT f.id, t.s FROM fact f, dim t WHERE {' OR '.join(branches)}"
 
 
-def _lookups(result: Any) -> list[str]:
-    return [str(lookup) for table in result.tables for lookup in table.lookups]
+def _lookups(explained: QueryExplanation) -> list[str]:
+    return [f"{table.table}.{lookup}" for table in explained.tables for lookup in table.lookups]
+
+
+@pytest.mark.parametrize(
+    ("text", "lookups"),
+    [
+        ("SELECT fact.*, dim.s FROM fact JOIN dim ON fact.k = dim.k WHERE g < 6", ["fact.k by {} of dim.k"]),
+        ("SELECT * FROM dim LEFT JOIN fact ON fact.k = dim.k WHERE g < 6", ["fact.k by {} of dim.k"]),
+        ("SELECT * FROM fact WHERE k IN (SELECT k FROM dim WHERE g < 6)", ["fact.k by {} of dim.k"]),
+        (
+            "SELECT * FROM fact WHERE EXISTS (SELECT 1 FROM dim WHERE dim.k = fact.k AND g < 6)",
+            ["fact.k by {} of dim.k"],
+        ),
+        (
+            "SELECT dim.*, (SELECT count(*) FROM fact WHERE fact.k = dim.k) AS n FROM dim WHERE g < 6",
+            ["fact.k by {} of dim.k"],
+        ),
+    ],
+)
+def test_patterns(spark: SparkSession, star: str, text: str, lookups: list[str]) -> None:
+    """The large table is read at the rows of the keys, and no others."""
+    explained = compare(hindex.connect(spark=spark), text)
+    values = {row.k for row in spark.sql("SELECT k FROM dim WHERE g < 6").collect()} - {None}
+    keys = f"{len(values)} key{'s' * (len(values) != 1)}"
+    assert _lookups(explained) == [item.format(keys) for item in lookups]
+    fact = next(table for table in explained.tables if table.table == "fact")
+    listed = ", ".join(map(str, values))
+    (row,) = spark.sql(f"SELECT count(*) AS n FROM fact WHERE k IN ({listed}) AND id < 1000").collect()
+    assert fact.rows is not None
+    # of the file without an index all rows may match
+    assert fact.rows.kept is not None
+    assert row.n <= fact.rows.kept < (fact.rows.total or 0) / 2
+    assert [table.gives_keys for table in explained.tables if table.table == "dim"] == [True]
+
+
+def test_a_chain(spark: SparkSession, star: str) -> None:
+    """Keys of a dimension select the rows of a bridge, whose keys select those of the fact table."""
+    explained = compare(
+        hindex.connect(spark=spark),
+        "SELECT fact.id, bridge.s FROM fact JOIN bridge ON fact.b = bridge.b JOIN dim ON bridge.k = dim.k "
+        "WHERE dim.g < 6 AND dim.d IS NOT NULL",
+    )
+    assert [(table.table, table.gives_keys, len(table.lookups)) for table in explained.tables] == [
+        ("fact", False, 1),
+        ("bridge", True, 1),
+        ("dim", True, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM fact LEFT JOIN dim ON fact.k = dim.k AND g < 6",
+        "SELECT * FROM fact FULL JOIN dim ON fact.k = dim.k AND g < 6",
+        "SELECT * FROM fact WHERE k NOT IN (SELECT k FROM dim WHERE g < 6 AND k IS NOT NULL)",
+        "SELECT * FROM fact JOIN dim ON fact.k <=> dim.k WHERE g < 6",
+        "SELECT * FROM fact JOIN dim ON fact.s = dim.k WHERE g < 6 AND fact.s IN ('3', '4')",
+        "SELECT * FROM fact JOIN dim ON fact.k = dim.k JOIN dim e ON e.k = fact.id WHERE dim.g < 6",
+    ],
+)
+def test_other_joins_are_left_to_spark(spark: SparkSession, star: str, text: str) -> None:
+    explained = compare(hindex.connect(spark=spark), text)
+    assert not any(
+        table.lookups and table.is_accelerated for table in explained.tables if table.table == "fact"
+    )
+
+
+def test_no_keys(spark: SparkSession, star: str) -> None:
+    explained = compare(
+        hindex.connect(spark=spark), "SELECT * FROM fact JOIN dim ON fact.k = dim.k WHERE g = 3 AND g = 4"
+    )
+    assert [(table.is_accelerated, table.rows and table.rows.kept) for table in explained.tables] == [
+        (True, 0),
+        (True, None),
+    ]
+
+
+def test_too_many_keys(spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The small table is read once in vain; then the query is known."""
+    monkeypatch.setattr(lookup_joins, "MAX_ROWS", 3)
+    reads = counted(monkeypatch, lookup_joins, "read_few")
+    hx = hindex.connect(spark=spark)
+    for _ in range(2):
+        explained = compare(hx, "SELECT fact.id FROM fact JOIN dim ON fact.k = dim.k WHERE g > 3")
+        assert _lookups(explained) == [
+            "fact.k by keys of dim.k: not used, dim: more than 3 rows match its conditions"
+        ]
+    assert len(reads) == 1
+
+
+def test_keys_that_leave_too_many_rows(
+    spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.01)
+    explained = compare(
+        hindex.connect(spark=spark), "SELECT fact.id FROM fact JOIN dim ON fact.k = dim.k WHERE g > 3"
+    )
+    (lookup,) = _lookups(explained)
+    assert lookup.endswith(" of dim.k: not used, NOT_SELECTIVE: more than 1.0% of the rows may match")
+    assert not any(table.is_accelerated for table in explained.tables)
+
+
+def test_rows_are_of_one_state(spark: SparkSession, star: str) -> None:
+    """A frame has the rows of both tables at the call, whatever is written to the small one before it is collected."""
+    spark.sql("CREATE TABLE few USING orc AS SELECT 3 AS k, 'a' AS a")
+    try:
+        text = "SELECT fact.id, a FROM fact JOIN few ON fact.k = few.k WHERE a < 'c'"
+        with hindex.accelerate(spark):
+            expected = rows(spark.sql(text))
+            frame = spark.sql(text)
+            spark.sql("INSERT INTO few VALUES (4, 'b')")
+            assert rows(frame) == expected
+            assert len(rows(spark.sql(text))) > len(expected)
+        assert expected
+    finally:
+        spark.sql("DROP TABLE few")
 
 
 @pytest.mark.slow
