@@ -90,6 +90,10 @@ class _LookupJoins:
         self._dependencies: dict[int, set[int]] = {}
         self._reasons: dict[int, str] = {}
         self._targets: list[int] = []
+        # large tables with their conditions: those that are named twice are read once
+        self._by_keys: list[
+            tuple[tuple[QueryTableState, list[Predicate], list[Predicate]], PlannedTable]
+        ] = []
 
     def plan(self) -> list[PlannedTable]:
         """Return the plans of all tables."""
@@ -160,11 +164,15 @@ class _LookupJoins:
             self._decline(at, reason or "no table with keys is small")
             return
         item = self._planned[at]
-        try:
-            found = self._planner.plan_by_keys(self._query.tables[at], item.state, self._own[at], memberships)
-        except HindexError as error:
-            self._decline(at, str(error))
-            return
+        where = (item.state, self._own[at], memberships)
+        found = next((planned for other, planned in self._by_keys if other == where), None)
+        if found is None:
+            try:
+                found = self._planner.plan_by_keys(self._query.tables[at], *where)
+            except HindexError as error:
+                self._decline(at, str(error))
+                return
+            self._by_keys.append((where, found))
         if found.scan is None:
             self._decline(at, found.decision.reason or "")
             return

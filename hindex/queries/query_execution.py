@@ -181,8 +181,15 @@ def _run_planned(
 def make_frames(
     tables: Sequence[PlannedTable], make_frame: Callable[[PlannedTable], DataFrame]
 ) -> list[DataFrame | None]:
-    """Make the DataFrames of the tables that are read here; None for those that Spark reads."""
-    return [None if item.scan is None else make_frame(item) for item in tables]
+    """Make the DataFrames of the tables that are read here; None for those that Spark reads.
+
+    Tables that share a plan share its rows.
+    """
+    frames: dict[int, DataFrame] = {}
+    for item in tables:
+        if item.scan is not None and id(item.plan) not in frames:
+            frames[id(item.plan)] = make_frame(item)
+    return [None if item.scan is None else frames[id(item.plan)] for item in tables]
 
 
 def submit(
