@@ -315,7 +315,6 @@ def test_a_chain(spark: SparkSession, star: str) -> None:
         "SELECT * FROM fact WHERE k NOT IN (SELECT k FROM dim WHERE g < 6 AND k IS NOT NULL)",
         "SELECT * FROM fact JOIN dim ON fact.k <=> dim.k WHERE g < 6",
         "SELECT * FROM fact JOIN dim ON fact.s = dim.k WHERE g < 6 AND fact.s IN ('3', '4')",
-        "SELECT * FROM fact JOIN dim ON fact.k = dim.k JOIN dim e ON e.k = fact.id WHERE dim.g < 6",
     ],
 )
 def test_other_joins_are_left_to_spark(spark: SparkSession, star: str, text: str) -> None:
