@@ -22,7 +22,7 @@ UNIVERSES = {"integers": (INTEGERS, INTEGERS[2:-2]), "bytes": (TEXTS, TEXTS[:-2]
 @st.composite
 def range_lists(draw: st.DrawFn, bounds: tuple[Key, ...]) -> list[Range]:
     end = st.one_of(st.none(), st.sampled_from(bounds))
-    found = draw(
+    items = draw(
         st.lists(
             st.builds(
                 lambda low, high, first, last: make_range(
@@ -36,7 +36,7 @@ def range_lists(draw: st.DrawFn, bounds: tuple[Key, ...]) -> list[Range]:
             max_size=5,
         )
     )
-    return [item for item in found if item is not None]
+    return [item for item in items if item is not None]
 
 
 def domains(bounds: tuple[Key, ...]) -> st.SearchStrategy[Domain]:
@@ -84,13 +84,13 @@ def test_set_operations(name: str, data: st.DataObject) -> None:
     everything = {*universe, None}
     a, b = members(one, universe), members(other, universe)
     null = data.draw(st.booleans())
-    for found, expected in (
+    for result, expected in (
         (one.union(other), a | b),
         (one.intersect(other), a & b),
         (one.complement(null_allowed=null), (everything - a - {None}) | ({None} if null else set())),
     ):
-        check_invariants(found)
-        assert members(found, universe) == expected
+        check_invariants(result)
+        assert members(result, universe) == expected
 
 
 @pytest.mark.parametrize("name", UNIVERSES)
@@ -158,7 +158,7 @@ def test_a_pickled_domain_is_found_in_a_process_that_hashes_otherwise() -> None:
     assert hash(domain) == hash(Domain.points([b"b", b"a"]))
     script = (
         "import pickle, sys; from hindex.domain import Domain; "
-        "found = pickle.loads(bytes.fromhex(sys.argv[1])); assert found in {Domain.points([b'a', b'b']): 1}"
+        "domain = pickle.loads(bytes.fromhex(sys.argv[1])); assert domain in {Domain.points([b'a', b'b']): 1}"
     )
     for seed in ("1", "2"):
         subprocess.run(

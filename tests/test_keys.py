@@ -99,8 +99,8 @@ by_type = pytest.mark.parametrize(("data_type", "values"), VALUES, ids=[str(of) 
 
 
 def keys_list(data_type: OrcType, array: pa.Array) -> list[Key | None]:
-    found = array_keys(data_type, array)
-    listed: list[Key] = found.tolist() if isinstance(found, np.ndarray) else found.to_pylist()
+    keys = array_keys(data_type, array)
+    listed: list[Key] = keys.tolist() if isinstance(keys, np.ndarray) else keys.to_pylist()
     assert len(listed) == len(array)
     return [key if valid else None for key, valid in zip(listed, array.is_valid().to_pylist(), strict=True)]
 
@@ -128,14 +128,14 @@ def test_order_of_keys_is_order_of_values(
     data_type: OrcType, values: st.SearchStrategy[Any], data: st.DataObject
 ) -> None:
     one, other = data.draw(values), data.draw(values)
-    left, right = scalar_key(data_type, one), scalar_key(data_type, other)
+    one_key, other_key = scalar_key(data_type, one), scalar_key(data_type, other)
     if data_type.kind in (Kind.FLOAT, Kind.DOUBLE):
         one, other = spark_order(one), spark_order(other)
     elif data_type.kind is Kind.CHAR:
         one, other = one.ljust(3), other.ljust(3)
     if isinstance(one, str):
         one, other = one.encode(), other.encode()
-    assert (left < right, left == right) == (one < other, one == other)  # type: ignore[operator]
+    assert (one_key < other_key, one_key == other_key) == (one < other, one == other)  # type: ignore[operator]
 
 
 @by_type
@@ -144,10 +144,10 @@ def test_key_value_is_the_value(
     data_type: OrcType, values: st.SearchStrategy[Any], data: st.DataObject
 ) -> None:
     value = data.draw(values)
-    found = key_value(data_type, scalar_key(data_type, value))
+    result = key_value(data_type, scalar_key(data_type, value))
     if data_type.kind is Kind.CHAR:
         value = value.ljust(3)
-    assert found == value or (found != found and value != value)
+    assert result == value or (result != result and value != value)
 
 
 @by_type
@@ -156,19 +156,19 @@ def test_values_of_keys(data_type: OrcType, values: st.SearchStrategy[Any], data
     """An array of values comes back from its keys, but for what has one key."""
     array = pa.array(data.draw(st.lists(values, max_size=8)), data_type.to_arrow())
     keys = array_keys(data_type, array)
-    found = key_array(data_type, keys)
-    found.validate(full=True)
-    assert found.type == data_type.to_arrow()
-    assert keys_list(data_type, found) == keys_list(data_type, array)
+    restored = key_array(data_type, keys)
+    restored.validate(full=True)
+    assert restored.type == data_type.to_arrow()
+    assert keys_list(data_type, restored) == keys_list(data_type, array)
     if data_type.kind in (Kind.FLOAT, Kind.DOUBLE):
         # zero has no sign
-        assert not any(value == 0 and math.copysign(1, value) < 0 for value in found.to_pylist())
+        assert not any(value == 0 and math.copysign(1, value) < 0 for value in restored.to_pylist())
     elif data_type.kind is not Kind.CHAR:
-        assert found.equals(array)
+        assert restored.equals(array)
     kind = key_kind(data_type)
     assert kind is not None
     joined = join_keys(kind, [keys, keys])
-    assert key_array(data_type, joined).equals(pa.concat_arrays([found, found])) or data_type.kind in (
+    assert key_array(data_type, joined).equals(pa.concat_arrays([restored, restored])) or data_type.kind in (
         Kind.FLOAT,
         Kind.DOUBLE,
     )
@@ -209,9 +209,9 @@ def test_wide_decimals_are_sixteen_bytes_in_order() -> None:
 
 
 def test_limits_hold_every_key() -> None:
-    for of, _ in VALUES:
-        limits = key_limits(of)
-        assert (limits is None) == (key_kind(of) is KeyKind.BYTES)
+    for data_type, _ in VALUES:
+        limits = key_limits(data_type)
+        assert (limits is None) == (key_kind(data_type) is KeyKind.BYTES)
     assert key_limits(OrcType(Kind.BOOLEAN)) == (0, 1)
     assert key_limits(OrcType(Kind.BYTE)) == (-128, 127)
     assert key_limits(OrcType(Kind.DATE)) == (-(1 << 31), (1 << 31) - 1)
@@ -219,7 +219,7 @@ def test_limits_hold_every_key() -> None:
 
 
 def test_other_layouts_of_strings() -> None:
-    of = OrcType(Kind.STRING)
+    data_type = OrcType(Kind.STRING)
     plain = pa.array(["a", None, "é"])
     expected = [b"a", None, "é".encode()]
     for array in (
@@ -228,8 +228,8 @@ def test_other_layouts_of_strings() -> None:
         plain.cast(pa.string_view()),
         plain.dictionary_encode(),
     ):
-        assert keys_list(of, array) == expected
-    chunked = array_keys(of, pa.chunked_array([plain, plain]))
+        assert keys_list(data_type, array) == expected
+    chunked = array_keys(data_type, pa.chunked_array([plain, plain]))
     assert not isinstance(chunked, np.ndarray)
     assert chunked.to_pylist() == expected * 2
 
@@ -256,13 +256,13 @@ def test_years_that_python_cannot_hold() -> None:
 
 
 def test_composites_have_no_keys() -> None:
-    of = OrcType(Kind.LIST, children=(OrcType(Kind.INT),))
-    assert key_kind(of) is None
-    assert key_limits(of) is None
+    data_type = OrcType(Kind.LIST, children=(OrcType(Kind.INT),))
+    assert key_kind(data_type) is None
+    assert key_limits(data_type) is None
     with pytest.raises(TypeError, match="array<int> have no keys"):
-        array_keys(of, pa.array([[1]]))
+        array_keys(data_type, pa.array([[1]]))
 
 
 def test_empty_and_all_null_arrays() -> None:
-    for (of, _), length in itertools.product(VALUES, (0, 2)):
-        assert keys_list(of, pa.nulls(length, of.to_arrow())) == [None] * length
+    for (data_type, _), length in itertools.product(VALUES, (0, 2)):
+        assert keys_list(data_type, pa.nulls(length, data_type.to_arrow())) == [None] * length

@@ -68,22 +68,22 @@ def places(files: Sequence[ModelFile], member: Any) -> list[Place]:
 
 def entries(data_type: OrcType, files: Sequence[ModelFile]) -> Postings:
     """All entries of some files, as a build brings them together."""
-    found = []
+    postings = []
     for file, first in zip(files, first_locations(f.indexed for f in files), strict=False):
         for stripe, groups in zip(file.stripes, file.indexed.stripe_groups, strict=True):
             array = pa.array(stripe, data_type.to_arrow())
-            found.append(stripe_entries(data_type, array, row_group_rows=file.row_group_rows, first=first))
+            postings.append(stripe_entries(data_type, array, row_group_rows=file.row_group_rows, first=first))
             first += groups
-    nulls = np.concatenate([np.zeros(0, np.uint32), *(item.nulls for item in found)])
-    locations = np.concatenate([np.zeros(0, np.uint32), *(item.rows for item in found)])
+    nulls = np.concatenate([np.zeros(0, np.uint32), *(item.nulls for item in postings)])
+    locations = np.concatenate([np.zeros(0, np.uint32), *(item.rows for item in postings)])
     repeated: list[Any] = []
-    for item in found:
+    for item in postings:
         counts = np.diff(item.starts)
         if isinstance(item.keys, np.ndarray):
             repeated.append(np.repeat(item.keys, counts))
         else:
             repeated.append(item.keys.take(pa.array(np.repeat(np.arange(len(item.keys)), counts))))
-    if not found:
+    if not postings:
         return Postings(np.zeros(0, np.int64), np.zeros(1, np.int64), locations, nulls)
     keys = (
         np.concatenate(repeated)
@@ -106,14 +106,14 @@ def build(
         column="c",
         properties={name: str(value) for name, value in properties.items()},
     )
-    found = entries(data_type, files)
-    keys = found.keys if isinstance(found.keys, np.ndarray) else byte_keys(found.keys)
+    postings = entries(data_type, files)
+    keys = postings.keys if isinstance(postings.keys, np.ndarray) else byte_keys(postings.keys)
     cuts = np.linspace(0, len(keys), pieces + 1).astype(int).tolist()
     for start, end in pairwise(cuts):
         part = keys[start:end] if isinstance(keys, np.ndarray) else keys.part(start, end)
-        starts = found.starts[start : end + 1]
-        writer.add(part, starts - starts[0], found.rows[starts[0] : starts[-1]])
-    for half in np.array_split(found.nulls, 2):
+        starts = postings.starts[start : end + 1]
+        writer.add(part, starts - starts[0], postings.rows[starts[0] : starts[-1]])
+    for half in np.array_split(postings.nulls, 2):
         writer.add_nulls(half)
     summary = writer.finish()
     assert summary.length == len(sink.getvalue())

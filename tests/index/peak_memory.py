@@ -60,14 +60,14 @@ def status(field: str) -> int:
 
 
 def main(name: str) -> None:
-    of, make = COLUMNS[name]
+    data_type, make = COLUMNS[name]
     array = make()
-    BitmapBuilder(Nowhere(), of).add_stripe(array.slice(0, 1000))
+    BitmapBuilder(Nowhere(), data_type).add_stripe(array.slice(0, 1000))
     gc.collect()
     pa.default_memory_pool().release_unused()
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from now on
     before = status("VmRSS")
-    builder = BitmapBuilder(Nowhere(), of)
+    builder = BitmapBuilder(Nowhere(), data_type)
     builder.add_stripe(array)
     builder.finish()
     print((status("VmHWM") - before + array.nbytes) / array.nbytes)

@@ -66,8 +66,8 @@ def values(data_type: OrcType) -> st.SearchStrategy[Any]:
             wide = few | st.integers(-62_000_000_000_000_000, 250_000_000_000_000_000)
             return wide.map(lambda n: EPOCH + datetime.timedelta(microseconds=n))
         case Kind.DECIMAL:
-            most = 10**data_type.precision - 1
-            wide = few | st.integers(-most, most)
+            limit = 10**data_type.precision - 1
+            wide = few | st.integers(-limit, limit)
             context = decimal.Context(prec=60)
             return wide.map(lambda n: decimal.Decimal(n).scaleb(-data_type.scale, context))
         case Kind.BINARY:
@@ -118,12 +118,12 @@ def expected(
 
 
 def domain(data_type: OrcType, pieces: Sequence[tuple[Any, Any, bool, bool]], null_allowed: bool) -> Domain:
-    found: list[Range] = []
+    ranges: list[Range] = []
     for low, high, low_in, high_in in pieces:
         low_key = None if low is None else key_of(data_type, low)
         high_key = None if high is None else key_of(data_type, high)
-        found += Domain.between(low_key, high_key, low_inclusive=low_in, high_inclusive=high_in).ranges
-    return Domain.from_ranges(found, null_allowed=null_allowed)
+        ranges += Domain.between(low_key, high_key, low_inclusive=low_in, high_inclusive=high_in).ranges
+    return Domain.from_ranges(ranges, null_allowed=null_allowed)
 
 
 #: Types of one index file for each data file.
@@ -167,7 +167,7 @@ def read(data: bytes, cache_bytes: int = OWN_CACHE_BYTES) -> BitmapReader:
     return BitmapReader(IndexFileReader(BytesSource(data, "test.hidx"), Cache(cache_bytes)))
 
 
-def rows(reader: BitmapReader, stripe: int, of: Domain) -> list[int]:
-    bounds = reader.lookup(stripe, of)
+def rows(reader: BitmapReader, stripe: int, domain: Domain) -> list[int]:
+    bounds = reader.lookup(stripe, domain)
     assert bounds.exact
     return list(bounds.lower)

@@ -42,14 +42,14 @@ def leaf_count(reader: BitmapReader) -> int:
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_random_domains_of_every_type(name: str, data: st.DataObject) -> None:
-    of = TYPES[name]
-    some = support.values(of)
+    data_type = TYPES[name]
+    some = support.values(data_type)
     pool = data.draw(st.lists(some, min_size=1, max_size=12), "pool")
     column = st.lists(st.none() | st.sampled_from(pool) | some, max_size=40)
     stripes = data.draw(st.lists(column, min_size=1, max_size=3), "stripes")
     file = build(
-        of,
-        [support.to_array(of, stripe) for stripe in stripes],
+        data_type,
+        [support.to_array(data_type, stripe) for stripe in stripes],
         values_per_page=data.draw(st.sampled_from([1, 2, 3, 7, 4096]), "values_per_page"),
     )
     reader = read(file)
@@ -61,9 +61,9 @@ def test_random_domains_of_every_type(name: str, data: st.DataObject) -> None:
     for _ in range(4):
         pieces = data.draw(st.lists(piece, max_size=5), "pieces")
         null_allowed = data.draw(st.booleans(), "null_allowed")
-        domain = support.domain(of, pieces, null_allowed)
+        domain = support.domain(data_type, pieces, null_allowed)
         for number, stripe in enumerate(stripes):
-            wanted = support.expected(of, stripe, pieces, null_allowed)
+            wanted = support.expected(data_type, stripe, pieces, null_allowed)
             assert rows(reader, number, domain) == wanted
 
 
@@ -83,12 +83,12 @@ def test_keys_of_one_leaf_that_have_many_rows_inline() -> None:
 
 
 def test_the_oracle_knows_nan_and_zero() -> None:
-    of = TYPES["double"]
+    data_type = TYPES["double"]
     column = [0.0, -0.0, math.nan, math.inf, None, -math.inf, -math.nan]
-    reader = read(build(of, [support.to_array(of, column)]))
-    assert rows(reader, 0, support.domain(of, [(0.0, 0.0, True, True)], False)) == [0, 1]
-    assert rows(reader, 0, support.domain(of, [(math.nan, math.nan, True, True)], False)) == [2, 6]
-    assert rows(reader, 0, support.domain(of, [(5.0, None, False, False)], True)) == [2, 3, 4, 6]
+    reader = read(build(data_type, [support.to_array(data_type, column)]))
+    assert rows(reader, 0, support.domain(data_type, [(0.0, 0.0, True, True)], False)) == [0, 1]
+    assert rows(reader, 0, support.domain(data_type, [(math.nan, math.nan, True, True)], False)) == [2, 6]
+    assert rows(reader, 0, support.domain(data_type, [(5.0, None, False, False)], True)) == [2, 3, 4, 6]
 
 
 SHAPES: dict[str, Any] = {
@@ -137,9 +137,9 @@ def test_large_stripes(shape: str, nulls: float) -> None:
                     part &= keys <= item.high
                 mask |= part
         mask = (mask & valid) | (missing & domain.null_allowed)
-        found = reader.lookup(0, domain)
-        assert found.exact
-        assert found.lower == BitMap(np.flatnonzero(mask)), (seed, shape, domain)
+        bounds = reader.lookup(0, domain)
+        assert bounds.exact
+        assert bounds.lower == BitMap(np.flatnonzero(mask)), (seed, shape, domain)
 
 
 def test_a_row_number_above_16_bits_and_32_bit_packing_agree() -> None:
@@ -345,10 +345,10 @@ def test_a_stripe_grouped_in_pieces(
     monkeypatch.setattr(postings, "MEMORY_FACTOR", 0)
     monkeypatch.setattr(postings, "_BLOCK", 1000)
     monkeypatch.setattr(postings, "_SAMPLE", 1000)
-    found = list(postings.group_key_ranges(data_type, array))
-    assert sum(len(item.rows) for item in found) == len(array) - array.null_count
+    pieces = list(postings.group_key_ranges(data_type, array))
+    assert sum(len(item.rows) for item in pieces) == len(array) - array.null_count
     if shape in ("near-unique", "unique", "beyond 32 bits", "whole range"):
-        assert len(found) > 1
+        assert len(pieces) > 1
     in_pieces = read(build(data_type, [array, array.slice(3000)], values_per_page=200))
     at_once = read(whole)
     assert in_pieces.key_count(0) == at_once.key_count(0)
@@ -373,10 +373,10 @@ def test_wide_ranges_read_leaves_and_no_bitmaps(share: float, monkeypatch: pytes
     monkeypatch.setattr(roaring, "load", lambda data, total, rows: loads.append(rows))
     before = reader.file.pages_read
     low = count // 200
-    found = reader.lookup(0, Domain.between(low, low + int(share * count) - 1))
-    assert found.exact
+    bounds = reader.lookup(0, Domain.between(low, low + int(share * count) - 1))
+    assert bounds.exact
     inside = (keys >= low) & (keys < low + int(share * count))
-    assert found.lower == BitMap(np.flatnonzero(inside))
+    assert bounds.lower == BitMap(np.flatnonzero(inside))
     pages = reader.file.pages_read - before
     # the leaves of the range, or of what is outside of it where that is less, and those that are cut at its ends
     assert pages <= min(share, 1 - share) * leaves + 4, (pages, leaves)
@@ -397,10 +397,10 @@ def test_wide_ranges_of_frequent_values(monkeypatch: pytest.MonkeyPatch) -> None
     """Where values have bitmaps of their own, a range reads those of its values, or of the others."""
     column = pa.array(np.repeat(np.arange(100), 1000), pa.int64())
     data = build(LONG, [column])
-    for low, high, most in [(0, 0, 1), (0, 49, 51), (0, 98, 2), (2, 97, 5)]:
+    for low, high, max_pages in [(0, 0, 1), (0, 49, 51), (0, 98, 2), (2, 97, 5)]:
         reader = read(data)
         assert len(reader.lookup(0, Domain.between(low, high)).lower) == 1000 * (high - low + 1)
-        assert reader.file.pages_read <= most + leaf_count(reader), (low, high)
+        assert reader.file.pages_read <= max_pages + leaf_count(reader), (low, high)
 
 
 def test_the_summary() -> None:

@@ -52,23 +52,23 @@ def test_false_positives_of_row_groups(fpp: float, distinct: int) -> None:
     data = build(LONG, [pa.array(rows, pa.int64())], using="BLOOM", row_group_rows=size, fpp=fpp)
     reader = open_index(data)
     assert isinstance(reader, BloomReader)
-    held = reader._stripes[0]
-    assert held.groups is not None
-    bits = reader._bits(held.groups, int(((held.group_bits + 7) // 8).sum()))
-    starts = (8 * (np.cumsum((held.group_bits + 7) // 8) - (held.group_bits + 7) // 8)).tolist()
+    directory = reader._stripes[0]
+    assert directory.groups is not None
+    bits = reader._bits(directory.groups, int(((directory.group_bits + 7) // 8).sum()))
+    starts = (8 * (np.cumsum((directory.group_bits + 7) // 8) - (directory.group_bits + 7) // 8)).tolist()
     hits = total = 0
     for number in range(0, groups, max(1, groups * distinct // 4000 // 4)):
         # keys of other groups are no member of this one, but for those that are
-        m, start = int(held.group_bits[number]), starts[number]
+        m, start = int(directory.group_bits[number]), starts[number]
         probes = (1 << 41) + rng.integers(0, 1 << 50, max(1, PROBES[fpp] // groups))
         first, second = hash_integers(probes)
-        found = np.ones(len(probes), np.bool_)
+        is_member = np.ones(len(probes), np.bool_)
         for i in range(hash_count(fpp)):
             # the formula of the format's page, in its own words
             place = (first % m + i * (1 + second % (m - 1))) % m
             at = start + place.astype(np.int64)
-            found &= (bits[at // 8] >> (at % 8).astype(np.uint8)) & 1 > 0
-        hits += int(found.sum())
+            is_member &= (bits[at // 8] >> (at % 8).astype(np.uint8)) & 1 > 0
+        hits += int(is_member.sum())
         total += len(probes)
     assert hits / total <= 1.2 * fpp, (hits, total, hits / total)
     # and not much larger than it must be
@@ -112,9 +112,9 @@ def test_what_it_answers() -> None:
         (Domain.between(4, None), list(range(8))),
         (Domain.points(range(1000, 60_000)), []),
     ]:
-        found = reader.lookup(0, domain)
-        assert list(found.upper) == upper, domain
-        assert not found.lower
+        bounds = reader.lookup(0, domain)
+        assert list(bounds.upper) == upper, domain
+        assert not bounds.lower
 
 
 def test_the_first_filter_rules_out_without_the_others() -> None:
@@ -134,9 +134,9 @@ def test_filters_are_probed_where_they_lie(tmp_path: Path) -> None:
     source = LocalSource(path)
     reader = BloomReader(IndexFileReader(source))
     assert list(reader.lookup(0, Domain.points([7])).upper)
-    held = reader._stripes[0].filter
-    assert held is not None
-    bits = reader._bits(held, held.length - 10)
+    page = reader._stripes[0].filter
+    assert page is not None
+    bits = reader._bits(page, page.length - 10)
     whole = np.frombuffer(source.read([(0, source.size())])[0], np.uint8)
     assert np.shares_memory(bits, whole)
 
@@ -155,10 +155,10 @@ def test_filters_are_sized_for_their_own_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "recorded"), [({}, "0.001"), ({"fpp": "0.01"}, "0.01"), ({"bloom.fpp": "1e-3"}, "0.001")]
+    ("properties", "recorded"), [({}, "0.001"), ({"fpp": "0.01"}, "0.01"), ({"bloom.fpp": "1e-3"}, "0.001")]
 )
-def test_the_property(given: dict[str, Any], recorded: str) -> None:
-    data = build(LONG, [], using="BLOOM", **given)
+def test_the_property(properties: dict[str, Any], recorded: str) -> None:
+    data = build(LONG, [], using="BLOOM", **properties)
     assert IndexFileReader(BytesSource(data)).footer.properties == {"fpp": recorded}
 
 

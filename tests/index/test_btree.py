@@ -35,7 +35,7 @@ LONG = TYPES["bigint"]
 STRING = TYPES["string"]
 
 
-def found(reader: BTreeReader, domain: Domain) -> list[Place]:
+def locate(reader: BTreeReader, domain: Domain) -> list[Place]:
     """What a lookup finds, in the order of files and row groups."""
     locations = reader.locate(domain)
     assert locations is not None
@@ -55,7 +55,7 @@ def test_bounds_beyond_64_bits() -> None:
         (Domain.between(6, far), {2}),
         (Domain.between(-far, -(1 << 63) + 3), {0}),
     ]:
-        assert {number for _, number in found(reader, domain)} == true
+        assert {number for _, number in locate(reader, domain)} == true
 
 
 def test_many_row_groups_of_several_keys_among_very_many() -> None:
@@ -67,17 +67,17 @@ def test_many_row_groups_of_several_keys_among_very_many() -> None:
     low, high = 20_001, 24_200
     assert roaring._FEW < high - low < groups // 32
     domain = Domain.between(low, high)
-    assert found(reader, domain) == [("x.orc", number) for number in range(low // 2, high // 2 + 1)]
+    assert locate(reader, domain) == [("x.orc", number) for number in range(low // 2, high // 2 + 1)]
     points = Domain.points(range(low, high, 1))
-    assert found(reader, points) == [("x.orc", number) for number in range(low // 2, (high - 1) // 2 + 1)]
+    assert locate(reader, points) == [("x.orc", number) for number in range(low // 2, (high - 1) // 2 + 1)]
 
 
 @pytest.mark.parametrize("name", TYPES)
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_random_domains_of_every_type(name: str, data: st.DataObject) -> None:
-    of = TYPES[name]
-    some = support.values(of)
+    data_type = TYPES[name]
+    some = support.values(data_type)
     pool = data.draw(st.lists(some, min_size=1, max_size=12), "pool")
     stripe = st.lists(st.none() | st.sampled_from(pool) | some, max_size=25)
     stripes = data.draw(st.lists(st.lists(stripe, max_size=3), max_size=4), "files")
@@ -88,7 +88,9 @@ def test_random_domains_of_every_type(name: str, data: st.DataObject) -> None:
     pages = data.draw(st.sampled_from([1, 2, 7, 4096]), "values_per_page")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(btree, "PAGE_FILES", data.draw(st.sampled_from([1, 2, 512]), "files of a page"))
-        file, summary = build(of, files, pieces=data.draw(st.integers(1, 4), "pieces"), values_per_page=pages)
+        file, summary = build(
+            data_type, files, pieces=data.draw(st.integers(1, 4), "pieces"), values_per_page=pages
+        )
     reader = read(file)
     assert list(reader.all_files()) == [item.indexed for item in files]
     bound = st.none() | st.sampled_from(pool) | some
@@ -98,11 +100,11 @@ def test_random_domains_of_every_type(name: str, data: st.DataObject) -> None:
     for _ in range(4):
         pieces = data.draw(st.lists(piece, max_size=5), "pieces")
         null_allowed = data.draw(st.booleans(), "null_allowed")
-        domain = support.domain(of, pieces, null_allowed)
+        domain = support.domain(data_type, pieces, null_allowed)
         wanted = places(
-            files, lambda value, p=pieces, n=null_allowed: bool(support.expected(of, [value], p, n))
+            files, lambda value, p=pieces, n=null_allowed: bool(support.expected(data_type, [value], p, n))
         )
-        assert found(reader, domain) == wanted
+        assert locate(reader, domain) == wanted
         # what the manifest keeps of the file never rules out what is there
         assert summary.stats.can_match(domain) or not wanted
     assert summary.stats.null_count == len(places(files, lambda value: value is None))
@@ -147,15 +149,15 @@ def test_large_files(shape: str, kind: str, rng: np.random.Generator) -> None:
         value = column[at]
         if value is not None:
             key = value.encode() if isinstance(value, str) else value
-            assert found(reader, Domain.points([key])) == where[value]
-    assert found(reader, Domain.only_null()) == where[None]
+            assert locate(reader, Domain.points([key])) == where[value]
+    assert locate(reader, Domain.only_null()) == where[None]
     low, high = sorted(text(values[at]) for at in some[:2].tolist())
     domain = support.domain(TYPES[kind], [(low, high, True, False)], False)
     between = {
         place for value, at in where.items() if value is not None and low <= value < high for place in at
     }
-    assert set(found(reader, domain)) == between
-    assert len(found(reader, Domain.all())) == sum(file.indexed.num_groups for file in files)
+    assert set(locate(reader, domain)) == between
+    assert len(locate(reader, Domain.all())) == sum(file.indexed.num_groups for file in files)
 
 
 def test_a_needle_in_a_hundred_thousand_stripes(rng: np.random.Generator) -> None:
@@ -198,8 +200,8 @@ def test_a_needle_in_a_hundred_thousand_stripes(rng: np.random.Generator) -> Non
         if key not in set(keys[500_000:500_010].tolist())
     )
     pages = reader.file.pages_read
-    assert found(reader, Domain.points([missing])) == []
-    assert found(reader, Domain.points([-5])) == []
+    assert locate(reader, Domain.points([missing])) == []
+    assert locate(reader, Domain.points([-5])) == []
     assert reader.file.pages_read - pages <= 1
 
 
@@ -234,7 +236,7 @@ def test_a_range_stops_where_every_row_group_is_found() -> None:
     rng = np.random.default_rng(8)
     files = [ModelFile("f", 10, [rng.permutation(20_000).tolist()])]
     reader = read(build(LONG, files, values_per_page=10)[0])
-    assert len(found(reader, Domain.not_null())) == 2000
+    assert len(locate(reader, Domain.not_null())) == 2000
     assert reader.file.pages_read < 2000
 
 
@@ -301,7 +303,7 @@ MANY = [ModelFile("many.orc", 1, [[1] * 300 + [2]])]
 
 def answers(data: bytes) -> list[list[Place]]:
     reader = read(data)
-    return [found(reader, domain) for domain in DOMAINS]
+    return [locate(reader, domain) for domain in DOMAINS]
 
 
 @pytest.mark.parametrize("files", [EXAMPLE, MANY], ids=["example", "many"])
@@ -398,13 +400,13 @@ def test_a_file_of_another_type() -> None:
 def test_keys_of_many_row_groups_take_few_bits_for_each() -> None:
     rng = np.random.default_rng(1)
     files = [IndexedFile("f.orc", Fingerprint(1, 1, 1), 10, (12_000,))]
-    held = [np.sort(rng.choice(1200, 450, replace=False)).astype(np.uint32) for _ in range(200)]
+    key_groups = [np.sort(rng.choice(1200, 450, replace=False)).astype(np.uint32) for _ in range(200)]
     sink = io.BytesIO()
     writer = BTreeWriter(sink, LONG, files, column="c")
-    writer.add(np.arange(200), np.arange(0, 201 * 450, 450), np.concatenate(held))
+    writer.add(np.arange(200), np.arange(0, 201 * 450, 450), np.concatenate(key_groups))
     summary = writer.finish()
     reader = read(sink.getvalue())
-    for key, groups in enumerate(held):
+    for key, groups in enumerate(key_groups):
         locations = reader.locate(Domain.points([key]))
         assert locations is not None
         assert locations.to_array().tolist() == groups.tolist()

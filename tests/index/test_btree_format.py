@@ -28,24 +28,26 @@ def test_every_version_has_its_files() -> None:
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_what_a_file_says(path: Path) -> None:
     name = path.stem.removeprefix("btree-")
-    of, model = TYPES[name], files(name)
+    data_type, model = TYPES[name], files(name)
     reader = read(path.read_bytes())
     footer = reader.file.footer
-    assert (footer.index_type, footer.column, footer.column_type) == ("BTREE", "c", str(of))
+    assert (footer.index_type, footer.column, footer.column_type) == ("BTREE", "c", str(data_type))
     assert list(reader.all_files()) == [file.indexed for file in model]
 
     def key(value: object) -> int | bytes | None:
-        return None if value is None else key_of(of, value)
+        return None if value is None else key_of(data_type, value)
 
     values = {value for stripe in COLUMNS[name] for value in stripe if value is not None}
-    known = sorted({key_of(of, value) for value in values})
-    domains = [Domain.between(low, high) for low, high in product(known, known)]
-    domains += [Domain.only_null(), Domain.not_null(), Domain.points(known[:1], null_allowed=True)]
+    distinct = sorted({key_of(data_type, value) for value in values})
+    domains = [Domain.between(low, high) for low, high in product(distinct, distinct)]
+    domains += [Domain.only_null(), Domain.not_null(), Domain.points(distinct[:1], null_allowed=True)]
     for domain in domains:
-        found = reader.locate(domain)
-        assert found is not None
+        locations = reader.locate(domain)
+        assert locations is not None
         wanted = places(model, lambda value, domain=domain: domain.contains(key(value)))
-        assert [(item.file.path, n) for item in reader.files(found) for n in item.groups.tolist()] == wanted
+        assert [
+            (item.file.path, n) for item in reader.files(locations) for n in item.groups.tolist()
+        ] == wanted
 
 
 def test_the_example_of_the_page() -> None:

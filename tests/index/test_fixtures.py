@@ -31,24 +31,24 @@ def test_every_type_and_version_has_its_files() -> None:
 )
 def test_what_a_file_says(path: Path) -> None:
     using, name = path.stem.split("-")
-    of = TYPES[name]
+    data_type = TYPES[name]
     reader = open_index(path.read_bytes())
     footer = IndexFileReader(LocalSource(path)).footer
-    assert (footer.index_type, footer.column, footer.column_type) == (using.upper(), "c", str(of))
+    assert (footer.index_type, footer.column, footer.column_type) == (using.upper(), "c", str(data_type))
     assert footer.metadata == {"data_file": "part-0.orc", "length": "123"}
     # of this version's reader, a file that is written now says the same
     now = open_index(make(using.upper(), name))
     columns = COLUMNS[name]
     assert reader.stripe_rows == tuple(map(len, columns))
     for stripe, column in enumerate(columns):
-        keys = [None if value is None else key_of(of, value) for value in column]
-        known = sorted({key for key in keys if key is not None})
-        domains = [Domain.points([key]) for key in known]
-        domains += [Domain.between(low, high) for low, high in product(known, known)]
-        domains += [Domain.only_null(), Domain.not_null(), Domain.points(known[:1], null_allowed=True)]
+        keys = [None if value is None else key_of(data_type, value) for value in column]
+        distinct = sorted({key for key in keys if key is not None})
+        domains = [Domain.points([key]) for key in distinct]
+        domains += [Domain.between(low, high) for low, high in product(distinct, distinct)]
+        domains += [Domain.only_null(), Domain.not_null(), Domain.points(distinct[:1], null_allowed=True)]
         for domain in domains:
-            found = reader.lookup(stripe, domain)
+            bounds = reader.lookup(stripe, domain)
             true = {row for row, key in enumerate(keys) if domain.contains(key)}
-            assert set(found.lower) <= true <= set(found.upper)
-            assert using != "bitmap" or found.exact
-            assert found == now.lookup(stripe, domain)
+            assert set(bounds.lower) <= true <= set(bounds.upper)
+            assert using != "bitmap" or bounds.exact
+            assert bounds == now.lookup(stripe, domain)

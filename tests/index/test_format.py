@@ -24,17 +24,17 @@ MAGIC = bytes.fromhex("484944580D0A1A0A")
 def blocks(data: bytes, offset: int, length: int, crc32c: int) -> list[bytes]:
     page = data[offset : offset + length]
     assert google_crc32c.value(page) == crc32c
-    found, at = [], 1 + 9 * page[0]
+    parts, at = [], 1 + 9 * page[0]
     for number in range(page[0]):
         codec, stored, raw = struct.unpack_from("<BII", page, 1 + 9 * number)
         block = page[at : at + stored]
         if codec == 1:
             block = zstandard.ZstdDecompressor().decompress(block, max_output_size=raw)
         assert len(block) == raw
-        found.append(block)
+        parts.append(block)
         at += stored
     assert at == length
-    return found
+    return parts
 
 
 def array(parts: list[bytes], width: int, count: int) -> list[int]:
@@ -68,17 +68,17 @@ def leaf(data: bytes, parts: list[bytes], kind: int) -> dict[int | bytes | None,
             rows.append(row)
         firsts = rows
     gaps = array(parts, gap_width, inline - len(near))
-    found: dict[int | bytes | None, list[int]] = {}
+    rows_by_key: dict[int | bytes | None, list[int]] = {}
     for number, row in zip(near, firsts, strict=True):
-        held = [row]
+        key_rows = [row]
         for _ in range(counts[number] - 1):
-            held.append(held[-1] + gaps.pop(0) + 1)
-        found[keys[number]] = held
+            key_rows.append(key_rows[-1] + gaps.pop(0) + 1)
+        rows_by_key[keys[number]] = key_rows
     for number, *place in pointers:
-        found[keys[number]] = list(BitMap.deserialize(blocks(data, *place)[0]))
-        assert len(found[keys[number]]) == counts[number]
+        rows_by_key[keys[number]] = list(BitMap.deserialize(blocks(data, *place)[0]))
+        assert len(rows_by_key[keys[number]]) == counts[number]
     assert not gaps
-    return found
+    return rows_by_key
 
 
 def read_all(data: bytes) -> list[dict[int | bytes | None, list[int]]]:
@@ -86,7 +86,7 @@ def read_all(data: bytes) -> list[dict[int | bytes | None, list[int]]]:
     assert (data[:8], magic, version) == (MAGIC, MAGIC, 1)
     assert google_crc32c.value(data[-20 - length : -12]) == crc32c
     footer = pb.FileFooter.FromString(data[-20 - length : -20])
-    found = []
+    stripes = []
     for stripe in pb.BitmapBody.FromString(footer.body).stripes:
         rows: dict[int | bytes | None, list[int]] = {}
         if stripe.null_count:
@@ -97,8 +97,8 @@ def read_all(data: bytes) -> list[dict[int | bytes | None, list[int]]]:
             rows |= leaf(data, blocks(data, at, size, crc), footer.key_kind)
             at += size
         assert sum(map(len, rows.values())) == stripe.rows
-        found.append(rows)
-    return found
+        stripes.append(rows)
+    return stripes
 
 
 def test_the_example_of_the_page() -> None:
@@ -120,7 +120,7 @@ def extents(data: bytes) -> list[list[tuple[int, object, object, bool]]]:
     """Null rows, least and greatest key, and whether that is cut, of every row group of a MINMAX file."""
     kind = pb.FileFooter.FromString(data[_footer(data) : -20]).key_kind
     body = pb.MinMaxBody.FromString(body_of(data))
-    found: list[list[tuple[int, object, object, bool]]] = []
+    stripes: list[list[tuple[int, object, object, bool]]] = []
     for stripe in body.stripes:
         whole = stripe.extent
         ends: tuple[object, object]
@@ -129,7 +129,7 @@ def extents(data: bytes) -> list[list[tuple[int, object, object, bool]]]:
         else:
             ends = (whole.byte_min, whole.byte_max) if whole.HasField("byte_min") else (None, None)
         if not stripe.HasField("groups"):
-            found.append([(whole.null_count, *ends, whole.max_is_prefix)] if stripe.rows else [])
+            stripes.append([(whole.null_count, *ends, whole.max_is_prefix)] if stripe.rows else [])
             continue
         place = stripe.groups
         parts = blocks(data, place.offset, place.length, place.crc32c)
@@ -153,8 +153,8 @@ def extents(data: bytes) -> list[list[tuple[int, object, object, bool]]]:
             groups.append((missing, *(keys.pop(0) if missing < rows else (None, None, False))))
         assert not keys
         assert sum(nulls) == whole.null_count
-        found.append(groups)
-    return found
+        stripes.append(groups)
+    return stripes
 
 
 def test_the_extents_of_the_page() -> None:
@@ -187,9 +187,9 @@ def test_the_filters_of_the_page() -> None:
         ("bigint", [7, None, 5, 7, None, None, 9], lambda key: key.to_bytes(8, "little", signed=True)),
         ("string", ["x", None, "", "x", None, None, "longer than a block of 16"], str.encode),
     ]
-    for of, column, key_bytes in cases:
-        array_ = pa.array(column, TYPES[of].to_arrow())
-        data = build(TYPES[of], [array_], using="BLOOM", row_group_rows=2, fpp=1e-6)
+    for type_name, column, key_bytes in cases:
+        array_ = pa.array(column, TYPES[type_name].to_arrow())
+        data = build(TYPES[type_name], [array_], using="BLOOM", row_group_rows=2, fpp=1e-6)
         body = pb.BloomBody.FromString(body_of(data))
         (stripe,) = body.stripes
         assert (body.hashes, body.row_group_rows, list(stripe.group_nulls)) == (20, 2, [1, 0, 2, 0])
@@ -200,12 +200,12 @@ def test_the_filters_of_the_page() -> None:
         (rest,) = blocks(data, place.offset, place.length, place.crc32c)
         values = {value for value in column if value is not None}
         for number, bits in enumerate(stripe.group_bits):
-            held = {value for value in column[2 * number : 2 * number + 2] if value is not None}
-            assert bool(bits) == bool(held)
+            members = {value for value in column[2 * number : 2 * number + 2] if value is not None}
+            assert bool(bits) == bool(members)
             size = (bits + 7) // 8
             one, rest = rest[:size], rest[size:]
-            if held:
-                assert {v for v in values if is_set(one, bits, 20, key_bytes(v))} == held
+            if members:
+                assert {v for v in values if is_set(one, bits, 20, key_bytes(v))} == members
         assert not rest
         assert all(is_set(whole, stripe.bits, 20, key_bytes(v)) for v in values)
 
@@ -235,14 +235,18 @@ def test_every_row_is_where_the_page_says() -> None:
     }
     missing = rng.random(count + 2) < 0.1
     for name, column in columns.items():
-        for of, values in (
+        for type_name, values in (
             ("bigint", pa.array(column, pa.int64(), mask=missing[: len(column)])),
             ("string", pa.array([f"v{n}" for n in column], mask=missing[: len(column)])),
         ):
             expected = defaultdict(list)
             for row, value in enumerate(values.to_pylist()):
                 expected[value.encode() if isinstance(value, str) else value].append(row)
-            assert read_all(build(TYPES[of], [values], values_per_page=500)) == [expected], (seed, name, of)
+            assert read_all(build(TYPES[type_name], [values], values_per_page=500)) == [expected], (
+                seed,
+                name,
+                type_name,
+            )
 
 
 def test_planes_hold_any_width() -> None:

@@ -1,4 +1,4 @@
-"""The container: what is damaged is found and named, whatever the damage."""
+"""The container of index files: every damage is detected and reported."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def answers(data: bytes, domains: list[Domain]) -> list[list[int]]:
 
 @examples
 def test_every_flipped_byte_is_found_or_harmless(example: Example) -> None:
-    of, arrays, domains = example()
-    data = build(of, arrays, {"source.length": "12"}, values_per_page=5)
+    data_type, arrays, domains = example()
+    data = build(data_type, arrays, {"source.length": "12"}, values_per_page=5)
     right = answers(data, domains)
     assert any(right)
     for at in range(len(data)):
@@ -81,20 +81,20 @@ def test_every_flipped_byte_is_found_or_harmless(example: Example) -> None:
             damaged = bytearray(data)
             damaged[at] ^= mask
             try:
-                found = answers(bytes(damaged), domains)
+                results = answers(bytes(damaged), domains)
             except IndexFileError as error:
                 assert "test.hidx" in str(error), (at, mask)  # noqa: PT017
                 assert "\n" not in str(error)  # noqa: PT017
             else:
                 pytest.fail(
-                    f"byte {at} of {len(data)}: {'right' if found == right else 'WRONG'} rows, no error"
+                    f"byte {at} of {len(data)}: {'right' if results == right else 'WRONG'} rows, no error"
                 )
 
 
 @examples
 def test_every_truncation_is_found(example: Example) -> None:
-    of, arrays, _ = example()
-    data = build(of, arrays, values_per_page=5)
+    data_type, arrays, _ = example()
+    data = build(data_type, arrays, values_per_page=5)
     for length in range(len(data)):
         with pytest.raises(IndexFileError, match=r"test\.hidx"):
             read(data[:length])
@@ -103,8 +103,8 @@ def test_every_truncation_is_found(example: Example) -> None:
 @examples
 def test_contradictions_under_right_checksums_are_errors_of_the_family(example: Example) -> None:
     """A hostile or buggy writer: bytes change and all checksums are made to hold again."""
-    of, arrays, domains = example()
-    data = build(of, arrays, values_per_page=5)
+    data_type, arrays, domains = example()
+    data = build(data_type, arrays, values_per_page=5)
     seed = 7
     rng = np.random.default_rng(seed)
     outcomes = {"error": 0, "rows": 0}
@@ -114,8 +114,8 @@ def test_contradictions_under_right_checksums_are_errors_of_the_family(example: 
             reader = read(damaged)
             for stripe, total in enumerate(reader.stripe_rows):
                 for domain in domains:
-                    found = reader.lookup(stripe, domain).lower
-                    assert not found or found.max() < total, (seed, turn)
+                    rows = reader.lookup(stripe, domain).lower
+                    assert not rows or rows.max() < total, (seed, turn)
             outcomes["rows"] += 1
         except IndexFileError:
             outcomes["error"] += 1
@@ -244,11 +244,11 @@ def test_a_block_that_unpacks_to_more_than_it_says() -> None:
         data = file_module.MAGIC + page
         footer = pb.FileFooter(index_type="BITMAP", key_kind=pb.KEY_KIND_INT64).SerializeToString()
         reader = IndexFileReader(BytesSource(data + _closed(footer)))
-        (found,) = reader.read_pages([PageRef(8, len(page), google_crc32c.value(page))])
+        (page_read,) = reader.read_pages([PageRef(8, len(page), google_crc32c.value(page))])
         # a size that the frame states is refused before it is allocated
         message = "disagrees with its frame" if content_size else "cannot be decompressed|decompresses to"
         with pytest.raises(IndexFileError, match=message):
-            found.block(0)
+            page_read.block(0)
 
 
 def test_few_bytes_that_would_take_the_memory_of_the_machine_are_refused_unread() -> None:
@@ -325,11 +325,11 @@ def test_a_read_error_is_an_index_file_error() -> None:
 def test_a_file_that_is_cut_short_after_it_was_read(tmp_path: Path, name: str) -> None:
     """What is kept of its pages may lie in the mapped file, and would end the process."""
     path = tmp_path / "x.hidx"
-    of = file_index_type(name)
-    builder = of.builder(path, LONG)
+    index = file_index_type(name)
+    builder = index.builder(path, LONG)
     builder.add_stripe(pa.array(range(1000)))
     builder.finish()
-    reader = of.reader(IndexFileReader(LocalSource(path)))
+    reader = index.reader(IndexFileReader(LocalSource(path)))
     assert 7 in reader.lookup(0, Domain.points([7])).upper
     os.truncate(path, 0)
     with pytest.raises(IndexFileError, match="was truncated while it was open"):

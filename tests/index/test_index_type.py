@@ -1,4 +1,4 @@
-"""Bounds, and index types found by name."""
+"""Bounds, and the registry of index types."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def test_bounds_keep_their_promise(
     lower: frozenset[int], unsure: frozenset[int], other: frozenset[int], more: frozenset[int]
 ) -> None:
     """Whatever the true rows within the bounds, the combination's bounds hold them."""
-    left = Bounds(BitMap(lower), BitMap(lower | unsure))
+    one = Bounds(BitMap(lower), BitMap(lower | unsure))
     right = Bounds(BitMap(other), BitMap(other | more))
     for true_left in (lower, lower | unsure):
         for true_right in (other, other | more):
-            both, either = left & right, left | right
+            both, either = one & right, one | right
             assert set(both.lower) <= true_left & true_right <= set(both.upper)
             assert set(either.lower) <= true_left | true_right <= set(either.upper)
-    assert left.exact == (unsure <= lower)
+    assert one.exact == (unsure <= lower)
 
 
 def test_bounds_that_are_named() -> None:
@@ -49,8 +49,8 @@ def test_bounds_that_are_named() -> None:
 
 
 def test_names_in_any_case() -> None:
-    of: IndexType = index_type("bitmap")
-    assert of is BITMAP
+    index: IndexType = index_type("bitmap")
+    assert index is BITMAP
     assert index_type("BitMap") is BITMAP
     assert "BITMAP" in index_type_names()
 

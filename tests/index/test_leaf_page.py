@@ -20,13 +20,13 @@ from tests.index.support import TYPES, build, read, rows
 ROWS = 40_000
 
 
-@pytest.mark.parametrize("most", [1, 60], ids=["a row a key", "rows by the dozen"])
+@pytest.mark.parametrize("max_rows", [1, 60], ids=["a row a key", "rows by the dozen"])
 @pytest.mark.parametrize("wanted", [5, 40, 400])
 def test_many_keys_unpack_their_own_rows_only(
-    most: int, wanted: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    max_rows: int, wanted: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # keys of rows here and there, most of them inline; some are frequent enough for a bitmap outside
-    column = np.repeat(np.arange(ROWS), rng.integers(1, most, ROWS, endpoint=True))[:ROWS]
+    column = np.repeat(np.arange(ROWS), rng.integers(1, max_rows, ROWS, endpoint=True))[:ROWS]
     column[rng.random(ROWS) < 0.05] = 7
     column = rng.permutation(column) * 3
     reader = read(build(TYPES["bigint"], [pa.array(column, pa.int64())]))
@@ -40,15 +40,15 @@ def test_many_keys_unpack_their_own_rows_only(
         counts: npt.NDArray[np.int32],
         inner: npt.NDArray[np.uint32],
     ) -> npt.NDArray[np.uint32]:
-        found = whole(leaf, firsts, counts, inner)
-        unpacked.append(len(found))
-        return found
+        all_rows = whole(leaf, firsts, counts, inner)
+        unpacked.append(len(all_rows))
+        return all_rows
 
     monkeypatch.setattr(LeafPage, "_unpacked", counted)
-    found = rows(reader, 0, Domain.points(points.tolist()))
-    assert set(found) == set(np.flatnonzero(np.isin(column, points)).tolist())
+    result = rows(reader, 0, Domain.points(points.tolist()))
+    assert set(result) == set(np.flatnonzero(np.isin(column, points)).tolist())
     # those of few keys are unpacked one by one
-    assert sum(unpacked) <= len(found)
+    assert sum(unpacked) <= len(result)
     if wanted == 400:
         assert sum(unpacked) > 0
 
@@ -65,10 +65,10 @@ def test_a_leaf_says_how_much_memory_it_takes(frequent: int, rng: np.random.Gene
         assert isinstance(leaf.keys, np.ndarray)
         leaf.rows(0, len(leaf.keys))
         arrays = [leaf.keys, leaf.counts, leaf.inline_counts, leaf._starts, *leaf._packed]
-        held = sum({id(array): array.nbytes for array in arrays}.values())
-        held += sum(stored for _, stored, _ in leaf._page.sizes)
+        nbytes = sum({id(array): array.nbytes for array in arrays}.values())
+        nbytes += sum(stored for _, stored, _ in leaf._page.sizes)
         # there is one more start than there are keys, of the rows and of the gaps
-        assert leaf.nbytes == held - 2 * 4
+        assert leaf.nbytes == nbytes - 2 * 4
         said += leaf.nbytes
         outside += len(leaf.overflow_pages(np.arange(len(leaf.keys))))
     assert (outside > 0) == (frequent > 0)
@@ -121,11 +121,13 @@ def test_keys_that_no_leaf_of_several_has_are_not_unpacked() -> None:
         blocks = encode(keys, np.ones(count, np.int64), np.arange(count, dtype=np.uint32), {})
         return LeafPage(_as_page(blocks), KeyKind.BYTES, total=count, key_count=count, row_count=count)
 
-    most = MAX_KEY_BYTES
-    assert len(made([most - 1, 1]).keys) == 2
-    assert len(made([most + 1]).keys) == 1
-    with pytest.raises(IndexFileError, match=f"its 2 keys have {most + 1} bytes, and {most} are the most"):
-        made([most, 1])
+    max_bytes = MAX_KEY_BYTES
+    assert len(made([max_bytes - 1, 1]).keys) == 2
+    assert len(made([max_bytes + 1]).keys) == 1
+    with pytest.raises(
+        IndexFileError, match=f"its 2 keys have {max_bytes + 1} bytes, and {max_bytes} are the most"
+    ):
+        made([max_bytes, 1])
 
 
 def _page(counts: npt.NDArray[np.int64], inline: int) -> Page:

@@ -45,19 +45,22 @@ def test_cut_extents_stay_safe(
         ],
         null_allowed=null_allowed,
     )
-    held = [key for key in keys if key is not None]
+    non_null = [key for key in keys if key is not None]
     stats = ColumnStats(
-        len(keys), len(keys) - len(held), min(held) if held else None, max(held) if held else None
+        len(keys),
+        len(keys) - len(non_null),
+        min(non_null) if non_null else None,
+        max(non_null) if non_null else None,
     )
     members = [domain.contains(key) for key in keys]
     for item in (stats, stats.truncate(limit), stats.truncate(3).truncate(limit)):
         assert item.can_match(domain) or not any(members)
         assert all(members) or not item.all_match(domain)
-    # what lies beyond the keys is told apart if nothing was cut
-    if held:
+    # keys beyond the greatest are excluded if nothing was truncated
+    if non_null:
         beyond = Domain.from_ranges([Range(stats.max_key, None, False)])
         assert not stats.can_match(beyond)
-        assert stats.all_match(Domain.between(stats.min_key, stats.max_key)) == (len(held) == len(keys))
+        assert stats.all_match(Domain.between(stats.min_key, stats.max_key)) == (len(non_null) == len(keys))
 
 
 def test_long_strings_are_cut_and_stay_useful() -> None:
@@ -68,10 +71,10 @@ def test_long_strings_are_cut_and_stay_useful() -> None:
     reader = open_index(data)
 
     def upper(domain: Domain) -> list[int]:
-        found = reader.lookup(0, domain)
+        bounds = reader.lookup(0, domain)
         true = [row for row, value in enumerate(column) if domain.contains(value.encode())]
-        assert set(found.lower) <= set(true) <= set(found.upper)
-        return list(found.upper)
+        assert set(bounds.lower) <= set(true) <= set(bounds.upper)
+        return list(bounds.upper)
 
     assert upper(Domain.points([(long + "y").encode()])) == [2, 3]
     assert upper(Domain.points([(long + "q").encode()])) == [2, 3]
@@ -79,7 +82,7 @@ def test_long_strings_are_cut_and_stay_useful() -> None:
     assert upper(Domain.points([b"c"])) == []
     assert upper(Domain.between(b"n", None)) == [4, 5]
     assert list(reader.lookup(0, Domain.between(b"m", b"n")).lower) == [2, 3]
-    # it cannot be told whether what was cut off lies below
+    # the truncated rest may lie below
     assert list(reader.lookup(0, Domain.between(b"m", (long + "z").encode())).lower) == []
 
 
@@ -88,9 +91,9 @@ def test_floats() -> None:
     reader = open_index(build(DOUBLE, [pa.array(column, pa.float64())], using="MINMAX", row_group_rows=2))
 
     def key(value: float) -> int:
-        found = key_of(DOUBLE, value)
-        assert isinstance(found, int)
-        return found
+        float_key = key_of(DOUBLE, value)
+        assert isinstance(float_key, int)
+        return float_key
 
     for domain, lower, upper in [
         (Domain.points([key(0.0)]), [0, 1], [0, 1, 4, 5]),
@@ -99,8 +102,8 @@ def test_floats() -> None:
         (Domain.between(None, key(math.inf)), [0, 1, 4, 5], [0, 1, 2, 3, 4, 5]),
         (Domain.points([key(math.nan)], null_allowed=True), [6, 7], [2, 3, 6, 7]),
     ]:
-        found = reader.lookup(0, domain)
-        assert (list(found.lower), list(found.upper)) == (lower, upper), domain
+        bounds = reader.lookup(0, domain)
+        assert (list(bounds.lower), list(bounds.upper)) == (lower, upper), domain
 
 
 def test_what_a_lookup_reads() -> None:
@@ -112,8 +115,8 @@ def test_what_a_lookup_reads() -> None:
     assert reader.lookup(0, Domain.between(0, None)).exact
     assert reader.lookup(0, Domain.only_null()).exact
     assert file.pages_read == 0
-    found = reader.lookup(0, Domain.between(250, 449))
-    assert (list(found.lower), list(found.upper)) == (list(range(300, 400)), list(range(200, 500)))
+    bounds = reader.lookup(0, Domain.between(250, 449))
+    assert (list(bounds.lower), list(bounds.upper)) == (list(range(300, 400)), list(range(200, 500)))
     assert file.pages_read == 1
     reader.lookup(0, Domain.points([7]))
     assert file.pages_read == 1

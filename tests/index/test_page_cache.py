@@ -58,10 +58,10 @@ def test_threads_may_share_it() -> None:
         try:
             for number in range(2000):
                 key = (number * seed) % 17
-                found = cache.get(key)
-                assert found in (None, key)
+                value = cache.get(key)
+                assert value in (None, key)
                 cache.put(key, key, 7)
-        except BaseException as error:  # noqa: BLE001 - told by the main thread
+        except BaseException as error:  # noqa: BLE001 - raised by the main thread
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in (1, 3, 5, 7)]

@@ -21,9 +21,9 @@ def test_all_ways_agree(total: int, density: float) -> None:
     assert roaring.from_sorted(rows) == expected, seed
     assert roaring.from_rows(rng.permutation(rows), total) == expected, seed
     # what was put together can be changed and serialised as any other
-    found = roaring.from_mask(mask)
-    found.run_optimize()
-    assert BitMap.deserialize(found.serialize()) == expected, seed
+    bitmap = roaring.from_mask(mask)
+    bitmap.run_optimize()
+    assert BitMap.deserialize(bitmap.serialize()) == expected, seed
 
 
 def test_the_greatest_rows() -> None:

@@ -23,9 +23,9 @@ WORDS = ("apple", "apricot", "banana", "cherry", "citrus", "damson", "élan", ""
 
 
 def _code(language: str) -> str:
-    found = re.search(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return found[1]
+    match = re.search(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert match is not None
+    return match[1]
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ LONG, STRING = TYPES["bigint"], TYPES["string"]
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_bounds_hold_what_is_true(using: str, name: str, data: st.DataObject) -> None:
-    of = TYPES[name]
-    some = support.values(of)
+    data_type = TYPES[name]
+    some = support.values(data_type)
     pool = data.draw(st.lists(some, min_size=1, max_size=12), "pool")
     column = st.lists(st.none() | st.sampled_from(pool) | some, max_size=30) | st.lists(
         st.sampled_from([None, pool[0]]), max_size=9
@@ -37,7 +37,12 @@ def test_bounds_hold_what_is_true(using: str, name: str, data: st.DataObject) ->
     stripes = data.draw(st.lists(column, min_size=1, max_size=3), "stripes")
     size = data.draw(st.sampled_from([0, 1, 3, 8, 1000]), "row_group_rows")
     reader = open_index(
-        build(of, [support.to_array(of, stripe) for stripe in stripes], using=using, row_group_rows=size)
+        build(
+            data_type,
+            [support.to_array(data_type, stripe) for stripe in stripes],
+            using=using,
+            row_group_rows=size,
+        )
     )
     assert reader.stripe_rows == tuple(map(len, stripes))
     bound = st.none() | st.sampled_from(pool) | some
@@ -47,21 +52,21 @@ def test_bounds_hold_what_is_true(using: str, name: str, data: st.DataObject) ->
     for _ in range(4):
         pieces = data.draw(st.lists(piece, max_size=4), "pieces")
         null_allowed = data.draw(st.booleans(), "null_allowed")
-        domain = support.domain(of, pieces, null_allowed)
+        domain = support.domain(data_type, pieces, null_allowed)
         for number, stripe in enumerate(stripes):
-            wanted = set(support.expected(of, stripe, pieces, null_allowed))
-            found = reader.lookup(number, domain)
-            assert set(found.lower) <= wanted <= set(found.upper)
-            assert found.upper.max() < len(stripe) if found.upper else True
+            wanted = set(support.expected(data_type, stripe, pieces, null_allowed))
+            bounds = reader.lookup(number, domain)
+            assert set(bounds.lower) <= wanted <= set(bounds.upper)
+            assert bounds.upper.max() < len(stripe) if bounds.upper else True
             if using == "BITMAP":
-                assert set(found.lower) == set(found.upper)
+                assert set(bounds.lower) == set(bounds.upper)
             for at in range(0, len(stripe), size or max(len(stripe), 1)):
                 group = range(at, min(at + (size or len(stripe)), len(stripe)))
                 if using == "MINMAX":
-                    _check_minmax(of, stripe, group, domain, found)
+                    _check_minmax(data_type, stripe, group, domain, bounds)
 
 
-def _check_minmax(data_type: OrcType, stripe: list[Any], group: range, domain: Domain, found: Any) -> None:
+def _check_minmax(data_type: OrcType, stripe: list[Any], group: range, domain: Domain, bounds: Any) -> None:
     """A group is out, in, or open exactly as its statistics say."""
     keys = [support.key_of(data_type, stripe[row]) for row in group if stripe[row] is not None]
     nulls = len(group) - len(keys)
@@ -73,8 +78,8 @@ def _check_minmax(data_type: OrcType, stripe: list[Any], group: range, domain: D
         # a range of bytes that begins at the empty string has an open end
         covered = any(item.contains(span.low) and item.contains(span.high) for item in domain.ranges)  # type: ignore[arg-type]
     every = covered and (nulls == 0 or domain.null_allowed)
-    assert set(group) <= set(found.upper) if some else not set(group) & set(found.upper)
-    assert set(group) <= set(found.lower) if every else not set(group) & set(found.lower)
+    assert set(group) <= set(bounds.upper) if some else not set(group) & set(bounds.upper)
+    assert set(group) <= set(bounds.lower) if every else not set(group) & set(bounds.lower)
 
 
 @pytest.mark.parametrize("using", FILE_TYPES)
@@ -87,9 +92,9 @@ def test_stripes_without_values(using: str, data_type: OrcType) -> None:
     for stripe, null_rows in ((0, []), (1, [0, 1, 2, 3, 4]), (2, [])):
         assert list(reader.lookup(stripe, point).upper) == []
         for domain in (Domain.only_null(), Domain(point.ranges, True), Domain.all()):
-            found = reader.lookup(stripe, domain)
-            assert list(found.upper) == null_rows
-            assert using == "BLOOM" or list(found.lower) == null_rows
+            bounds = reader.lookup(stripe, domain)
+            assert list(bounds.upper) == null_rows
+            assert using == "BLOOM" or list(bounds.lower) == null_rows
     assert open_index(build(data_type, [], using=using)).stripe_rows == ()
 
 
@@ -108,12 +113,12 @@ def test_bounds_beyond_64_bits(using: str) -> None:
         (Domain.between(-far, -(1 << 63) + 3), {0}),
         (Domain((Range(-far, 4), Range(6, far)), True), {0, 2, 3}),
     ]:
-        found = reader.lookup(0, domain)
-        assert set(found.lower) <= true <= set(found.upper)
+        bounds = reader.lookup(0, domain)
+        assert set(bounds.lower) <= true <= set(bounds.upper)
         if isinstance(reader, CostedReader):
             assert reader.estimate_cost(0, domain).rows >= len(true) - 1
         if using == "MINMAX":
-            assert true == set(found.lower) == set(found.upper)
+            assert true == set(bounds.lower) == set(bounds.upper)
 
 
 def small_file(using: str, data_type: OrcType) -> bytes:
@@ -125,13 +130,13 @@ def small_file(using: str, data_type: OrcType) -> bytes:
 def answers(data: bytes, data_type: OrcType) -> list[Any]:
     """What a file says of everything that this test asks."""
     reader = open_index(data)
-    found: list[Any] = [reader.stripe_rows]
+    results: list[Any] = [reader.stripe_rows]
     points = [5, 9] if data_type is LONG else [b"b", b"zz"]
     for stripe in range(len(reader.stripe_rows)):
         for domain in (Domain.points(points), Domain.between(points[0], None), Domain.only_null()):
             bounds = reader.lookup(stripe, domain)
-            found.append((list(bounds.lower), list(bounds.upper)))
-    return found
+            results.append((list(bounds.lower), list(bounds.upper)))
+    return results
 
 
 @pytest.mark.parametrize("data_type", [LONG, STRING], ids=str)
@@ -147,11 +152,11 @@ def test_every_byte_flipped(using: str, data_type: OrcType) -> None:
             broken[at] ^= bit
             # pages that the questions do not touch may hide damage, but never change an answer
             try:
-                found = answers(bytes(broken), data_type)
+                results = answers(bytes(broken), data_type)
             except IndexFileError as error:
                 named.add("test.hidx" in str(error))
             else:
-                assert found == right, at
+                assert results == right, at
                 assert at < pages_end, at
     assert named == {True}
 
@@ -217,11 +222,11 @@ def test_values_of_another_type_are_refused(using: str) -> None:
 
 @pytest.mark.parametrize("using", FILE_TYPES)
 def test_what_a_type_says_of_itself(using: str) -> None:
-    of: FileIndexType = file_index_type(using.lower())
-    assert of.name == using
-    assert of.levels == {Level.STRIPE}
-    assert of.operators <= set(Operator)
-    assert all(of.supports(type_) for type_ in TYPES.values())
+    index: FileIndexType = file_index_type(using.lower())
+    assert index.name == using
+    assert index.levels == {Level.STRIPE}
+    assert index.operators <= set(Operator)
+    assert all(index.supports(type_) for type_ in TYPES.values())
     with pytest.raises(HindexError, match=f"Unknown property 'nonsense' of index type {using}"):
         build(LONG, [], using=using, nonsense=1)
 
@@ -230,9 +235,9 @@ def test_what_a_type_says_of_itself(using: str) -> None:
 @pytest.mark.parametrize("distinct", [10, 1000, 50_000])
 def test_estimates_are_near(using: str, distinct: int) -> None:
     array = pa.array(np.random.default_rng(4).integers(0, distinct, 50_000), pa.int64())
-    found = len(build(LONG, [array], using=using, row_group_rows=10_000))
+    size = len(build(LONG, [array], using=using, row_group_rows=10_000))
     guess = file_index_type(using).estimate_bytes(LONG, 50_000, distinct)
-    assert found / 4 < guess < found * 4, (found, guess)
+    assert size / 4 < guess < size * 4, (size, guess)
 
 
 @pytest.mark.parametrize("using", FILE_TYPES)

@@ -26,8 +26,8 @@ def adding(name: str) -> Callable[[Manifest], Manifest]:
 
 
 def names(store: Store) -> list[str]:
-    found = store.load()
-    return [] if found is None else [item.name for item in found.indexes]
+    manifest = store.load()
+    return [] if manifest is None else [item.name for item in manifest.indexes]
 
 
 def all_files(root: Path) -> list[str]:

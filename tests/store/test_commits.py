@@ -133,7 +133,7 @@ def test_failing_writes(
 
 
 def test_a_link_whose_answer_is_lost(store: Store, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over NFS: the request is sent again, and told that the name is there."""
+    """Over NFS, a repeated request fails because the name exists."""
     monkeypatch.setattr("hindex.store.manifest_file.INLINE_BYTES", 0)
     entry = IndexEntry(new_index_id(), "a", "c", "bitmap", "int")
     own = IndexFileEntry(entry.id, f"data/{entry.id}/x.hidx", 1, 1)
@@ -148,14 +148,14 @@ def test_a_link_whose_answer_is_lost(store: Store, table: Path, monkeypatch: pyt
         patch.setattr(os, "link", twice)
         done = store.commit(lambda old: merge_build_result(old, new_indexes=[entry], files=[file]))
     assert done.number == 1
-    found = Store.for_table(str(table)).load()
-    assert found is not None
-    assert list(found.files) == [file]
+    stored = Store.for_table(str(table)).load()
+    assert stored is not None
+    assert list(stored.files) == [file]
     assert store.garbage() == ()
 
 
 def test_a_commit_that_may_not_last(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once the name is there a commit cannot be taken back, so nobody is told that nothing was changed."""
+    """A commit cannot be undone once the name exists: the error does not claim that nothing was changed."""
     store.commit(adding("a"))
 
     def fail(path: Path) -> None:

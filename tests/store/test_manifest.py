@@ -42,8 +42,8 @@ def data_file(path: str, *indexes: IndexEntry, version: int = 1, schema: str = "
     return FileEntry(path, 100, version, 7, 30, (10, 20), schema, tuple(files))
 
 
-def index_file(of: IndexEntry, path: str, version: int = 1) -> IndexFileEntry:
-    return IndexFileEntry(of.id, f"data/{of.id}/{path}-{version}.hidx", 50, 9)
+def index_file(index: IndexEntry, path: str, version: int = 1) -> IndexFileEntry:
+    return IndexFileEntry(index.id, f"data/{index.id}/{path}-{version}.hidx", 50, 9)
 
 
 A, B, C = index("a"), index("b"), index("c")
@@ -64,12 +64,12 @@ def test_an_empty_one() -> None:
 
 
 def test_add_and_find() -> None:
-    found = add_indexes(manifest(A), [B, replace(C, properties=(("z", "1"), ("b", "2")))])
-    assert [item.name for item in found.indexes] == ["a", "b", "c"]
-    assert found.indexes[2].properties == (("b", "2"), ("z", "1"))
-    assert found.index("B") is found.indexes[1]
-    assert not found.same_content(manifest(A))
-    assert found.same_content(replace(found, number=9, created_ms=9))
+    added = add_indexes(manifest(A), [B, replace(C, properties=(("z", "1"), ("b", "2")))])
+    assert [item.name for item in added.indexes] == ["a", "b", "c"]
+    assert added.indexes[2].properties == (("b", "2"), ("z", "1"))
+    assert added.index("B") is added.indexes[1]
+    assert not added.same_content(manifest(A))
+    assert added.same_content(replace(added, number=9, created_ms=9))
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ def test_merge_files(old: list[FileEntry], built: list[FileEntry], expected: lis
 def test_merge_replaces_an_indexs_file() -> None:
     old, fresh = data_file("x", A, B), data_file("x", A)
     fresh = replace(fresh, index_files=(replace(fresh.index_files[0], path=f"data/{A.id}/again.hidx"),))
-    (found,) = merge_build_result(manifest(A, B, files=(old,)), files=[fresh]).files
-    assert found.index_file(A.id) == fresh.index_files[0]
-    assert found.index_file(B.id) == old.index_file(B.id)
-    assert found.index_file(C.id) is None
-    assert found.fingerprint == Fingerprint(100, 1, 7)
+    (merged,) = merge_build_result(manifest(A, B, files=(old,)), files=[fresh]).files
+    assert merged.index_file(A.id) == fresh.index_files[0]
+    assert merged.index_file(B.id) == old.index_file(B.id)
+    assert merged.index_file(C.id) is None
+    assert merged.fingerprint == Fingerprint(100, 1, 7)
 
 
 def test_merge_knows_the_status_that_was_seen_last() -> None:
@@ -207,14 +207,14 @@ def manifests(draw: st.DrawFn) -> Manifest:
     files = []
     for path in sorted(paths):
         rows = draw(st.lists(st.integers(0, 2**40), max_size=3))
-        of = [
+        entries = [
             IndexFileEntry(item.id, f"data/{item.id}/{number}.hidx", draw(U64), draw(U32))
             for number, item in enumerate(
                 draw(st.lists(st.sampled_from(indexes), max_size=3, unique=True)) if indexes else []
             )
         ]
         mtime = draw(st.integers(-(2**63), 2**63 - 1))
-        of.sort(key=lambda item: item.index_id)
+        entries.sort(key=lambda item: item.index_id)
         entry = FileEntry(
             path,
             draw(U64),
@@ -223,7 +223,7 @@ def manifests(draw: st.DrawFn) -> Manifest:
             sum(rows),
             tuple(rows),
             draw(TEXT),
-            tuple(of),
+            tuple(entries),
             changed_ns=draw(st.integers(-(2**63), 2**63 - 1)),
             num_row_groups=draw(st.integers(0, sum(rows))),
         )
@@ -280,14 +280,14 @@ FIRST_VERSION = (Path(__file__).parent / "fixtures" / "manifest_v1.bin").read_by
 
 
 def test_the_first_version_is_read() -> None:
-    found = decode(FIRST_VERSION, "m")
+    decoded = decode(FIRST_VERSION, "m")
     g = IndexEntry(
         "a" * 32, "g", "gender", "bitmap", "string", (("k", "v"),), "region = 'EU'", 1700000000123, "ann"
     )
     n = IndexEntry("b" * 32, "n", "id", "bitmap", "bigint", (), None, 1700000000456, "bob")
 
-    def file(of: IndexEntry, number: int, length: int, checksum: int) -> IndexFileEntry:
-        return IndexFileEntry(of.id, f"data/{of.id}/{number:032x}.hidx", length, checksum)
+    def file(index: IndexEntry, number: int, length: int, checksum: int) -> IndexFileEntry:
+        return IndexFileEntry(index.id, f"data/{index.id}/{number:032x}.hidx", length, checksum)
 
     files = (
         FileEntry(
@@ -302,8 +302,8 @@ def test_the_first_version_is_read() -> None:
         ),
         FileEntry("region=US/é y.orc", 99, -5, 0, 0, (), "struct<id:int>", (file(n, 3, 70, 2**32 - 1),)),
     )
-    assert found == Manifest(7, "/old/table", 1700000001000, (g, n), files)
-    assert decode(encode(found), "m") == found
+    assert decoded == Manifest(7, "/old/table", 1700000001000, (g, n), files)
+    assert decode(encode(decoded), "m") == decoded
 
 
 def hostile(change: Callable[[pb.Manifest], object], data: bytes = b"", version: int = VERSION) -> bytes:

@@ -66,9 +66,9 @@ def test_a_manifest_written_again_is_read_again(tmp_path: Path) -> None:
             return replace(old, indexes=(INDEX,), files=entries)
 
         Store(str(tmp_path), "/t").commit(fill)
-        found = Store(str(tmp_path), "/t").load()
-        assert found is not None
-        assert (found.number, len(found.files)) == (1, files)
+        loaded = Store(str(tmp_path), "/t").load()
+        assert loaded is not None
+        assert (loaded.number, len(loaded.files)) == (1, files)
 
 
 def test_bounds() -> None:
@@ -103,9 +103,9 @@ def test_bytes_that_another_thread_lets_go_of(
     real = Segment.fetch
 
     def fetch(segments: Iterable[Segment]) -> list[bytes]:
-        found = real(segments)
+        contents = real(segments)
         segment._data = None
-        return found
+        return contents
 
     monkeypatch.setattr(Segment, "fetch", staticmethod(fetch))
     segment._entries = None

@@ -23,22 +23,22 @@ def test_the_place_beside_the_data(tmp_path: Path, table: Path) -> None:
     (table / "one.orc").touch()
     (tmp_path / "link").symlink_to(table)
     for spelling in (str(table), f"{table}/", f"file:{table}", str(tmp_path / "link")):
-        found = Store.for_table(spelling)
-        assert (found.root, found.table_uri) == (f"{table}/_hindex", str(table))
+        store = Store.for_table(spelling)
+        assert (store.root, store.table_uri) == (f"{table}/_hindex", str(table))
     assert Store.for_table(f"{table}/one.orc").root == f"{table}/_hindex/files/one.orc"
     assert list(table.iterdir()) == [table / "one.orc"]
 
 
 def test_the_place_in_a_shared_store(tmp_path: Path, table: Path) -> None:
     shared = tmp_path / "shared"
-    found = Store.for_table(str(table), str(shared))
-    assert Path(found.root).parent == shared
-    assert Path(found.root).name.startswith("t-")
-    assert Store.for_table(f"{table}/", f"file:{shared}/").root == found.root
+    store = Store.for_table(str(table), str(shared))
+    assert Path(store.root).parent == shared
+    assert Path(store.root).name.startswith("t-")
+    assert Store.for_table(f"{table}/", f"file:{shared}/").root == store.root
     other = Store.for_table("s3a://bucket/t/", str(shared))
     assert other.table_uri == "s3://bucket/t"
     assert Path(other.root).name.startswith("t-")
-    assert other.root != found.root
+    assert other.root != store.root
     assert not shared.exists()
 
 
@@ -87,10 +87,10 @@ def test_places_that_cannot_hold_a_store(tmp_path: Path) -> None:
 def test_a_moved_table_keeps_its_indexes(store: Store, table: Path) -> None:
     store.commit(adding("a"))
     moved = table.rename(table.with_name("moved"))
-    found = Store.for_table(str(moved)).load()
-    assert found is not None
-    assert found.table_uri == str(moved)
-    assert found.find_index("a") is not None
+    loaded = Store.for_table(str(moved)).load()
+    assert loaded is not None
+    assert loaded.table_uri == str(moved)
+    assert loaded.find_index("a") is not None
 
 
 def test_index_files_and_garbage(store: Store, table: Path) -> None:
@@ -141,6 +141,6 @@ def test_tables_of_a_shared_store(tmp_path: Path, table: Path) -> None:
     broken = Store.for_table("/broken", str(shared))
     broken.commit(adding("a"))
     latest(broken).write_bytes(b"junk")
-    found = list_stores(str(shared))
-    assert [item.table_uri for item in found] == sorted([str(table), "s3://b/t", "/elsewhere"])
-    assert all(names(item) == ["a"] for item in found)
+    stores = list_stores(str(shared))
+    assert [item.table_uri for item in stores] == sorted([str(table), "s3://b/t", "/elsewhere"])
+    assert all(names(item) == ["a"] for item in stores)

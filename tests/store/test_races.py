@@ -30,10 +30,10 @@ def test_racing_writers_lose_nothing(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     store = Store(str(tmp_path / "s"), "/t")
-    found = store.load()
-    assert found is not None
-    assert found.number == writers * changes
-    assert {item.name for item in found.indexes} == {
+    latest = store.load()
+    assert latest is not None
+    assert latest.number == writers * changes
+    assert {item.name for item in latest.indexes} == {
         f"w{w}_{c}" for w in range(writers) for c in range(changes)
     }
     assert store.garbage() == ()

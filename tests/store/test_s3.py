@@ -42,8 +42,8 @@ def adding(name: str) -> Callable[[Manifest], Manifest]:
 
 
 def names(store: Store) -> list[str]:
-    found = store.load()
-    return [] if found is None else [item.name for item in found.indexes]
+    manifest = store.load()
+    return [] if manifest is None else [item.name for item in manifest.indexes]
 
 
 def keys(uri: str) -> set[str]:
@@ -85,18 +85,18 @@ def test_an_indexs_life(table: str, bucket: str, store: str | None, tmp_path: An
     t.create_index("i", "id", "minmax")
 
     def check(number: int, values: range) -> None:
-        found = hx.table(table).scan(f"g = 'g3' AND id >= {values.start} AND id < {values.stop}")
+        scan = hx.table(table).scan(f"g = 'g3' AND id >= {values.start} AND id < {values.stop}")
         expected = [
             row["id"]
             for n in range(number)
             for row in rows(n).to_pylist()
             if row["g"] == "g3" and row["id"] in values
         ]
-        assert sorted(found.to_arrow().column("id").to_pylist()) == expected
+        assert sorted(scan.to_arrow().column("id").to_pylist()) == expected
         assert expected
-        kept = found.explain().files
+        kept = scan.explain().files
         assert (kept.kept, kept.total) == (1, number)
-        assert not found.explain().notes
+        assert not scan.explain().notes
 
     check(3, range(1000, 1500))
     put(f"{table}/p=a%2Fb 3/x.orc", rows(3))
@@ -182,9 +182,11 @@ def test_an_object_replaced_after_planning(
     time.sleep(1.1)
     filesystem.pipe_file(path, second)
     s3.requests.clear()
-    found = list(run_units(run_lookups(plan.tasks), lambda task, answer, _: (task.notes, task.read(answer))))
-    assert [batch.column("id").to_pylist() for _, batch in found] == [[APART[10]]]
-    assert {note.reason for notes, _ in found for note in notes} == {Reason.STALE_FILE}
+    results = list(
+        run_units(run_lookups(plan.tasks), lambda task, answer, _: (task.notes, task.read(answer)))
+    )
+    assert [batch.column("id").to_pylist() for _, batch in results] == [[APART[10]]]
+    assert {note.reason for notes, _ in results for note in notes} == {Reason.STALE_FILE}
     # no request is made for it
     assert s3.count("HEAD", "x.orc") == before
 
@@ -246,7 +248,7 @@ def test_racing_writers_lose_nothing(bucket: str, s3: S3Server) -> None:
             store = Store(f"{bucket}/s", "/t")
             for change in range(4):
                 store.commit(adding(f"w{writer}_{change}"))
-        except Exception as error:  # noqa: BLE001 told below
+        except Exception as error:  # noqa: BLE001 raised below
             problems.append(error)
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
@@ -256,19 +258,19 @@ def test_racing_writers_lose_nothing(bucket: str, s3: S3Server) -> None:
         thread.join()
     assert problems == []
     store = Store(f"{bucket}/s", "/t")
-    found = store.load()
-    assert found is not None
-    assert found.number == 16
-    assert {item.name for item in found.indexes} == {f"w{w}_{c}" for w in range(4) for c in range(4)}
+    latest = store.load()
+    assert latest is not None
+    assert latest.number == 16
+    assert {item.name for item in latest.indexes} == {f"w{w}_{c}" for w in range(4) for c in range(4)}
     assert store.garbage() == ()
 
 
 @pytest.fixture
 def store(bucket: str) -> Store:
     """A store with one index, whose bucket is known to create exclusively."""
-    found = Store(f"{bucket}/s", "/t")
-    found.commit(adding("a"))
-    return found
+    result = Store(f"{bucket}/s", "/t")
+    result.commit(adding("a"))
+    return result
 
 
 @pytest.mark.parametrize(
@@ -404,9 +406,9 @@ def test_a_failed_build_leaves_nothing(table: str, s3: S3Server) -> None:
 def test_index_files_that_cannot_be_read_are_named(table: str, s3: S3Server) -> None:
     LocalConnection().table(table).create_index("g", "g", "bitmap")
     with s3.failing("HEAD", "hidx$", "AccessDenied"):
-        found = LocalConnection().table(table).scan("g = 'g3'")
-        assert len(found.to_arrow()) == sum(i % 7 == 3 for i in range(3 * ROWS))
-        assert {note.reason for note in found.explain().notes} == {Reason.CORRUPT}
+        scan = LocalConnection().table(table).scan("g = 'g3'")
+        assert len(scan.to_arrow()) == sum(i % 7 == 3 for i in range(3 * ROWS))
+        assert {note.reason for note in scan.explain().notes} == {Reason.CORRUPT}
 
 
 def test_other_file_systems() -> None:
@@ -457,10 +459,10 @@ def test_no_more_of_a_long_file_is_read_than_its_limit(monkeypatch: pytest.Monke
     lengths = []
     whole = MemoryFileSystem.cat_file
 
-    def watched(self: MemoryFileSystem, *given: Any, **options: Any) -> bytes:
-        found: bytes = whole(self, *given, **options)
-        lengths.append(len(found))
-        return found
+    def watched(self: MemoryFileSystem, *args: Any, **options: Any) -> bytes:
+        content: bytes = whole(self, *args, **options)
+        lengths.append(len(content))
+        return content
 
     monkeypatch.setattr(MemoryFileSystem, "cat_file", watched)
     assert storage.read("long", 1000) == b"x" * 1000

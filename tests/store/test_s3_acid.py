@@ -33,8 +33,8 @@ def test_a_transactional_table(
     upload()
     connection = LocalConnection()
     table = connection.table(uri)
-    left = [i for i in range(200) if i not in (7, 101)]
-    assert sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist()) == left
+    remaining = [i for i in range(200) if i not in (7, 101)]
+    assert sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist()) == remaining
     assert table.scan(where="row__id.rowid = 1", columns=["id"]).to_arrow()["id"].to_pylist() == [1]
 
     def opened() -> list[str]:
@@ -57,7 +57,9 @@ def test_a_transactional_table(
     assert connection.table(uri).scan(where="id = 4").count() == 0
     assert not [path for path in opened() if path.startswith("delete_delta")]
     # a compaction is another file, and the only one to be read
-    insert(tmp_path / "base_0000003_v0000009" / "bucket_00000", 1, [i for i in left if i not in (103, 4)])
+    insert(
+        tmp_path / "base_0000003_v0000009" / "bucket_00000", 1, [i for i in remaining if i not in (103, 4)]
+    )
     upload()
     assert Reason.NEW_FILE in {note.reason for note in connection.table(uri).scan("id = 5").explain().notes}
     table.refresh_indexes()

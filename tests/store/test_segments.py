@@ -50,8 +50,10 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hindex.store.entries.SEGMENT_FILES", 8)
 
 
-def own(of: IndexEntry, path: str, extents: tuple[ColumnStats, ...] = (), version: int = 1) -> IndexFileEntry:
-    return IndexFileEntry(of.id, f"data/{of.id}/{path}-{version}.hidx", 7, version, extents)
+def own(
+    index: IndexEntry, path: str, extents: tuple[ColumnStats, ...] = (), version: int = 1
+) -> IndexFileEntry:
+    return IndexFileEntry(index.id, f"data/{index.id}/{path}-{version}.hidx", 7, version, extents)
 
 
 def entry(number: int, version: int = 1) -> FileEntry:
@@ -101,7 +103,7 @@ def random_domain(rng: np.random.Generator, kind: str) -> Domain:
 @pytest.mark.parametrize("kind", ["int", "text"])
 def test_pruning_against_each_extent(kind: str, rng: np.random.Generator) -> None:
     """Files are ruled out if no extent of theirs can match, as a loop over all extents says, and never otherwise."""
-    of, other = (INT, "text") if kind == "int" else (TEXT, "int")
+    index, other = (INT, "text") if kind == "int" else (TEXT, "int")
     key_kind = KeyKind.INT64 if kind == "int" else KeyKind.BYTES
     ruled_out = 0
     for _ in range(60):
@@ -111,14 +113,14 @@ def test_pruning_against_each_extent(kind: str, rng: np.random.Generator) -> Non
             stripes = tuple(int(rows) for rows in rng.integers(1, 5, int(rng.integers(0, 4))))
             found_kind = kind if rng.random() < 0.9 else other
             extents = tuple(random_extent(rng, found_kind, rows) for rows in stripes)
-            mine = (own(of, path, extents if rng.random() < 0.9 else ()),) if rng.random() < 0.9 else ()
+            mine = (own(index, path, extents if rng.random() < 0.9 else ()),) if rng.random() < 0.9 else ()
             files.append(
                 FileEntry(path, 1, 1, 1, sum(stripes), stripes, "struct<>", (*mine, own(BITS, path)))
             )
-        found = decode(encode(Manifest(1, "/t", 1, (INT, TEXT, BITS), tuple(files))), "m").entries
+        entries = decode(encode(Manifest(1, "/t", 1, (INT, TEXT, BITS), tuple(files))), "m").entries
         domain = random_domain(rng, kind)
-        for given, item in zip(files, found, strict=True):
-            file, before = item.index_file(of.id), given.index_file(of.id)
+        for written, item in zip(files, entries, strict=True):
+            file, before = item.index_file(index.id), written.index_file(index.id)
             if file is None or not file.stripe_stats:
                 assert before is None or not before.stripe_stats
                 continue
@@ -212,35 +214,37 @@ def test_changes_against_a_dict(seed: int, tmp_path: Path) -> None:
                     expected[path] = replace(expected[path], index_files=())
                 expected = {path: item for path, item in expected.items() if item.index_files or item.shared}
                 store.commit(lambda old, gone=gone: remove_index_files(old, BITS.id, gone))  # type: ignore[misc]
-        found = Store(store.root, "/t").load()
-        assert found is not None
-        assert list(found.files) == [expected[path] for path in sorted(expected)]
-        assert len(found.files) == len(expected)
-        sizes = [segment.summary.num_files for segment in found.entries.segments]
+        loaded = Store(store.root, "/t").load()
+        assert loaded is not None
+        assert list(loaded.files) == [expected[path] for path in sorted(expected)]
+        assert len(loaded.files) == len(expected)
+        sizes = [segment.summary.num_files for segment in loaded.entries.segments]
         assert all(size <= 8 for size in sizes)
-        assert found.shared_indexes() == ((SHARED,) if any(item.shared for item in expected.values()) else ())
+        assert loaded.shared_indexes() == (
+            (SHARED,) if any(item.shared for item in expected.values()) else ()
+        )
         some_paths = [entry(n).path for n in some]
-        assert found.entries.find(some_paths) == {p: expected[p] for p in some_paths if p in expected}
+        assert loaded.entries.find(some_paths) == {p: expected[p] for p in some_paths if p in expected}
     store.commit(lambda old: drop_index(old, "bits"))
-    found = store.load()
-    assert found is not None
-    assert [item.path for item in found.files] == sorted(p for p, item in expected.items() if item.shared)
-    assert all(not item.index_files for item in found.files)
+    loaded = store.load()
+    assert loaded is not None
+    assert [item.path for item in loaded.files] == sorted(p for p, item in expected.items() if item.shared)
+    assert all(not item.index_files for item in loaded.files)
 
 
 def test_as_a_sequence() -> None:
     files = tuple(entry(number) for number in range(20))
-    found = FileEntries.from_entries(files)
-    assert (len(found), found[0], found[-1], found[7:9]) == (20, files[0], files[19], files[7:9])
-    assert found == files
-    assert files == found
-    assert found != files[:19]
-    assert found == decode(encode(table(20)), "m").files
-    assert hash(found) == hash(files)
-    assert entry(3) in found
+    entries = FileEntries.from_entries(files)
+    assert (len(entries), entries[0], entries[-1], entries[7:9]) == (20, files[0], files[19], files[7:9])
+    assert entries == files
+    assert files == entries
+    assert entries != files[:19]
+    assert entries == decode(encode(table(20)), "m").files
+    assert hash(entries) == hash(files)
+    assert entry(3) in entries
     for at in (20, -21):
         with pytest.raises(IndexError):
-            found[at]
+            entries[at]
 
 
 def many_stripes(number: int, stripes: int) -> FileEntry:
@@ -259,8 +263,8 @@ def test_raw_bytes_are_told_before_anything_is_decompressed() -> None:
             batch = reader.read_next_batch()
         arrays = [*batch.columns, batch.column("schema").dictionary]
         # of dictionaries, the buffers of a column are those of the numbers
-        held = {part.address: part.size for array in arrays for part in array.buffers() if part is not None}
-        assert raw_bytes(data) == sum(held.values())
+        sizes = {part.address: part.size for array in arrays for part in array.buffers() if part is not None}
+        assert raw_bytes(data) == sum(sizes.values())
 
 
 def test_every_damage_of_what_tells_raw_bytes_is_an_error_or_harmless() -> None:
@@ -287,10 +291,10 @@ def test_a_segment_that_is_too_long_once_it_is_decompressed(
     monkeypatch.setattr(segment, "MAX_RAW_FACTOR", 2)
     RECENT.clear()
     before = pa.total_allocated_bytes()
-    found = Store(store.root, "/t").load()
-    assert found is not None
+    loaded = Store(store.root, "/t").load()
+    assert loaded is not None
     with pytest.raises(StoreError, match=r"segment .*is corrupt: its \d+ bytes are \d+ once .*; restore it"):
-        list(found.files)
+        list(loaded.files)
     assert pa.total_allocated_bytes() - before < 1 << 16
     # those that shrink less may be longer
     monkeypatch.setattr(segment, "MAX_RAW_FACTOR", 1 << 20)
@@ -308,10 +312,10 @@ def test_segments_of_files_of_many_stripes_are_shorter(
     store = Store(str(tmp_path / "s"), "/t")
     files = [many_stripes(n, 1 + 100 * (n % 9)) for n in range(50)]
     store.commit(lambda old: merge_build_result(old, new_indexes=[INT], files=files))
-    found = Store(store.root, "/t").load()
-    assert found is not None
-    assert list(found.files) == files
-    assert len(found.entries.segments) > 20
+    loaded = Store(store.root, "/t").load()
+    assert loaded is not None
+    assert list(loaded.files) == files
+    assert len(loaded.entries.segments) > 20
     changed = many_stripes(7, 5)
     store.commit(lambda old: merge_build_result(old, files=[changed]))
     assert list(Store(store.root, "/t").load().files) == [*files[:7], changed, *files[8:]]  # type: ignore[union-attr]
@@ -326,9 +330,9 @@ def test_segments_of_files_of_many_stripes_are_shorter(
 def test_the_schema_of_many_files_is_one_text() -> None:
     wide = f"struct<{','.join(f'c{n}:int' for n in range(50_000))}>"
     files = tuple(replace(entry(number), schema=wide) for number in range(8))
-    found = decode(encode(replace(table(0), files=files)), "m").files
-    assert found == files
-    assert len({id(item.schema) for item in found}) == 1
+    decoded = decode(encode(replace(table(0), files=files)), "m").files
+    assert decoded == files
+    assert len({id(item.schema) for item in decoded}) == 1
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
@@ -342,10 +346,10 @@ def test_a_damaged_segment_is_named(tmp_path: Path, damage: str) -> None:
         path.unlink()
     else:
         path.write_bytes(data if damage == "flip" else data[:-1])
-    found = Store(store.root, "/t").load()
-    assert found is not None
+    loaded = Store(store.root, "/t").load()
+    assert loaded is not None
     with pytest.raises(StoreError, match="segment") as caught:
-        list(found.files)
+        list(loaded.files)
     assert "\n" not in str(caught.value)
     assert damage == "gone" or path.name in str(caught.value)
 
@@ -357,10 +361,10 @@ def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
     data = path.read_bytes()
     for at in range(0, len(data), 5):
         path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-        found = Store(store.root, "/t").load()
-        assert found is not None
+        loaded = Store(store.root, "/t").load()
+        assert loaded is not None
         with pytest.raises(StoreError, match=f"segment 'segments/{path.name}' is corrupt"):
-            list(found.files)
+            list(loaded.files)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EDQUOT])

@@ -33,13 +33,13 @@ def index(name: str) -> IndexEntry:
     return IndexEntry(new_index_id(), name, f"c_{name}", "BTREE", "int", level="table")
 
 
-def shared(of: IndexEntry, *names: str, partition: str | None = None) -> SharedIndexEntry:
+def shared(index: IndexEntry, *names: str, partition: str | None = None) -> SharedIndexEntry:
     ends = [(0, 9), (10, 1 << 62)]
     files = tuple(
-        SharedFileEntry(f"data/{of.id}/{name}.hidx", 100 + at, 7, ColumnStats(50, at, *ends[at]))
+        SharedFileEntry(f"data/{index.id}/{name}.hidx", 100 + at, 7, ColumnStats(50, at, *ends[at]))
         for at, name in enumerate(names)
     )
-    return SharedIndexEntry(new_index_id(), of.id, "int", partition, 2, 40, files)
+    return SharedIndexEntry(new_index_id(), index.id, "int", partition, 2, 40, files)
 
 
 def data_file(
@@ -54,8 +54,8 @@ OLD, NEW, OTHER = shared(A, "old"), shared(A, "new0", "new1"), shared(B, "other"
 TWO = Manifest(3, "/t", 1, (A, B, BITS), (data_file("x", OLD, OTHER, own=BITS), data_file("y", OLD)))
 
 
-def covered(manifest: Manifest, of: IndexEntry = A) -> dict[str, SharedIndexEntry | None]:
-    return {entry.path: entry.shared_index(of.id) for entry in manifest.files}
+def covered(manifest: Manifest, index: IndexEntry = A) -> dict[str, SharedIndexEntry | None]:
+    return {entry.path: entry.shared_index(index.id) for entry in manifest.files}
 
 
 def test_bytes_come_back() -> None:
@@ -79,7 +79,7 @@ def test_bytes_come_back() -> None:
         f"data/{BITS.id}/x.hidx",
         "data/t",
         "data/n",
-        *(file.path for held in (OLD, OTHER, NEW) for file in held.files),
+        *(file.path for entry in (OLD, OTHER, NEW) for file in entry.files),
     }
     assert whole.index_bytes(A.id) == 100 + 100 + 101
     assert whole.index_bytes(BITS.id) == 50
@@ -90,9 +90,9 @@ def test_bytes_come_back() -> None:
 
 def test_long_keys_are_cut() -> None:
     long = SharedFileEntry("data/l", 5, 1, ColumnStats(3, 0, b"a" * 100, b"z" * 100))
-    held = replace(OLD, files=(long,))
-    found = decode(encode(replace(TWO, files=(data_file("x", held),))), "m").files[0].shared[0].files[0]
-    assert found.stats == ColumnStats(3, 0, b"a" * 64, b"z" * 64, True)
+    entry = replace(OLD, files=(long,))
+    file = decode(encode(replace(TWO, files=(data_file("x", entry),))), "m").files[0].shared[0].files[0]
+    assert file.stats == ColumnStats(3, 0, b"a" * 64, b"z" * 64, True)
 
 
 @pytest.mark.parametrize(
@@ -146,27 +146,27 @@ def test_long_keys_are_cut() -> None:
 def test_changes(
     change: Callable[[Manifest], Manifest], expected: dict[str, SharedIndexEntry | None]
 ) -> None:
-    found = change(TWO)
-    assert covered(found) == expected
-    others = {held for held in expected.values() if held is not None}
-    assert {held for held in found.shared_indexes() if held.index_id == A.id} == others
-    assert not found.same_content(TWO) or found == TWO
-    assert decode(encode(found), "m").same_content(found)
+    changed = change(TWO)
+    assert covered(changed) == expected
+    others = {entry for entry in expected.values() if entry is not None}
+    assert {entry for entry in changed.shared_indexes() if entry.index_id == A.id} == others
+    assert not changed.same_content(TWO) or changed == TWO
+    assert decode(encode(changed), "m").same_content(changed)
 
 
 def test_what_two_indexes_share_stays_apart() -> None:
-    found = merge_build_result(TWO, files=[data_file("x", NEW)])
-    assert covered(found, B) == {"x": OTHER, "y": None}
-    assert found.files[0].is_covered_by(B.id)
-    assert found.files[0].is_covered_by(BITS.id)
-    assert not found.files[1].is_covered_by(B.id)
+    merged = merge_build_result(TWO, files=[data_file("x", NEW)])
+    assert covered(merged, B) == {"x": OTHER, "y": None}
+    assert merged.files[0].is_covered_by(B.id)
+    assert merged.files[0].is_covered_by(BITS.id)
+    assert not merged.files[1].is_covered_by(B.id)
 
 
 def test_garbage(tmp_path: Path) -> None:
     store = Store.for_table(str(tmp_path))
-    for held in (OLD, NEW, OTHER):
-        for file in held.files:
-            place = Path(store.prepare_index_directory(held.index_id)) / Path(file.path).name
+    for entry in (OLD, NEW, OTHER):
+        for file in entry.files:
+            place = Path(store.prepare_index_directory(entry.index_id)) / Path(file.path).name
             place.write_bytes(b"x")
     store.commit(lambda _: replace(TWO, files=(data_file("x", OLD, OTHER), data_file("y", OLD))))
     assert [item.path for item in store.garbage()] == sorted(file.path for file in NEW.files)

@@ -104,9 +104,9 @@ def work(root: str, mine: str, rounds: int, seed: int, problems: list[str]) -> N
     expected = state(store.load(), mine)
     for turn in range(rounds):
         expected = step(store, mine, rng, expected)
-        found = state(store.load(), mine)
-        if found != expected:
-            problems.append(f"{mine}, round {turn}: the store has {found}, not {expected}")
+        current = state(store.load(), mine)
+        if current != expected:
+            problems.append(f"{mine}, round {turn}: the store has {current}, not {expected}")
             return
 
 
@@ -165,10 +165,10 @@ def main(root: str, processes: int, rounds: int, seed: int, kills: int) -> None:
             process.join()
             if process.exitcode:
                 problems.append(f"{mine} ended with {process.exitcode}")
-        found = list(problems)
-    manifest = check(root, found)
+        messages = list(problems)
+    manifest = check(root, messages)
     report = {
-        "problems": found,
+        "problems": messages,
         "commits": manifest.number,
         "indexes": len(manifest.indexes),
         "kills": killed,

@@ -36,16 +36,16 @@ NEAR_KEYS = st.tuples(st.sampled_from([SHORT_KEY - 1, SHORT_KEY, SHORT_KEY + 1])
 @st.composite
 def extents(draw: st.DrawFn, keys: st.SearchStrategy[Any] | None = None) -> list[ColumnStats]:
     keys = draw(st.sampled_from([KEYS, LONG_KEYS])) if keys is None else keys
-    found = []
+    stats = []
     for _ in range(draw(st.integers(1, 5))):
         rows = draw(st.integers(0, 9))
         nulls = draw(st.integers(0, rows))
         if nulls == rows:
-            found.append(ColumnStats(rows, nulls, None, None))
+            stats.append(ColumnStats(rows, nulls, None, None))
         else:
             low, high = sorted([draw(keys), draw(keys)])
-            found.append(ColumnStats(rows, nulls, low, high))
-    return found
+            stats.append(ColumnStats(rows, nulls, low, high))
+    return stats
 
 
 @given(extents())
@@ -59,8 +59,8 @@ def test_round_trip(given_extents: list[ColumnStats]) -> None:
 
 def test_long_keys_are_marked() -> None:
     long = b"z" * (SHORT_KEY + 1)
-    found = [ColumnStats(1, 0, b"a", b"b"), ColumnStats(2, 2, None, None), ColumnStats(1, 0, long, long)]
-    message = encode_stripe_stats(found)
+    stats = [ColumnStats(1, 0, b"a", b"b"), ColumnStats(2, 2, None, None), ColumnStats(1, 0, long, long)]
+    message = encode_stripe_stats(stats)
     assert list(message.cut) == [1]
     assert decode_stripe_stats(message, [1, 2, 1])[2] == ColumnStats(
         1, 0, long[:-1], long[:-1], max_is_prefix=True
@@ -107,10 +107,10 @@ def test_files_of_a_column_are_judged_as_each_extent_is(
     )
     exact = [any(item.can_match(domain) for item in file) for file in files]
     as_written = [any(item.truncate().can_match(domain) for item in file) for file in files]
-    found = column_of(files).may_match(domain, kind).tolist()
-    assert all(may or not must for may, must in zip(found, exact, strict=True))
+    mask = column_of(files).may_match(domain, kind).tolist()
+    assert all(may or not must for may, must in zip(mask, exact, strict=True))
     if len(domain.ranges) <= _MAX_RANGES:
-        assert found == as_written
+        assert mask == as_written
     cut_otherwise = column_of([[item.truncate(limit) for item in file] for file in files])
     again = cut_otherwise.may_match(domain, kind).tolist()
     assert all(may or not must for may, must in zip(again, exact, strict=True))
