@@ -8,13 +8,24 @@ exactly where its key, or NULL, is a member.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 Key = int | bytes
+Int64s: TypeAlias = npt.NDArray[np.int64]
 
 #: Keys that are integers have 64 bits.
 MIN_KEY, MAX_KEY = -(1 << 63), (1 << 63) - 1
+
+#: From so many ranges on, a domain keeps them as arrays where it can.
+MANY_RANGES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +82,103 @@ def make_range(
     return Range(low, high, low_inclusive, high_inclusive)
 
 
+class RangeArray(Sequence[Range]):
+    """Many ranges as arrays: ranges of integers, or single byte keys. Immutable; equal to any sequence of the same.
+
+    A large list of keys is one object, and readers compare it with sorted keys as a whole. Iteration makes ranges.
+
+    :param lows: int64, ascending, or large binary without nulls.
+    :param highs: int64, as many, none below its low; byte keys have none. The least and greatest 64-bit integer are
+        open ends, except of a single point.
+    """
+
+    __slots__ = ("_highs", "_lows")
+
+    def __init__(self, lows: Int64s | pa.LargeBinaryArray, highs: Int64s | None = None) -> None:
+        self._lows = lows
+        self._highs = highs
+
+    @property
+    def integers(self) -> tuple[Int64s, Int64s] | None:
+        """The least and greatest integer of each range, or None for byte keys."""
+        return (
+            None
+            if self._highs is None or not isinstance(self._lows, np.ndarray)
+            else (self._lows, self._highs)
+        )
+
+    @property
+    def byte_keys(self) -> pa.LargeBinaryArray | None:
+        """The byte keys, or None for integers."""
+        return None if isinstance(self._lows, np.ndarray) else self._lows
+
+    def __len__(self) -> int:
+        return len(self._lows)
+
+    @overload
+    def __getitem__(self, at: int) -> Range: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> RangeArray: ...
+
+    def __getitem__(self, at: int | slice) -> Range | RangeArray:
+        if isinstance(at, slice):
+            return RangeArray(self._lows[at], None if self._highs is None else self._highs[at])
+        if self.byte_keys is not None:
+            key = self.byte_keys[at].as_py()
+            return Range(key, key)
+        lows, highs = integer_arrays(self)
+        return _integer_range(int(lows[at]), int(highs[at]))
+
+    def __iter__(self) -> Iterator[Range]:
+        if self.byte_keys is not None:
+            return (Range(key, key) for key in self.byte_keys.to_pylist())
+        lows, highs = integer_arrays(self)
+        return map(_integer_range, lows.tolist(), highs.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, RangeArray):
+            if self.integers is None or other.integers is None:
+                return bool(self.byte_keys == other.byte_keys)
+            return all(np.array_equal(a, b) for a, b in zip(self.integers, other.integers, strict=True))
+        if not isinstance(other, tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash((len(self), self[0], self[-1]))
+
+    def __repr__(self) -> str:
+        # equal representations mean equal ranges: callers may use a representation as a key
+        if self.byte_keys is None:
+            parts = [keys.tobytes() for keys in integer_arrays(self)]
+        else:
+            _, ends, data = self.byte_keys.buffers()
+            offsets = np.frombuffer(ends, np.int64, len(self) + 1, 8 * self.byte_keys.offset)
+            parts = [np.diff(offsets).tobytes(), bytes(memoryview(data or b"")[offsets[0] : offsets[-1]])]
+        return f"<{len(self)} ranges {blake2b(b''.join(parts), digest_size=16).hexdigest()}>"
+
+
+def _integer_range(low: int, high: int) -> Range:
+    if low == high:
+        return Range(low, high)
+    return Range(None if low == MIN_KEY else low, None if high == MAX_KEY else high)
+
+
 @dataclass(frozen=True, slots=True)
 class Domain:
     """Sorted, disjoint, non-touching ranges, and a flag for NULL.
 
-    Build it with the class methods: they establish the invariants.
+    Build it with the class methods: they establish the invariants. Many ranges are a :class:`RangeArray`.
     """
 
-    ranges: tuple[Range, ...] = ()
+    ranges: Sequence[Range] = ()
     null_allowed: bool = False
-    #: The cached hash: a plan looks domains up many times, and a list may have many members.
-    _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
-        if self._hash is None:
-            object.__setattr__(self, "_hash", hash((self.ranges, self.null_allowed)))
-        assert self._hash is not None
-        return self._hash
-
-    def __reduce__(self) -> tuple[type[Domain], tuple[tuple[Range, ...], bool]]:
-        # the hash stays behind: bytes have another one in another process
-        return Domain, (self.ranges, self.null_allowed)
+        # a plan looks domains up many times, and a list may have many members
+        ranges = self.ranges
+        return hash((len(ranges), *((ranges[0], ranges[-1]) if ranges else ()), self.null_allowed))
 
     @classmethod
     def none(cls) -> Domain:
@@ -111,7 +198,29 @@ class Domain:
 
     @classmethod
     def points(cls, keys: Iterable[Key], *, null_allowed: bool = False) -> Domain:
+        """Return the domain of single keys, in any order."""
         return cls.from_ranges((Range(key, key) for key in keys), null_allowed=null_allowed)
+
+    @classmethod
+    def from_keys(cls, keys: Int64s | pa.LargeBinaryArray, *, null_allowed: bool = False) -> Domain:
+        """Return the domain of the keys of an array, in any order, without an object for each.
+
+        :param keys: int64 array, or large binary array without nulls.
+        """
+        if isinstance(keys, np.ndarray):
+            # np.unique takes ten times as long
+            keys = np.sort(keys)
+            is_new = np.ones(len(keys), np.bool_)
+            np.not_equal(keys[1:], keys[:-1], out=is_new[1:])
+            keys = keys[is_new]
+            is_start = np.ones(len(keys) + 1, np.bool_)
+            # differences that overflow wrap around, none of them to 1
+            is_start[1:-1] = keys[1:] - keys[:-1] != 1
+            ranges = RangeArray(keys[is_start[:-1]], keys[is_start[1:]])
+        else:
+            distinct = pc.unique(keys)
+            ranges = RangeArray(distinct.take(pc.array_sort_indices(distinct)))
+        return cls(ranges if len(ranges) >= MANY_RANGES else tuple(ranges), null_allowed)
 
     @classmethod
     def between(
@@ -134,7 +243,7 @@ class Domain:
                 merged[-1] = _merge(merged[-1], item)
             else:
                 merged.append(item)
-        return cls(tuple(merged), null_allowed)
+        return cls(_pack(merged), null_allowed)
 
     @property
     def is_none(self) -> bool:
@@ -147,7 +256,17 @@ class Domain:
     @property
     def has_every_value(self) -> bool:
         """Return True if every non-null value is a member."""
-        return self.ranges == (Range(),)
+        return len(self.ranges) == 1 and self.ranges[0] == Range()
+
+    @property
+    def has_points(self) -> bool:
+        """Return True if some range is a single key."""
+        return count_points(self.ranges) > 0
+
+    @property
+    def has_spans(self) -> bool:
+        """Return True if some range is more than a single key."""
+        return count_points(self.ranges) < len(self.ranges)
 
     def contains(self, key: Key | None) -> bool:
         if key is None:
@@ -180,13 +299,20 @@ class Domain:
                 own_at += 1
             else:
                 other_at += 1
-        return Domain(tuple(ranges), self.null_allowed and other.null_allowed)
+        return Domain(_pack(ranges), self.null_allowed and other.null_allowed)
 
     def complement(self, *, null_allowed: bool) -> Domain:
         """Return every value outside this domain; the caller decides if NULL is a member.
 
         SQL's ``NOT`` over a comparison leaves NULL out, ``IS NOT NULL`` and ``IS NULL`` trade it.
         """
+        if isinstance(self.ranges, RangeArray) and self.ranges.integers is not None and len(self.ranges):
+            lows, highs = self.ranges.integers
+            starts = np.concatenate([np.array([MIN_KEY], np.int64), highs[highs < MAX_KEY] + 1])
+            ends = np.concatenate([lows[lows > MIN_KEY] - 1, np.array([MAX_KEY], np.int64)])
+            is_open = [int(lows[0]) > MIN_KEY, int(highs[-1]) < MAX_KEY]
+            starts, ends = starts[0 if is_open[0] else 1 :], ends[: None if is_open[1] else -1]
+            return Domain(RangeArray(starts, ends), null_allowed)
         gaps: list[Range] = []
         low: Key | None = None
         low_inclusive = True
@@ -208,26 +334,41 @@ class Domain:
         return Domain((*gaps, last) if last is not None else tuple(gaps), null_allowed)
 
 
-def clip_to_int64(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
-    """Return the parts of integer ranges that 64-bit keys can be in: literals may lie beyond."""
-    if not ranges:
-        return ()
-    # ranges ascend, so the outermost bounds speak for all
-    ends = (ranges[0].low, ranges[0].high, ranges[-1].low, ranges[-1].high)
-    if all(end is None or MIN_KEY < end < MAX_KEY for end in ends):  # type: ignore[operator]
-        return ranges
-    clipped = []
+def count_points(ranges: Sequence[Range]) -> int:
+    """Return the number of ranges that are a single key."""
+    if isinstance(ranges, RangeArray):
+        return len(ranges) if ranges.integers is None else int(np.count_nonzero(np.equal(*ranges.integers)))
+    return sum(item.is_point for item in ranges)
+
+
+def integer_arrays(ranges: Sequence[Range]) -> tuple[Int64s, Int64s]:
+    """Return the least and greatest 64-bit key of ranges of integers, without those beyond 64 bits."""
+    if isinstance(ranges, RangeArray) and ranges.integers is not None:
+        return ranges.integers
+    ends = []
     for item in ranges:
-        low, high = item.low, item.high
-        assert not isinstance(low, bytes)
-        assert not isinstance(high, bytes)
-        if low is not None and low <= MIN_KEY:
-            low = None
-        if high is not None and high >= MAX_KEY:
-            high = None
-        if (low is None or low <= MAX_KEY) and (high is None or high >= MIN_KEY):
-            clipped.append(Range(low, high))
-    return tuple(clipped)
+        assert not isinstance(item.low, bytes)
+        assert not isinstance(item.high, bytes)
+        low = MIN_KEY if item.low is None else max(item.low, MIN_KEY)
+        high = MAX_KEY if item.high is None else min(item.high, MAX_KEY)
+        # literals may lie beyond 64 bits
+        if low <= high:
+            ends.append((low, high))
+    arrays = np.array(ends, np.int64).reshape(-1, 2)
+    return arrays[:, 0], arrays[:, 1]
+
+
+def _pack(ranges: list[Range]) -> Sequence[Range]:
+    """Return ranges as arrays if they are many and arrays can represent them, else as a tuple."""
+    if len(ranges) >= MANY_RANGES:
+        if all(isinstance(item.low, int) and isinstance(item.high, int) for item in ranges):
+            lows, highs = integer_arrays(ranges)
+            if len(lows) == len(ranges):
+                return RangeArray(lows, highs)
+        keys = [item.low for item in ranges if item.is_point]
+        if len(keys) == len(ranges) and all(isinstance(key, bytes) for key in keys):
+            return RangeArray(pa.array(keys, pa.large_binary()))
+    return tuple(ranges)
 
 
 def _low_order(item: Range) -> tuple[int, Key, int]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyroaring import BitMap
 
-from hindex.domain import Domain, Key, Range, clip_to_int64
+from hindex.domain import Domain, Key, RangeArray, integer_arrays
 from hindex.errors import IndexFileError
 from hindex.index import roaring
 from hindex.index.column_stats import ColumnStats
@@ -136,8 +136,10 @@ class BitmapReader:
         :raises IndexFileError: if a page that it needs is corrupt.
         """
         directory = self._stripes[stripe]
-        ranges = clip_to_int64(domain.ranges) if self._kind is KeyKind.INT64 else domain.ranges
-        if ranges == (Range(),):
+        ranges = domain.ranges
+        if self._kind is KeyKind.INT64:
+            ranges = RangeArray(*integer_arrays(ranges))
+        if Domain(ranges).has_every_value:
             if domain.null_allowed or not directory.null_count:
                 return Bounds.all(directory.rows)
             return Bounds.exactly(self._but(directory, self._nulls(directory)))
@@ -190,7 +192,7 @@ class BitmapReader:
             return LookupCost((filled if domain.has_every_value else 0) + nulls, 0)
         cost = directory.tree.estimate_cost(directory.tree.select(domain.ranges))
         rows = cost.rows
-        if 2 * rows > filled:
+        if 2 * rows > filled and domain.has_spans:
             others = Domain(domain.ranges).complement(null_allowed=False)
             cost = directory.tree.estimate_cost(directory.tree.select(others.ranges))
         return LookupCost(rows + nulls, cost.walked, cost.pages)

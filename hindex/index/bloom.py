@@ -25,7 +25,7 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyroaring import BitMap
 
-from hindex.domain import Domain
+from hindex.domain import Domain, RangeArray, integer_arrays
 from hindex.errors import IndexFileError
 from hindex.index.column_stats import ColumnStats
 from hindex.index.file_builder import FileBuilder
@@ -47,10 +47,11 @@ from hindex.index.index_type import (
     StripeSummary,
     enumerable,
 )
+from hindex.index.leaf_page import concatenate_ranges
 from hindex.index.merge import copy_pages, directory, move_pages
 from hindex.index.postings import Postings, group
 from hindex.index.roaring import MAX_ROWS, from_groups, group_count
-from hindex.keys import INT64_MAX, INT64_MIN, KeyKind, key_kind, nth_key
+from hindex.keys import KeyKind, key_kind, nth_key
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 
@@ -278,14 +279,12 @@ def _all_set(
 def _hashes(domain: Domain, kind: KeyKind) -> tuple[UInt64s, UInt64s]:
     """Hash the non-null members of a domain, of which there are few."""
     if kind is KeyKind.BYTES:
-        return hash_bytes(pa.array([item.low for item in domain.ranges], pa.large_binary()))
-    keys: list[int] = []
-    for item in domain.ranges:
-        assert isinstance(item.low, int)
-        assert isinstance(item.high, int)
-        # literals may lie beyond 64 bits
-        keys.extend(range(max(item.low, INT64_MIN), min(item.high, INT64_MAX) + 1))
-    return hash_integers(np.array(keys, np.int64))
+        keys = domain.ranges.byte_keys if isinstance(domain.ranges, RangeArray) else None
+        return hash_bytes(
+            pa.array([item.low for item in domain.ranges], pa.large_binary()) if keys is None else keys
+        )
+    lows, highs = integer_arrays(domain.ranges)
+    return hash_integers(concatenate_ranges(lows, highs - lows + 1))
 
 
 DEFAULT_FPP = 0.001

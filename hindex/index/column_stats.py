@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.domain import MAX_KEY, MIN_KEY, Domain, Key, Range, clip_to_int64
+from hindex.domain import Domain, Key, Range, integer_arrays
 from hindex.keys import KeyKind, array_keys, min_max_keys
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import manifest_pb2 as pb
@@ -162,20 +162,18 @@ def are_of_kind(stats: Iterable[ColumnStats], kind: KeyKind | None) -> bool:
     return True
 
 
-def compare_integers(ranges: tuple[Range, ...], mins: Int64s, maxs: Int64s) -> tuple[Mask, Mask]:
+def compare_integers(ranges: Sequence[Range], mins: Int64s, maxs: Int64s) -> tuple[Mask, Mask]:
     """Compare spans of integer keys with the ranges of a domain, whose bounds may lie beyond 64 bits.
 
     :returns: masks of the spans that lie within a range, and of those that overlap one.
     """
-    ranges = clip_to_int64(ranges)
-    if not ranges:
+    lows, highs = integer_arrays(ranges)
+    if not len(lows):
         nothing = np.zeros(len(mins), np.bool_)
         return nothing, nothing
-    lows = np.array([MIN_KEY if item.low is None else item.low for item in ranges], np.int64)
-    highs = np.array([MAX_KEY if item.high is None else item.high for item in ranges], np.int64)
     # the first range that does not end before a span is the only one that can contain it
     at = np.searchsorted(highs, mins)
-    is_candidate = at < len(ranges)
+    is_candidate = at < len(lows)
     at[~is_candidate] = 0
     return is_candidate & (lows[at] <= mins) & (maxs <= highs[at]), is_candidate & (lows[at] <= maxs)
 

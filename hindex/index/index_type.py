@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from hindex.domain import Domain, Key
+from hindex.domain import Domain, Key, RangeArray
 from hindex.errors import BuildError, ColumnError, HindexError
 from hindex.index.column_stats import ColumnStats
 from hindex.index.index_file import BinarySink, IndexFileReader
@@ -129,9 +129,9 @@ class Operator(enum.Enum):
     def for_domain(cls, domain: Domain) -> frozenset[Operator]:
         """Return the operators of a domain; an index that supports any of them may narrow it down."""
         operators = {cls.NULL} if domain.null_allowed or domain.has_every_value else set()
-        if any(not item.is_point for item in domain.ranges):
+        if domain.has_spans:
             operators.add(cls.RANGE)
-        if any(item.is_point for item in domain.ranges) or (domain.ranges and enumerable(domain)):
+        if domain.has_points or (domain.ranges and enumerable(domain)):
             operators.add(cls.EQUAL)
         return frozenset(operators)
 
@@ -141,6 +141,12 @@ def enumerable(domain: Domain) -> bool:
 
     Neighboring integers of an IN list are one range of a domain.
     """
+    if isinstance(domain.ranges, RangeArray):
+        total = len(domain.ranges)
+        if domain.ranges.integers is not None:
+            lows, highs = (keys.astype(np.float64) for keys in domain.ranges.integers)
+            total += int((highs - lows).sum())
+        return total <= MAX_ENUMERATED
     total = 0
     for item in domain.ranges:
         if item.is_point:

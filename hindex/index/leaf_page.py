@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from hindex.domain import Key, Range
+from hindex.domain import Key, Range, RangeArray, integer_arrays
 from hindex.index.index_file import Buffer, Page, PageRef, byte_width, join_bytes, split_bytes
 from hindex.keys import KeyArray, KeyKind
 from hindex.orc.decode.arrow_arrays import bool_array
@@ -32,6 +34,8 @@ MAX_INLINE_ROWS = 1 << 20
 MAX_KEY_BYTES = 1 << 20
 # a delta must be shorter than the row number by this many bits to be worth the prefix sum
 _DELTA_GAIN = 2.0
+#: More byte keys than this are looked up in a leaf as a set.
+_FEW_KEYS = 16
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -306,8 +310,7 @@ class LeafPage:
         counts, begins = self.inline_counts[numbers], gap_starts[numbers]
         gap_counts = gap_starts[numbers + 1] - begins
         # the positions of these keys' gaps: gaps of other keys stay packed
-        at = np.repeat(begins - (np.cumsum(gap_counts) - gap_counts), gap_counts)
-        at += np.arange(len(at))
+        at = concatenate_ranges(begins, gap_counts)
         return [self._unpacked(firsts[numbers], counts, gaps[at])]
 
     def _unpacked(self, firsts: UInt32s, counts: Int32s, inner: UInt32s) -> UInt32s:
@@ -345,44 +348,30 @@ class LeafPage:
             for number, offset, length, crc32c in chosen.tolist()
         ]
 
-    def find(self, keys: list[Key]) -> Int64s:
-        """Return the ordinals of those of the ascending ``keys`` that this leaf has."""
+    def find(self, ranges: Sequence[Range]) -> Int64s:
+        """Return the ordinals of this leaf's keys in sorted, disjoint ranges.
+
+        Many ranges are merged with the keys as arrays.
+        """
         if isinstance(self.keys, np.ndarray):
-            if len(keys) == 1:
-                at = int(self.keys.searchsorted(keys[0]))
-                return np.arange(at, at + int(at < len(self.keys) and self.keys[at] == keys[0]))
-            probes = np.array(keys, np.int64)
-            positions = np.searchsorted(self.keys, probes)
-            inside = positions < len(self.keys)
-            positions = positions[inside]
-            hits: Int64s = positions[self.keys[positions] == probes[inside]].astype(np.int64)
-            return hits
-        numbers: list[int] = []
-        at = 0
-        for key in keys:
-            at = self._bisect(key, right=False, start=at)
-            if at < len(self.keys) and self.keys[at] == key:
-                numbers.append(at)
-        return np.array(numbers, np.int64)
+            lows, highs = integer_arrays(ranges)
+            starts, ends = self.keys.searchsorted(lows), self.keys.searchsorted(highs, side="right")
+        elif isinstance(ranges, RangeArray) and len(ranges) > _FEW_KEYS:
+            return np.flatnonzero(_mask(pc.is_in(self.key_array(), value_set=ranges.byte_keys)))
+        else:
+            starts, ends = np.array([self._span(item) for item in ranges], np.int64).reshape(-1, 2).T
+        return concatenate_ranges(starts, ends - starts)
 
-    def spans(self, ranges: list[Range]) -> list[tuple[int, int]]:
-        """Return the spans of keys in some ranges: from an ordinal to another (exclusive), none empty."""
-        spans = []
-        for item in ranges:
-            start = 0 if item.low is None else self._bisect(item.low, right=not item.low_inclusive)
-            end = len(self.keys) if item.high is None else self._bisect(item.high, right=item.high_inclusive)
-            if start < end:
-                spans.append((start, end))
-        return spans
+    def _span(self, item: Range) -> tuple[int, int]:
+        """Return the ordinals of the first key in a range, and of the first one after it."""
+        start = 0 if item.low is None else self._bisect(item.low, right=not item.low_inclusive)
+        end = len(self.keys) if item.high is None else self._bisect(item.high, right=item.high_inclusive)
+        return start, end
 
-    def _bisect(self, key: Key, *, right: bool, start: int = 0) -> int:
+    def _bisect(self, key: Key, *, right: bool) -> int:
         """Return the number of keys below ``key``; with ``right``, of those not above it."""
-        if isinstance(self.keys, np.ndarray):
-            return int(np.searchsorted(self.keys, np.int64(key), side="right" if right else "left"))
-        leaf_keys = self.keys
-        return (bisect_right if right else bisect_left)(
-            range(len(leaf_keys)), key, lo=start, key=leaf_keys.__getitem__
-        )
+        keys = self.keys
+        return (bisect_right if right else bisect_left)(range(len(keys)), key, key=keys.__getitem__)
 
 
 def _starts(counts: Ints) -> Int32s:
@@ -390,3 +379,14 @@ def _starts(counts: Ints) -> Int32s:
     starts = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=starts[1:])
     return starts
+
+
+def concatenate_ranges(starts: Ints, counts: Ints) -> Int64s:
+    """Return so many consecutive numbers from each start, one range after the other."""
+    numbers = np.repeat(starts - (np.cumsum(counts) - counts), counts)
+    numbers += np.arange(len(numbers))
+    return numbers
+
+
+def _mask(array: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.from_dlpack(array.cast(pa.uint8())).astype(np.bool_)

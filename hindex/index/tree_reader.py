@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -19,26 +19,28 @@ from BTrees.LLBTree import LLBTree
 from BTrees.OOBTree import OOBTree
 from pyroaring import BitMap
 
-from hindex.domain import Key, Range, clip_to_int64
+from hindex.domain import Key, Range, RangeArray, count_points, integer_arrays
 from hindex.index import roaring
 from hindex.index.index_file import IndexFileReader, Page, PageRef
 from hindex.index.index_type import KeyRows, LookupCost
 from hindex.index.leaf_page import LeafPage, OverflowRows
+from hindex.index.tree_writer import Int64s, byte_keys
 from hindex.keys import KeyArray, KeyKind
 
 #: Inline rows of a key from which on its row set is kept once it was unpacked.
 _MANY_ROWS = 1024
 #: How many rows of a bitmap take as long as one that is unpacked.
 _BITMAP_GAIN = 16
+#: More ranges than this are compared with the leaves' bounds as arrays.
+_FEW_RANGES = 64
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class KeySelection:
-    """The keys of one leaf that a lookup needs: all or some."""
+    """The keys of one leaf that a lookup needs: those in some ranges, which with ``is_whole`` are all of them."""
 
-    whole: bool = False
-    points: list[Key] = field(default_factory=list)
-    ranges: list[Range] = field(default_factory=list)
+    ranges: Sequence[Range]
+    is_whole: bool
 
 
 class TreeReader:
@@ -87,46 +89,75 @@ class TreeReader:
     def kind(self) -> KeyKind:
         return self._kind
 
-    def select(self, ranges: tuple[Range, ...]) -> dict[int, KeySelection]:
-        """Select the keys in sorted, disjoint ranges: the leaves that these touch, in order, and the keys of each."""
+    def select(self, ranges: Sequence[Range]) -> dict[int, KeySelection]:
+        """Select the keys in sorted, disjoint ranges: the leaves that these touch, in order, and the ranges of each."""
         if self._kind is KeyKind.INT64:
-            ranges = clip_to_int64(ranges)
-        if not self._leaves:
+            ranges = RangeArray(*integer_arrays(ranges))
+        if not self._leaves or not ranges:
             return {}
-        selections: dict[int, KeySelection] = {}
-        bounds = self._bounds
-        points = [item.low for item in ranges if item.low is not None and item.is_point]
-        at = 0
-        while at < len(points):
-            number = self._leaf_number(points[at])
-            following = bounds[number + 1] if number + 1 < len(bounds) else None
-            end = len(points) if following is None else bisect_left(points, following, lo=at)
-            if points[end - 1] >= bounds[0]:  # type: ignore[operator]
-                selections.setdefault(number, KeySelection()).points.extend(points[at:end])
-            at = end
+        first, last = self._touched_leaves(ranges)
+        # ranges below every bound touch no leaf
+        skipped = int(np.searchsorted(last, 0))
+        first, last, ranges = np.maximum(first[skipped:], 0), last[skipped:], ranges[skipped:]
+        changes = np.zeros(len(self) + 1, np.int64)
+        np.add.at(changes, first, 1)
+        np.subtract.at(changes, last + 1, 1)
+        numbers = np.flatnonzero(np.cumsum(changes[:-1]))
+        # both ascend, because ranges do
+        starts, ends = np.searchsorted(last, numbers), np.searchsorted(first, numbers, side="right")
+        selections = {}
+        for number, start, end in zip(numbers.tolist(), starts.tolist(), ends.tolist(), strict=True):
+            part = ranges[start:end]
+            selections[number] = KeySelection(part, len(part) == 1 and self._is_inside(number, part[0]))
+        return selections
+
+    def _touched_leaves(self, ranges: Sequence[Range]) -> tuple[Int64s, Int64s]:
+        """Return the first and last leaf of each range; -1 for a bound below every leaf."""
+        if isinstance(ranges, RangeArray) and len(ranges) > _FEW_RANGES:
+            if ranges.integers is not None:
+                bounds = np.array(self._bounds, np.int64)
+                first, last = (np.searchsorted(bounds, keys, side="right") - 1 for keys in ranges.integers)
+                return first, last
+            assert ranges.byte_keys is not None
+            keys = byte_keys(ranges.byte_keys)
+            numbers = np.empty(len(keys), np.int64)
+            start = 0
+            while start < len(keys):
+                number, end = self._leaf_number(keys[start]), len(keys)
+                if number + 1 < len(self):
+                    end = bisect_left(keys, self._bounds[number + 1], lo=start)
+                numbers[start:end] = number
+                start = end
+            return numbers, numbers
+        touched = []
         for item in ranges:
-            if item.is_point:
-                continue
-            start = None if item.low is None else bounds[self._leaf_number(item.low)]
-            touched = self._tree.values(min=start, max=item.high, excludemax=not item.high_inclusive)
-            for number in touched:
-                part = selections.setdefault(number, KeySelection())
-                if self._inside(number, item):
-                    part.whole = True
-                else:
-                    part.ranges.append(item)
-        return dict(sorted(selections.items()))
+            number = len(self) - 1
+            if item.high is not None:
+                number = self._leaf_number(item.high)
+                number -= number >= 0 and self._bounds[number] == item.high and not item.high_inclusive
+            touched.append((0 if item.low is None else self._leaf_number(item.low), number))
+        array = np.array(touched, np.int64)
+        return array[:, 0], array[:, 1]
 
     def count_rows(self, selections: Mapping[int, KeySelection]) -> int:
-        """Count the rows of selected keys, once for each of their keys; single keys are left out.
+        """Count the rows of selected keys, once for each of their keys; ranges of a single key are left out.
 
-        :raises IndexFileError: if a leaf that is wanted in part is corrupt.
+        :raises IndexFileError: if a leaf that is selected in part is corrupt.
         """
         before = self._rows_before
-        total = sum(before[number + 1] - before[number] for number, part in selections.items() if part.whole)
-        parts = {number: part for number, part in selections.items() if part.ranges and not part.whole}
-        for leaf, selection in zip(self.leaves(list(parts)), parts.values(), strict=True):
-            total += sum(int(leaf.counts[start:end].sum()) for start, end in leaf.spans(selection.ranges))
+        total, parts = 0, {}
+        for number, selection in selections.items():
+            if selection.is_whole:
+                total += before[number + 1] - before[number]
+            elif count_points(selection.ranges) < len(selection.ranges):
+                parts[number] = selection.ranges
+        for leaf, ranges in zip(self.leaves(list(parts)), parts.values(), strict=True):
+            if isinstance(ranges, RangeArray) and ranges.integers is not None:
+                is_span = np.not_equal(*ranges.integers)
+                spans: Sequence[Range] = RangeArray(*(keys[is_span] for keys in ranges.integers))
+            else:
+                spans = [item for item in ranges if not item.is_point]
+            total += int(leaf.counts[leaf.find(spans)].sum())
         return total
 
     def rows(self, selections: Mapping[int, KeySelection]) -> BitMap:
@@ -137,21 +168,17 @@ class TreeReader:
         inline: list[npt.NDArray[np.uint32]] = []
         outside: list[OverflowRows] = []
         for leaf, (number, selection) in zip(self.leaves(list(selections)), selections.items(), strict=True):
-            spans = [(0, len(leaf.keys))] if selection.whole else leaf.spans(selection.ranges)
-            if len(spans) == 1 and not selection.points:
-                ((start, end),) = spans
-                inline.append(leaf.rows(start, end))
-                outside.extend(leaf.overflow_pages(np.arange(start, end)))
+            keys = np.arange(len(leaf.keys)) if selection.is_whole else leaf.find(selection.ranges)
+            if not len(keys):
                 continue
-            numbers = leaf.find(selection.points)
-            if len(selections) == len(numbers) == 1 and not spans:
-                key = int(numbers[0])
-                if leaf.inline_counts[key] >= _MANY_ROWS:
-                    return self._rows_of_key(number, leaf, key)
-            if spans:
-                numbers = np.sort(np.concatenate([numbers, *(np.arange(start, end) for start, end in spans)]))
-            inline.extend(leaf.select_rows(numbers))
-            outside.extend(leaf.overflow_pages(numbers))
+            start, end = int(keys[0]), int(keys[-1]) + 1
+            if len(selections) == len(keys) == 1 and leaf.inline_counts[start] >= _MANY_ROWS:
+                return self._rows_of_key(number, leaf, start)
+            if end - start == len(keys):
+                inline.append(leaf.rows(start, end))
+            else:
+                inline.extend(leaf.select_rows(keys))
+            outside.extend(leaf.overflow_pages(keys))
         sets = self.bitmaps(outside) if outside else []
         inline = [rows for rows in inline if len(rows)]
         if inline:
@@ -176,12 +203,12 @@ class TreeReader:
         """
         rows = walked = 0
         for number, selection in selections.items():
-            leaf_rows, keys = (
-                self._rows_before[number + 1] - self._rows_before[number],
-                self._leaf_keys[number],
+            leaf_rows = self._rows_before[number + 1] - self._rows_before[number]
+            keys, points = self._leaf_keys[number], count_points(selection.ranges)
+            share = (
+                leaf_rows if selection.is_whole else leaf_rows // 2 if points < len(selection.ranges) else 0
             )
-            share = leaf_rows if selection.whole else leaf_rows // 2 if selection.ranges else 0
-            share = max(share, len(selection.points) * leaf_rows // keys)
+            share = max(share, points * leaf_rows // keys)
             rows += share
             walked += share if leaf_rows < keys * _MANY_ROWS else share // _BITMAP_GAIN
         return LookupCost(rows, walked, len(selections))
@@ -268,13 +295,13 @@ class TreeReader:
         return self._file.decode_pages([self._leaves[number] for number in numbers], decode, _leaf_bytes)
 
     def _leaf_number(self, key: Key) -> int:
-        """Return the only leaf that can have a key; the first one for a key below every bound."""
+        """Return the only leaf that can have a key; -1 for a key below every bound."""
         if key < self._bounds[0]:  # type: ignore[operator]
-            return 0
+            return -1
         number: int = self._tree[self._tree.maxKey(key)]
         return number
 
-    def _inside(self, number: int, item: Range) -> bool:
+    def _is_inside(self, number: int, item: Range) -> bool:
         """Return True if the bounds of a leaf lie within a range."""
         low, bounds = item.low, self._bounds
         if low is not None and (bounds[number] < low or (bounds[number] == low and not item.low_inclusive)):  # type: ignore[operator]

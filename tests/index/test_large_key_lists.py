@@ -1,0 +1,168 @@
+"""Large lists of keys: merged with the leaves of BITMAP and BTREE, without an object or a page read for each key."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hindex.domain import MAX_KEY, MIN_KEY, Domain, Range, RangeArray
+from hindex.index.btree import BTreeReader, BTreeWriter, IndexedFile, stripe_entries
+from hindex.index.index_file import IndexFileReader
+from hindex.index.tree_writer import byte_keys
+from hindex.keys import array_keys
+from hindex.orc.io.source import BytesSource
+from hindex.table.listing import Fingerprint
+from tests.index.support import TYPES, build, read, to_array
+
+ROWS = 200_000
+GROUP = 100
+KINDS = {"sparse": TYPES["bigint"], "runs": TYPES["bigint"], "strings": TYPES["string"]}
+
+
+def column(kind: str, rng: np.random.Generator) -> list[Any]:
+    """Values with few rows each, in no order, some of them null."""
+    numbers = rng.integers(0, ROWS // 2, ROWS)
+    values: list[Any] = [int(n) * 7 if kind == "sparse" else int(n) for n in numbers]
+    if kind == "strings":
+        values = [f"key {n:06}" for n in numbers]
+    for row in range(0, ROWS, 999):
+        values[row] = None
+    return values
+
+
+def key_list(kind: str, rng: np.random.Generator) -> set[Any]:
+    """Keys, some of which are in the column, those of integers alone or in runs."""
+    keys = rng.integers(-1000, ROWS, 100_000)
+    if kind == "sparse":
+        return {int(n) * 7 + int(n) % 2 for n in keys}
+    return {f"key {n:06}" for n in keys.tolist()} if kind == "strings" else set(keys.tolist())
+
+
+def domain_of(kind: str, keys: set[Any], *, null_allowed: bool = False) -> Domain:
+    array = to_array(KINDS[kind], list(keys))
+    return Domain.from_keys(array_keys(KINDS[kind], array), null_allowed=null_allowed)
+
+
+@pytest.fixture
+def objects(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The ordinals of ranges that become objects."""
+    made: list[int] = []
+    real = RangeArray.__getitem__
+
+    def get(self: RangeArray, at: Any) -> Any:
+        if not isinstance(at, slice):
+            made.append(at)
+        return real(self, at)
+
+    monkeypatch.setattr(RangeArray, "__getitem__", get)
+    monkeypatch.setattr(RangeArray, "__iter__", lambda self: (self[at] for at in range(len(self))))
+    return made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("null_allowed", [False, True])
+def test_bitmap(kind: str, null_allowed: bool, rng: np.random.Generator, objects: list[int]) -> None:
+    values, keys = column(kind, rng), key_list(kind, rng)
+    reader = read(build(KINDS[kind], [to_array(KINDS[kind], values)], values_per_page=1024))
+    domain = domain_of(kind, keys, null_allowed=null_allowed)
+    bounds = reader.lookup(0, domain)
+    members = [row for row, value in enumerate(values) if (null_allowed if value is None else value in keys)]
+    assert bounds.exact
+    assert bounds.lower.to_array().tolist() == members
+    leaves = len(reader._stripes[0].tree)
+    assert leaves > 50
+    assert reader.file.pages_read <= leaves + null_allowed
+    assert len(objects) <= 8 * leaves
+    # the estimate reads nothing, and makes no objects either
+    pages = reader.file.pages_read
+    cost = reader.estimate_cost(0, domain)
+    assert cost.pages <= leaves
+    assert reader.file.pages_read == pages
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bitmap_reads_only_the_leaves_of_the_list(
+    kind: str, rng: np.random.Generator, objects: list[int]
+) -> None:
+    values = column(kind, rng)
+    present = sorted({value for value in values if value is not None})
+    keys = set(present[1000:9000:3])
+    reader = read(build(KINDS[kind], [to_array(KINDS[kind], values)], values_per_page=1024))
+    bounds = reader.lookup(0, domain_of(kind, keys))
+    assert bounds.lower.to_array().tolist() == [row for row, value in enumerate(values) if value in keys]
+    assert 7 <= reader.file.pages_read <= 10
+    assert len(objects) <= 100
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_btree(kind: str, rng: np.random.Generator, objects: list[int]) -> None:
+    values = column(kind, rng)
+    present = sorted({value for value in values if value is not None})
+    for keys in (set(present[1000:9000:7]), key_list(kind, rng)):
+        reader = btree(kind, values)
+        locations = reader.locate(domain_of(kind, keys))
+        assert locations is not None
+        expected = {row // GROUP for row, value in enumerate(values) if value in keys}
+        assert set(locations) == expected
+        leaves = len(reader._tree)
+        assert leaves > 50
+        assert reader.file.pages_read <= (10 if len(keys) < 8000 else leaves)
+        assert len(objects) <= 12 * leaves
+
+
+def btree(kind: str, values: list[Any]) -> BTreeReader:
+    data_type = KINDS[kind]
+    postings = stripe_entries(data_type, to_array(data_type, values), row_group_rows=GROUP, first=0)
+    sink = io.BytesIO()
+    file = IndexedFile("a.orc", Fingerprint(1, 1, 1), GROUP, (len(values),))
+    writer = BTreeWriter(sink, data_type, [file], properties={"values_per_page": "1024"})
+    keys = postings.keys if isinstance(postings.keys, np.ndarray) else byte_keys(postings.keys)
+    writer.add(keys, postings.starts, postings.rows)
+    writer.add_nulls(postings.nulls)
+    writer.finish()
+    return BTreeReader(IndexFileReader(BytesSource(sink.getvalue(), "test.hidx")))
+
+
+def test_a_list_is_an_array() -> None:
+    """Equal to the domain of the same ranges, with the same hash, also after pickling; its complement too."""
+    ends = [MIN_KEY, MIN_KEY + 1, -5, 0, MAX_KEY]
+    numbers = [*range(10, 20_000, 3), *range(30_001, 32_000), *ends]
+    texts = sorted({b"", *(f"{n}".encode() for n in range(0, 9000, 2))})
+    for domain, ranges in (
+        (
+            Domain.from_keys(np.array(numbers[::-1], np.int64)),
+            Domain.from_ranges([Range(n, n) for n in numbers]).ranges,
+        ),
+        (
+            Domain.from_keys(pa.array(texts[::-1], pa.large_binary())),
+            tuple(Range(text, text) for text in texts),
+        ),
+    ):
+        assert isinstance(domain.ranges, RangeArray)
+        plain = Domain(tuple(ranges))
+        assert domain == plain
+        assert plain == domain
+        assert hash(domain) == hash(plain)
+        assert pickle.loads(pickle.dumps(domain)) == domain
+        assert repr(domain.ranges[1:-1]) == repr(pickle.loads(pickle.dumps(domain)).ranges[1:-1])
+        assert repr(domain.ranges[1:]) != repr(domain.ranges[:-1])
+        others, plain_others = (item.complement(null_allowed=True) for item in (domain, plain))
+        whole = domain.union(others)
+        probes = (
+            [*numbers, *(n + 1 for n in numbers[:-1])]
+            if isinstance(ranges[1].low, int)
+            else [*texts, b"1", b"x"]
+        )
+        for probe in probes:
+            assert domain.contains(probe) == plain.contains(probe) != others.contains(probe)
+            assert others.contains(probe) == plain_others.contains(probe)
+            assert whole.contains(probe)
+        assert others.complement(null_allowed=False) == domain
+        assert domain.intersect(others).is_none
+    assert Domain.from_keys(np.array([], np.int64)).is_none
+    assert Domain.from_keys(np.array([3, 1, 2, 3], np.int64)) == Domain.between(1, 3)
