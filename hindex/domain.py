@@ -199,6 +199,13 @@ class Domain:
     @classmethod
     def points(cls, keys: Iterable[Key], *, null_allowed: bool = False) -> Domain:
         """Return the domain of single keys, in any order."""
+        keys = list(keys)
+        if len(keys) >= MANY_RANGES:
+            if all(isinstance(key, bytes) for key in keys):
+                return cls.from_keys(pa.array(keys, pa.large_binary()), null_allowed=null_allowed)
+            # literals may lie beyond 64 bits
+            if all(isinstance(key, int) and MIN_KEY <= key <= MAX_KEY for key in keys):
+                return cls.from_keys(np.array(keys, np.int64), null_allowed=null_allowed)
         return cls.from_ranges((Range(key, key) for key in keys), null_allowed=null_allowed)
 
     @classmethod

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from hindex.domain import Domain, Key
+from hindex.domain import Domain, Key, RangeArray, integer_arrays
 from hindex.errors import PredicateError
 from hindex.expr import nodes
 from hindex.expr.evaluate import evaluate
 from hindex.expr.nodes import Column, Constant, ConstantValue
 from hindex.expr.vector import Errors, joined
 from hindex.index.index_type import Bounds
-from hindex.keys import INT64_MAX, INT64_MIN, KeyArray, array_keys, key_decimal, key_float
+from hindex.keys import KeyArray, array_keys, key_decimal, key_float
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import (
     ALWAYS,
@@ -237,20 +237,21 @@ def _members(domain: Domain, keys: KeyArray) -> Mask:
 
 
 def _integer_members(domain: Domain, keys: npt.NDArray[np.int64]) -> Mask:
-    lows = [item.low if isinstance(item.low, int) else INT64_MIN for item in domain.ranges]
-    highs = [item.high if isinstance(item.high, int) else INT64_MAX for item in domain.ranges]
+    lows, highs = integer_arrays(domain.ranges)
     if len(lows) <= _FEW_RANGES:
         members = np.zeros(len(keys), np.bool_)
-        for low, high in zip(lows, highs, strict=True):
+        for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
             members |= keys == low if low == high else (keys >= low) & (keys <= high)
         return members
     # the last range that starts at or before a key is the only one that can hold it
-    at = np.searchsorted(np.array(lows, np.int64), keys, side="right") - 1
-    inside: Mask = (at >= 0) & (keys <= np.array(highs, np.int64)[at])
+    at = np.searchsorted(lows, keys, side="right") - 1
+    inside: Mask = (at >= 0) & (keys <= highs[at])
     return inside
 
 
 def _bytes_members(domain: Domain, keys: pa.LargeBinaryArray) -> Mask:
+    if isinstance(domain.ranges, RangeArray) and domain.ranges.byte_keys is not None:
+        return _truth(pc.is_in(keys, value_set=domain.ranges.byte_keys))
     points = [item.low for item in domain.ranges if item.is_point]
     spans = [item for item in domain.ranges if not item.is_point]
     if len(spans) > _FEW_BYTE_RANGES:

@@ -16,6 +16,7 @@ from hindex.index.index_file import IndexFileReader
 from hindex.index.tree_writer import byte_keys
 from hindex.keys import array_keys
 from hindex.orc.io.source import BytesSource
+from hindex.plan.filter_evaluation import _members
 from hindex.table.listing import Fingerprint
 from tests.index.support import TYPES, build, read, to_array
 
@@ -166,3 +167,25 @@ def test_a_list_is_an_array() -> None:
         assert domain.intersect(others).is_none
     assert Domain.from_keys(np.array([], np.int64)).is_none
     assert Domain.from_keys(np.array([3, 1, 2, 3], np.int64)) == Domain.between(1, 3)
+
+
+def test_single_keys_become_an_array() -> None:
+    numbers = list(range(0, 9000, 3))
+    texts = [f"{n:05}".encode() for n in numbers]
+    assert Domain.points(numbers[::-1]) == Domain.from_keys(np.array(numbers, np.int64))
+    assert Domain.points(texts[::-1]) == Domain.from_keys(pa.array(texts, pa.large_binary()))
+    assert isinstance(Domain.points(texts).ranges, RangeArray)
+    beyond = Domain.points([*numbers, 1 << 70], null_allowed=True)
+    assert beyond.contains(1 << 70)
+    assert beyond.contains(None)
+    assert [n for n in range(9000) if beyond.contains(n)] == numbers
+
+
+def test_members_of_a_column_that_is_read() -> None:
+    numbers = list(range(0, 9000, 3))
+    column = np.arange(-5, 9005)
+    members = _members(Domain.points(numbers), column)
+    assert column[members].tolist() == numbers
+    texts = pa.array([None, *(f"{n:05}".encode() for n in range(9000))], pa.large_binary())
+    keys = [f"{n:05}".encode() for n in numbers]
+    assert texts.filter(pa.array(_members(Domain.points(keys), texts))).to_pylist() == keys
