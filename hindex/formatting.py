@@ -6,9 +6,11 @@ _UNITS = ("kB", "MB", "GB", "TB")
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a noun in the number of a count: ``file`` or ``files``, ``index`` or ``indexes``."""
+    """Return a noun in the number of a count: ``file`` or ``files``, ``query`` or ``queries``."""
     if count == 1:
         return noun
+    if noun.endswith("y"):
+        return f"{noun[:-1]}ies"
     return f"{noun}es" if noun.endswith("x") else f"{noun}s"
 
 

@@ -95,6 +95,7 @@ def test_every_benchmark_section_has_a_place() -> None:
     assert {name for name, _ in blocks} == {
         "accelerate",
         "build",
+        "engines",
         "layouts",
         "needles",
         "planning",

@@ -242,11 +242,6 @@ class Scan:
         """The runner of its tasks."""
         return self._runner
 
-    @property
-    def zones(self) -> ZonesOf:
-        """Give the time zones by which timestamps are instants, when called."""
-        return self._zones
-
     def narrowed(
         self,
         where: Predicate | None,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 from hindex.api.index import Index, IndexSpec, new_entry
 from hindex.api.predicate_input import Where, parse_condition
 from hindex.api.scan import Scan, SchemaSnapshot, check_limit
 from hindex.errors import (
+    ArgumentError,
     ArgumentTypeError,
     ColumnError,
     IndexNotFoundError,
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
     from hindex.engines.arrow_expressions import TranslatedFilter
     from hindex.engines.dataset import IndexedDataset
+    from hindex.maintain.advice import Advice
     from hindex.maintain.builds import Builds, Session
     from hindex.maintain.results import (
         BuildEstimate,
@@ -636,6 +640,42 @@ class Table:
                 raise no_such_index(unknown[0], [index.name for index in indexes])
             indexes = [by_name[name.lower()] for name in names]
         return [check_index(index, self._store, self.snapshot if verify else None) for index in indexes]
+
+    def advise(self, queries: str | os.PathLike[str] | Sequence[str], *, alias: str | None = None) -> Advice:
+        """Advise on the indexes that some queries want, and name those that none of them uses.
+
+        A sample of the table is read: rows of one stripe of a few files. Nothing is built.
+
+        :param queries: SQL queries or conditions; or the path of a file of them, one on a line or with ``;`` between
+            them, of hindex's own log, or of an event log of Spark (uncompressed JSON).
+        :param alias: what the queries call the table, beside its own name and the last part of its path.
+        :raises ArgumentError: if the file cannot be read.
+        :raises TableError: if the table has no rows.
+        """
+        from hindex.maintain.advice import advise
+        from hindex.maintain.builds import estimate_build
+        from hindex.maintain.workload import WorkloadTable, read_statements, read_workload
+
+        snapshot = self._non_empty_snapshot()
+        named = WorkloadTable.of(self.name, self.uri, snapshot.schema, alias)
+        if isinstance(queries, str | os.PathLike):
+            try:
+                text = Path(queries).read_text("utf-8")
+            except (OSError, ValueError) as error:
+                raise ArgumentError(
+                    f"cannot read {str(queries)!r}: {error}; name a file of queries"
+                ) from error
+            workload = read_workload(text, named)
+        else:
+            workload = read_statements(queries, named)
+
+        def estimate_bytes(column: str, kind: str) -> int:
+            entry = new_entry(IndexSpec("advised", column, kind), snapshot)
+            return estimate_build(
+                self.name, snapshot, entry, self._builds.plan(snapshot, [entry])
+            ).index_bytes
+
+        return advise(self.name, snapshot, workload, estimate_bytes)
 
     def vacuum(self, *, retain_hours: float = RETAIN_HOURS, dry_run: bool = False) -> VacuumResult:
         """Delete unreferenced files of the store: of failed builds, dropped indexes and superseded manifests.

@@ -1,4 +1,4 @@
-"""The command ``hindex``: ``sql``, ``explain``, ``check``, ``inspect``, ``bench``, ``demo``, ``help``; or a shell."""
+"""The command ``hindex``: ``sql``, ``explain``, ``check``, ``advise``, ``inspect`` and others; or a shell."""
 
 from __future__ import annotations
 
@@ -294,6 +294,21 @@ def check(context: Context, table: str, verify: bool) -> None:
         raise HindexError(
             f"{len(damaged)} of {len(results)} indexes of {table!r} are damaged: {', '.join(damaged)}"
         )
+
+
+@cli.command()
+@click.argument("table")
+@click.option("-f", "--file", "queries", metavar="FILE", required=True, help="The queries, see below.")
+@click.option("--as", "alias", metavar="NAME", help="What the queries call the table, beside its own name.")
+@click.pass_obj
+def advise(context: Context, table: str, queries: str, alias: str | None) -> None:
+    """Show which indexes on a TABLE some queries want, and which of its indexes they do not use.
+
+    FILE has SQL queries or conditions, one on a line or with ; between them; or it is hindex's own log, or an event log
+    of Spark (uncompressed JSON). A sample of the table is read, and nothing is built.
+    """
+    connection = cast("hindex.Connection", context.connection())
+    context.write(connection.table(table).advise(queries, alias=alias))
 
 
 @cli.command()

@@ -20,7 +20,7 @@ from hindex.errors import TableError, UnsupportedError
 from hindex.explain.explanation import Explanation
 from hindex.plan.modes import Mode
 from hindex.plan.normalize import normalize
-from hindex.plan.time_zones import TimeZones, ZonesOf
+from hindex.plan.time_zones import TimeZones
 from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import PredicateColumns, ScanPlan
 from hindex.scan.scan_task import ScanTask
@@ -48,9 +48,6 @@ class TableScan(Protocol):
 
     @property
     def mode(self) -> Mode: ...
-
-    @property
-    def zones(self) -> ZonesOf: ...
 
     def plan(self) -> ScanPlan: ...
 

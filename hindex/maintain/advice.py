@@ -1,0 +1,611 @@
+"""Advice: which indexes a workload wants, judged on a sample of the table's stripes.
+
+Each candidate is built in memory on the sample and asked, so that its answers are those of the index itself. The work
+of a query is counted in rows: those of every row group that it reads, weighed for decompression and for decoding, and
+an amount for every file that it opens. The index that saves most is taken first, and then what saves most beside it.
+
+The number of distinct values is the Guaranteed-Error Estimator's: of ``n`` sampled rows of ``N``, values that occur
+once in the sample count ``sqrt(N / n)`` times, all others once. Source: Charikar, Chaudhuri, Motwani and Narasayya,
+"Towards estimation error guarantees for distinct values", PODS 2000.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from hindex.domain import Domain
+from hindex.errors import HindexError
+from hindex.formatting import counted, megabytes
+from hindex.index.index_file import IndexFileReader
+from hindex.index.index_type import (
+    Bounds,
+    IndexReader,
+    Level,
+    file_index_type,
+    index_type,
+    resolve_properties,
+)
+from hindex.keys import key_kind
+from hindex.maintain.results import Record, records_table
+from hindex.maintain.workload import Workload, ignored_text
+from hindex.orc import OrcReader
+from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.types import OrcType
+from hindex.plan.filter import AllOf, AnyOf, Atom, Filter, Leaf, Never, fold, leaves, residuals
+from hindex.plan.filter_evaluation import mask, prune
+from hindex.plan.normalize import normalize
+from hindex.scan.orc_statistics import OrcStatistics
+from hindex.scan.planning import PredicateColumns
+from hindex.sql.predicate import Predicate, quote_name, quote_string
+from hindex.store.snapshot import FileView, Snapshot
+from hindex.table.file_schema import bind_paths
+from hindex.table.transactional import open_data_file
+
+#: The sample: rows of one stripe of a few files. File statistics are read of more files.
+SAMPLED_FILES, SAMPLED_ROWS, STATISTICS_FILES = 4, 50_000, 64
+
+#: Distinct queries that are judged, the most frequent first.
+_MAX_QUERIES = 1000
+
+#: Work of a row of a row group that is read, for decompression, and of one that is decoded.
+_GROUP_ROW, _DECODED_ROW = 0.4, 0.6
+#: Work of opening a file, in rows.
+_FILE_ROWS = 5_000
+#: Above this share of a stripe's rows, a scan reads the column rather than the rows.
+_FEW_ROWS = 0.25
+
+#: An index that saves this share of what the best one saves is as good.
+_AS_GOOD = 0.95
+#: The least share of the workload's work that an index must save.
+_MIN_GAIN = 0.02
+
+#: Candidates for a column. The order decides between sizes that are equal, or small.
+_TYPES = ("minmax", "bitmap", "btree", "bloom")
+_SMALL_BYTES = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisedIndex(Record):
+    """An index to create.
+
+    :param queries: queries of the workload that it helps.
+    :param gain: percentage of the workload's work that it saves, beside the indexes before it.
+    :param index_bytes: about how many bytes it takes.
+    :param reason: why this column and type.
+    :param statement: its CREATE INDEX.
+    """
+
+    name: str
+    column: str
+    type: str
+    queries: int
+    gain: float
+    index_bytes: int
+    reason: str
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedIndex(Record):
+    """An index of the table that no query of the workload uses."""
+
+    name: str
+    column: str
+    type: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advice(Record):
+    """Which indexes a workload wants. ``str()`` of it is text for people.
+
+    :ivar queries: how many conditions the advice is for; ``ignored`` says why others count for nothing.
+    :ivar create: indexes to create, the most useful first.
+    :ivar unused: indexes of the table that no query uses.
+    :ivar sampled_rows: rows of the table that were looked at.
+    """
+
+    table: str
+    queries: int
+    ignored: dict[str, int] = field(default_factory=dict)
+    create: tuple[AdvisedIndex, ...] = ()
+    unused: tuple[UnusedIndex, ...] = ()
+    sampled_rows: int = 0
+
+    @property
+    def statements(self) -> list[str]:
+        """The CREATE INDEX statements, the most useful first."""
+        return [index.statement for index in self.create]
+
+    def to_arrow(self) -> pa.Table:
+        """Return the indexes to create, a row each."""
+        return records_table(AdvisedIndex, self.create)
+
+    def __str__(self) -> str:
+        judged = counted(self.sampled_rows, "sampled row")
+        lines = [f"Indexes for {counted(self.queries, 'query')} of {self.table!r}, judged on {judged}:"]
+        if self.create:
+            rows = [("name", "column", "type", "queries", "gain", "size", "why")]
+            rows += [
+                (
+                    index.name,
+                    index.column,
+                    index.type,
+                    f"{index.queries:,}",
+                    f"{index.gain:.1f} %",
+                    megabytes(index.index_bytes),
+                    index.reason,
+                )
+                for index in self.create
+            ]
+            widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]) - 1)]
+            for row in rows:
+                cells = [
+                    text.rjust(width) if 3 <= at <= 5 else text.ljust(width)
+                    for at, (text, width) in enumerate(zip(row, widths, strict=False))
+                ]
+                lines.append("  ".join(["", *cells, row[-1]]))
+            lines += ["", *(f"{statement};" for statement in self.statements)]
+        else:
+            lines.append(f"  none: no index saves {_MIN_GAIN:.0%} of the work")
+        if self.unused:
+            lines += ["", "Not used by any of these queries:"]
+            lines += [f"  {item.name} ({item.type} on {item.column}): {item.reason}" for item in self.unused]
+        if self.ignored:
+            lines += ["", ignored_text(self.ignored)]
+        return "\n".join(lines)
+
+
+def advise(
+    table: str, snapshot: Snapshot, workload: Workload, estimate_bytes: Callable[[str, str], int]
+) -> Advice:
+    """Advise on the indexes of a table.
+
+    :param table: the table as statements name it.
+    :param estimate_bytes: the size of an index, by its column and type.
+    :raises OrcError: if a sampled file cannot be read.
+    """
+    queries, ignored = _filtered(workload, snapshot)
+    names = sorted({leaf.column for query in queries for leaf in _indexable_leaves(query.filter, snapshot)})
+    sample = _Sample(snapshot, names, {leaf for query in queries for leaf in leaves(query.filter)})
+    costs = _Costs(queries, sample)
+    have = frozenset(
+        _Candidate(snapshot.schema.resolve(entry.column, is_stored=True).name, entry.type.lower())
+        for entry in snapshot.manifest.indexes
+        if entry.quarantined is None and not entry.deferred and _is_there(snapshot, entry.column)
+    )
+    create: list[AdvisedIndex] = []
+    total = costs.total(frozenset())
+    chosen, open_columns = have, list(names)
+    while (step := _next(costs, sample, open_columns, chosen, total)) is not None:
+        candidate, saved, sizes = step
+        # one index on a column: a second one beside it saves little
+        open_columns.remove(candidate.column)
+        size = estimate_bytes(candidate.column, candidate.type)
+        chosen = chosen | {candidate}
+        create.append(_advised(candidate, saved / total, size, sizes, costs, sample, snapshot, table, create))
+    return Advice(
+        table=table,
+        queries=sum(query.count for query in queries),
+        ignored=ignored,
+        create=tuple(create),
+        unused=tuple(_unused(snapshot, workload, names)),
+        sampled_rows=sum(stripe.rows for stripe in sample.stripes),
+    )
+
+
+def _is_there(snapshot: Snapshot, column: str) -> bool:
+    try:
+        snapshot.schema.resolve(column, is_stored=True)
+    except HindexError:
+        return False
+    return True
+
+
+# The workload
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """A filter of the workload, and how often it occurs."""
+
+    filter: Filter
+    is_count: bool
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    column: str
+    type: str
+
+
+def _filtered(workload: Workload, snapshot: Snapshot) -> tuple[list[_Query], dict[str, int]]:
+    """Return the distinct filters of a workload, and what is ignored with the reasons."""
+    ignored = dict(workload.ignored)
+    resolver = PredicateColumns(snapshot.schema)
+
+    def filter_of(predicate: Predicate) -> Filter | str:
+        try:
+            return normalize(predicate, resolver)
+        except HindexError as error:
+            return str(error).partition("\n")[0]
+
+    filters: Counter[tuple[Filter, bool]] = Counter()
+    for query, count in Counter(workload.queries).items():
+        found = filter_of(query.predicate)
+        if isinstance(found, str):
+            ignored[found] = ignored.get(found, 0) + count
+        else:
+            filters[found, query.is_count] += count
+    most = filters.most_common()
+    rest = sum(count for _, count in most[_MAX_QUERIES:])
+    if rest:
+        ignored[f"only the {_MAX_QUERIES:,} most frequent are judged"] = rest
+    return [_Query(root, is_count, count) for (root, is_count), count in most[:_MAX_QUERIES]], ignored
+
+
+def _indexable_leaves(root: Filter, snapshot: Snapshot) -> Iterable[Leaf]:
+    return (
+        leaf
+        for leaf in leaves(root)
+        if key_kind(leaf.type) is not None and not snapshot.schema.is_partition(leaf.column)
+    )
+
+
+# The sample
+
+
+class _Stripe:
+    """Rows of one stripe, and the indexes that are built on them in memory."""
+
+    def __init__(
+        self, arrays: Mapping[str, pa.Array], types: Mapping[str, OrcType], rows: int, size: int
+    ) -> None:
+        self.arrays = arrays
+        self.types = types
+        self.rows = rows
+        self.group_rows = size or max(rows, 1)
+        self.all = BitMap(range(rows))
+        self._readers: dict[_Candidate, tuple[IndexReader, int]] = {}
+        self._answers: dict[tuple[_Candidate, Domain], Bounds] = {}
+
+    def reader(self, candidate: _Candidate) -> tuple[IndexReader, int]:
+        """Return an index on these rows, and its bytes."""
+        if candidate not in self._readers:
+            kind = file_index_type(candidate.type)
+            sink = io.BytesIO()
+            builder = kind.builder(
+                sink,
+                self.types[candidate.column],
+                properties=resolve_properties(kind, None),
+                row_group_rows=self.group_rows,
+            )
+            builder.add_stripe(self.arrays[candidate.column])
+            size = builder.finish().length
+            self._readers[candidate] = (
+                kind.reader(IndexFileReader(BytesSource(sink.getvalue(), "sample"))),
+                size,
+            )
+        return self._readers[candidate]
+
+    def answer(self, candidate: _Candidate, leaf: Leaf) -> Bounds:
+        """Return the answer of an index to a leaf."""
+        key = candidate, leaf.domain
+        if key not in self._answers:
+            if leaf.column not in self.arrays:
+                self._answers[key] = Bounds.unknown(self.rows)
+            elif Level.STRIPE in index_type(candidate.type).levels:
+                self._answers[key] = self.reader(candidate)[0].lookup(0, leaf.domain)
+            else:
+                self._answers[key] = self._groups(leaf)
+        return self._answers[key]
+
+    def _groups(self, leaf: Leaf) -> Bounds:
+        """Return the rows of the row groups that have a row of a leaf: the answer of an index of row groups."""
+        matches = np.flatnonzero(mask(leaf, {leaf.column: self.arrays[leaf.column]}, self.rows))
+        groups = np.unique(matches // self.group_rows)
+        upper = BitMap()
+        for group in groups.tolist():
+            upper.add_range(group * self.group_rows, min((group + 1) * self.group_rows, self.rows))
+        return Bounds(BitMap(), upper)
+
+    def work(self, upper: BitMap) -> float:
+        """Return the work of reading some rows, in rows."""
+        if not upper:
+            return 0.0
+        groups = np.unique(np.asarray(upper.to_array()) // self.group_rows)
+        sizes = np.minimum((groups + 1) * self.group_rows, self.rows) - groups * self.group_rows
+        in_groups = int(sizes.sum())
+        decoded = len(upper) if len(upper) <= _FEW_ROWS * self.rows else in_groups
+        return _GROUP_ROW * in_groups + _DECODED_ROW * decoded
+
+
+class _Sample:
+    """Stripes of a few files with the columns that queries name, and the statistics of more files."""
+
+    def __init__(self, snapshot: Snapshot, names: Sequence[str], leaf_set: Iterable[Leaf]) -> None:
+        self.files = [view for view in snapshot.files if view.num_rows]
+        self.table_rows = sum(view.num_rows for view in self.files)
+        self._binding = tuple(item.name for item in snapshot.schema.data_columns)
+        self._names = names
+        partitioning = snapshot.listing.partitioning
+        self.partitions = {
+            view.file.path: {c.name: v.key for c, v in zip(partitioning.columns, view.partition, strict=True)}
+            for view in self.files
+        }
+        self.views: list[FileView] = []
+        self.stripes: list[_Stripe] = []
+        for turn, view in enumerate(_spread(self.files, SAMPLED_FILES)):
+            self.views.append(view)
+            self.stripes.append(self._stripe(view, turn))
+        self.scale = self.table_rows / max(sum(stripe.rows for stripe in self.stripes), 1)
+        self.listed = _spread(self.files, STATISTICS_FILES)
+        self.out = self._files_ruled_out(list(leaf_set))
+        self._distinct: dict[str, int] = {}
+
+    def distinct(self, column: str) -> int:
+        """Estimate the distinct values of a column of the table."""
+        if column not in self._distinct:
+            arrays = [stripe.arrays[column] for stripe in self.stripes if column in stripe.arrays]
+            values = pa.chunked_array(arrays).drop_null() if arrays else pa.chunked_array([], pa.null())
+            counts = pc.value_counts(values).field("counts") if len(values) else pa.array([], pa.int64())
+            once = pc.sum(pc.equal(counts, 1)).as_py() or 0
+            rate = self.table_rows / max(sum(map(len, arrays)), 1)
+            self._distinct[column] = round(math.sqrt(max(rate, 1.0)) * once + len(counts) - once)
+        return self._distinct[column]
+
+    def size(self, candidate: _Candidate) -> int:
+        """Estimate the bytes of an index on the table, to compare types."""
+        kind = index_type(candidate.type)
+        stripes = [stripe for stripe in self.stripes if candidate.column in stripe.arrays]
+        if Level.STRIPE in kind.levels:
+            return round(self.scale * sum(stripe.reader(candidate)[1] for stripe in stripes))
+        types = [stripe.types[candidate.column] for stripe in stripes]
+        return kind.estimate_bytes(types[0], self.table_rows, self.distinct(candidate.column)) if types else 0
+
+    def _stripe(self, view: FileView, turn: int) -> _Stripe:
+        acid = view.file.acid
+        with open_data_file(view.file.uri, acid) as reader:
+            paths = bind_paths(self._binding, reader.tail.schema, self._names, transactional=acid is not None)
+            # the last stripe of a file is often a small one, so not always that, nor always the first
+            number = turn % max(len(reader.stripes) - 1, 1)
+            rows = min(reader.stripes[number].num_rows, SAMPLED_ROWS)
+            names = list(paths)
+            batch = reader.read_stripe(number, [paths[name].path for name in names], np.arange(rows))
+            arrays = {name: batch.column(at) for at, name in enumerate(names)}
+            types = {name: paths[name].type for name in names}
+            return _Stripe(arrays, types, rows, reader.tail.row_index_stride)
+
+    def _files_ruled_out(self, leaf_list: Sequence[Leaf]) -> list[frozenset[Leaf]]:
+        """Return, for each file of which statistics are read, the leaves that no row of it satisfies."""
+        out = []
+        for view in self.listed:
+            acid = view.file.acid
+            with open_data_file(view.file.uri, acid) as reader:
+                out.append(frozenset(leaf for leaf in leaf_list if self._is_ruled_out(reader, view, leaf)))
+        return out
+
+    def _is_ruled_out(self, reader: OrcReader, view: FileView, leaf: Leaf) -> bool:
+        paths = bind_paths(
+            self._binding, reader.tail.schema, [leaf.column], transactional=view.file.acid is not None
+        )
+        if leaf.column not in paths:
+            return False
+        statistics = OrcStatistics(reader, view.file.path, [])
+        found = statistics.file_result(0, leaf, paths[leaf.column].type)
+        return found is not None and not found.bounds.upper
+
+
+def _spread(views: Sequence[FileView], count: int) -> list[FileView]:
+    """Return so many files, spread evenly; all if there are no more."""
+    if len(views) <= count:
+        return list(views)
+    return [views[at * len(views) // count] for at in range(count)]
+
+
+# Costs
+
+
+class _Costs:
+    """The work of each query with some indexes."""
+
+    def __init__(self, queries: Sequence[_Query], sample: _Sample) -> None:
+        self.queries = queries
+        self._sample = sample
+        self._columns = [frozenset(leaf.column for leaf in leaves(query.filter)) for query in queries]
+        self._known: dict[tuple[int, frozenset[_Candidate]], float] = {}
+
+    def total(self, indexes: frozenset[_Candidate]) -> float:
+        return sum(query.count * self.of(at, indexes) for at, query in enumerate(self.queries))
+
+    def of(self, at: int, indexes: frozenset[_Candidate]) -> float:
+        """Return the work of one query."""
+        used = frozenset(item for item in indexes if item.column in self._columns[at])
+        key = at, used
+        if key not in self._known:
+            self._known[key] = self._cost(self.queries[at], used)
+        return self._known[key]
+
+    def _cost(self, query: _Query, indexes: frozenset[_Candidate]) -> float:
+        by_column: dict[str, list[_Candidate]] = {}
+        for item in indexes:
+            by_column.setdefault(item.column, []).append(item)
+        exact = all(
+            "bitmap" in {c.type for c in by_column.get(leaf.column, ())} for leaf in leaves(query.filter)
+        )
+        if query.is_count and exact and next(residuals(query.filter), None) is None:
+            return 0.0
+        sample = self._sample
+        rows = sum(
+            stripe.work(_upper(stripe, _pruned(query.filter, sample.partitions[view.file.path]), by_column))
+            for stripe, view in zip(sample.stripes, sample.views, strict=True)
+        )
+        # types that let whole files be skipped before they are opened
+        summarized = {
+            item.column
+            for item in indexes
+            if Level.STRIPE not in index_type(item.type).levels or file_index_type(item.type).summarizes
+        }
+        files = sum(
+            _may_match(_pruned(query.filter, sample.partitions[view.file.path]), out, summarized)
+            for view, out in zip(sample.listed, sample.out, strict=True)
+        )
+        opened = files * len(sample.files) / max(len(sample.listed), 1)
+        return sample.scale * rows + _FILE_ROWS * opened
+
+
+def _pruned(root: Filter, keys: Mapping[str, int | bytes | None]) -> Filter:
+    return prune(root, keys) if keys else root
+
+
+def _upper(stripe: _Stripe, root: Filter, indexes: Mapping[str, Sequence[_Candidate]]) -> BitMap:
+    """Return the rows that ORC's statistics and indexes leave."""
+
+    def atom(node: Atom) -> BitMap:
+        if isinstance(node, Never):
+            return BitMap()
+        if not isinstance(node, Leaf) or node.column not in stripe.arrays:
+            return stripe.all
+        upper = stripe.all
+        if key_kind(node.type) is None:
+            return upper
+        for candidate in (_Candidate(node.column, "minmax"), *indexes.get(node.column, ())):
+            upper = upper & stripe.answer(candidate, node).upper
+        return upper
+
+    def combine(group: type[AllOf] | type[AnyOf], left: BitMap, right: BitMap) -> BitMap:
+        return left & right if group is AllOf else left | right
+
+    return fold(root, atom, combine, lambda group, found: False)
+
+
+def _may_match(root: Filter, out: frozenset[Leaf], columns: set[str]) -> bool:
+    """Return True if the manifest does not rule a file out, with indexes on some columns."""
+
+    def atom(node: Atom) -> bool:
+        if isinstance(node, Never):
+            return False
+        return not (isinstance(node, Leaf) and node.column in columns and node in out)
+
+    def combine(group: type[AllOf] | type[AnyOf], left: bool, right: bool) -> bool:
+        return left and right if group is AllOf else left or right
+
+    return fold(root, atom, combine, lambda group, found: False)
+
+
+# The choice
+
+
+def _next(
+    costs: _Costs, sample: _Sample, names: Sequence[str], chosen: frozenset[_Candidate], total: float
+) -> tuple[_Candidate, float, dict[str, int]] | None:
+    """Return the next index to create, the work that it saves, and the sizes of the types that save as much."""
+    now = costs.total(chosen)
+    best: tuple[float, str, dict[str, float]] | None = None
+    for column in names:
+        saved = {
+            kind: now - costs.total(chosen | {_Candidate(column, kind)})
+            for kind in _TYPES
+            if _Candidate(column, kind) not in chosen and _is_possible(column, kind, sample)
+        }
+        most = max(saved.values(), default=0.0)
+        if most > 0 and (best is None or most > best[0]):
+            best = most, column, saved
+    if best is None or best[0] < _MIN_GAIN * total:
+        return None
+    most, column, saved = best
+    sizes = {
+        kind: sample.size(_Candidate(column, kind)) for kind, work in saved.items() if work >= _AS_GOOD * most
+    }
+    smallest = min(sizes, key=lambda kind: max(sizes[kind], _SMALL_BYTES))
+    return _Candidate(column, smallest), saved[smallest], sizes
+
+
+def _is_possible(column: str, kind: str, sample: _Sample) -> bool:
+    types = [stripe.types[column] for stripe in sample.stripes if column in stripe.types]
+    return bool(types) and all(index_type(kind).supports(of) for of in types)
+
+
+def _advised(
+    candidate: _Candidate,
+    gain: float,
+    size: int,
+    sizes: Mapping[str, int],
+    costs: _Costs,
+    sample: _Sample,
+    snapshot: Snapshot,
+    table: str,
+    before: Sequence[AdvisedIndex],
+) -> AdvisedIndex:
+    helped = [
+        query
+        for at, query in enumerate(costs.queries)
+        if costs.of(at, frozenset({candidate})) < costs.of(at, frozenset())
+    ]
+    taken = {entry.name.lower() for entry in snapshot.manifest.indexes} | {
+        item.name.lower() for item in before
+    }
+    base = f"by_{candidate.column.replace('.', '_').lower()}"
+    name = next(
+        text
+        for text in (base, f"{base}_{candidate.type}", *(f"{base}_{i}" for i in range(2, 1000)))
+        if text.lower() not in taken
+    )
+    others = [f"{kind.upper()} {megabytes(other)}" for kind, other in sizes.items() if kind != candidate.type]
+    reason = f"about {counted(sample.distinct(candidate.column), 'distinct value')}"
+    if others:
+        reason += f"; smallest of those that save as much ({', '.join(others)})"
+    elif candidate.type == "bitmap":
+        reason += "; it finds the rows, where other types find row groups"
+    else:
+        reason += "; no other type saves as much"
+    on = table if _is_name(table, snapshot) else quote_string(table)
+    column = (
+        ".".join(map(quote_name, candidate.column.split(".")))
+        if "." in candidate.column
+        else quote_name(candidate.column)
+    )
+    statement = f"CREATE INDEX {quote_name(name)} USING {candidate.type} ON {on} ({column})"
+    return AdvisedIndex(
+        name=name,
+        column=candidate.column,
+        type=candidate.type.upper(),
+        queries=sum(query.count for query in helped),
+        gain=round(100 * gain, 1),
+        index_bytes=size,
+        reason=reason,
+        statement=statement,
+    )
+
+
+def _is_name(table: str, snapshot: Snapshot) -> bool:
+    """Return True if the table is named by a catalog, whose schema it then has."""
+    return snapshot.declared is not None
+
+
+def _unused(snapshot: Snapshot, workload: Workload, names: Sequence[str]) -> Iterable[UnusedIndex]:
+    """Yield the indexes that no query uses."""
+    if not workload.queries and not workload.used_indexes:
+        return
+    for entry in snapshot.manifest.indexes:
+        if not _is_there(snapshot, entry.column):
+            continue
+        column = snapshot.schema.resolve(entry.column, is_stored=True).name
+        used = workload.used_indexes
+        if column not in names:
+            reason = "no query has a condition on the column"
+        elif used is not None and entry.name not in used:
+            reason = "the log names it for no query"
+        else:
+            continue
+        yield UnusedIndex(entry.name, column, entry.type.upper(), reason)

@@ -1,0 +1,263 @@
+"""Advice on indexes: beside the best of all single indexes, as measured, and from every kind of workload."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hindex
+from hindex import Table
+from hindex.cli.main import _run
+from hindex.errors import ArgumentError
+from hindex.maintain.workload import WorkloadTable, read_workload
+from hindex.sql import parse
+from hindex.sql.statements import CreateIndex
+from tests.support.local_build import LocalConnection
+from tests.support.small import write_columns
+
+FILES, FILE_ROWS = 4, 10_000
+ROWS = FILES * FILE_ROWS
+COLUMNS = ("id", "user", "country", "day", "status")
+TYPES = ("minmax", "bloom", "btree", "bitmap")
+
+POINTS = [f"SELECT id FROM events WHERE user = {user}" for user in (5, 777, 1234, 4001)]
+RANGES = ["id BETWEEN 12000 AND 12100", "id > 39990", "id < 50"]
+DAYS = ["day = DATE '2024-01-03'", "day >= DATE '2024-02-08'"]
+COUNTS = ["SELECT count(*) FROM events WHERE country = 'NO'"]
+RARE = ["SELECT * FROM events WHERE status = 500 AND country IN ('NO', 'DE')"]
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    """``id`` is sorted, ``day`` clustered, ``user`` nearly unique, ``country`` has 5 values, ``status`` a rare one."""
+    rng = np.random.default_rng(1)
+    for number in range(FILES):
+        ids = np.arange(number * FILE_ROWS, (number + 1) * FILE_ROWS)
+        columns = {
+            "id": pa.array(ids),
+            "user": pa.array(rng.integers(0, 5000, FILE_ROWS)),
+            "country": pa.array(rng.choice(["DE", "FR", "IT", "NO", "PL"], FILE_ROWS)),
+            "day": pa.array(
+                [datetime.date(2024, 1, 1) + datetime.timedelta(int(i // 1000)) for i in ids], pa.date32()
+            ),
+            "status": pa.array(np.where(rng.random(FILE_ROWS) < 0.001, 500, 200)),
+            "st": pa.array([{"x": int(i % 3000)} for i in ids]),
+        }
+        write_columns(tmp_path / "events" / f"{number}.orc", columns, stride=500)
+    return tmp_path / "events"
+
+
+def skipped(table: Table, queries: Iterable[str]) -> int:
+    """Rows that scans need not look at, over some queries."""
+    total = 0
+    for query in queries:
+        rows = table.scan(query.rpartition(" WHERE ")[2]).explain().rows
+        assert rows is not None
+        assert rows.kept is not None
+        total += ROWS - rows.kept
+    return total
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [POINTS, RANGES, DAYS, RARE, [*POINTS, *RANGES], [*POINTS, *DAYS, *RARE, *COUNTS, *RANGES]],
+    ids=["points", "ranges", "days", "rare", "points and ranges", "all"],
+)
+def test_advice_is_nearly_the_best_single_index(queries: list[str], events: Path, tmp_path: Path) -> None:
+    advice = LocalConnection(str(tmp_path / "none")).table(str(events)).advise(queries)
+    assert advice.queries == len(queries)
+    assert not advice.ignored
+    best = 0
+    measured = {}
+    for column in COLUMNS:
+        for kind in TYPES:
+            table = LocalConnection(str(tmp_path / f"{column}-{kind}")).table(str(events))
+            index = table.create_index("only", column, kind)
+            measured[column, kind.upper()] = skipped(table, queries), index.size_bytes
+            best = max(best, measured[column, kind.upper()][0])
+    first = advice.create[0]
+    rows, size = measured[first.column, first.type]
+    assert rows >= 0.9 * best, (first, measured)
+    assert size / 4 <= first.index_bytes <= size * 4
+
+
+@pytest.mark.parametrize(
+    ("queries", "column", "types"),
+    [
+        (POINTS, "user", {"BTREE", "BLOOM", "BITMAP"}),
+        (RANGES, "id", {"MINMAX"}),
+        (DAYS, "day", {"MINMAX"}),
+        (COUNTS, "country", {"BITMAP"}),
+        (RARE, "status", {"BITMAP", "BTREE"}),
+        (["st.x = 17"], "st.x", {"BTREE", "BLOOM", "BITMAP"}),
+    ],
+)
+def test_columns_and_types(queries: list[str], column: str, types: set[str], events: Path) -> None:
+    advice = hindex.connect().table(str(events)).advise(queries)
+    first = advice.create[0]
+    assert first.column == column
+    assert first.type in types
+    assert first.gain >= 1
+    assert first.queries == len(queries)
+    statement = parse(first.statement)
+    assert isinstance(statement, CreateIndex)
+    assert (statement.columns[0].name, statement.using.upper()) == (column, first.type)
+
+
+def test_the_rest_is_empty_once_the_indexes_are_there(events: Path) -> None:
+    hx = LocalConnection()
+    table = hx.table(str(events))
+    queries = [*POINTS, *RARE]
+    first = table.advise(queries)
+    assert [index.column for index in first.create] == ["user", "status"]
+    for statement in first.statements:
+        hx.sql(statement)
+    table.create_index("spare", "country")
+    again = table.advise([*POINTS, "status = 500"])
+    assert again.create == ()
+    assert [(item.name, item.reason) for item in again.unused] == [
+        ("spare", "no query has a condition on the column")
+    ]
+    # names that are taken are not given again
+    table.create_index("by_id", "country", "minmax")
+    assert table.advise(RANGES).create[0].name == "by_id_minmax"
+
+
+def test_nothing_helps_a_query_of_most_rows(events: Path) -> None:
+    advice = hindex.connect().table(str(events)).advise(["user > 100", "country <> 'NO'"])
+    assert advice.create == ()
+    assert "none: no index saves" in str(advice)
+
+
+def test_partitions_prune_before_indexes(tmp_path: Path) -> None:
+    for part in (1, 2):
+        columns = {"a": pa.array([value % 700 for value in range(5000)])}
+        write_columns(tmp_path / "t" / f"p={part}" / "x.orc", columns, stride=500)
+    table = hindex.connect().table(str(tmp_path / "t"))
+    assert table.advise(["p = 1"]).create == ()
+    (index,) = table.advise(["p = 1 AND a = 3"]).create
+    assert index.column == "a"
+
+
+def workload_text(table: WorkloadTable, text: str) -> tuple[list[str], dict[str, int]]:
+    found = read_workload(text, table)
+    return [
+        f"{'count ' if query.is_count else ''}{query.predicate}" for query in found.queries
+    ], found.ignored
+
+
+@pytest.fixture
+def named(events: Path) -> WorkloadTable:
+    table = hindex.connect().table(str(events))
+    return WorkloadTable.of(table.name, table.uri, table.schema, "Log")
+
+
+def test_sql(named: WorkloadTable) -> None:
+    text = f"""-- of the shop; by hand
+SELECT id
+FROM events
+WHERE user = 5
+
+(user = 6 OR user = 7)
+select COUNT(*) from log where country = 'NO'
+SELECT e.id FROM '{named.uri}' e JOIN users u ON e.user = u.id WHERE e.status = 500 AND u.name = 'x'
+SELECT id FROM users WHERE id = 3
+SELECT id FROM events
+user ==
+"""
+    queries, ignored = workload_text(named, text)
+    assert queries == ["user = 5", "user = 6 OR user = 7", "count country = 'NO'", "status = 500"]
+    assert sum(ignored.values()) == 3
+    assert ignored["it is of another table"] == 1
+    assert ignored["it has no condition on the table alone"] == 1
+    assert workload_text(named, "SELECT id FROM events WHERE user = 5;\nid = 3;")[0] == ["user = 5", "id = 3"]
+
+
+def test_hindex_log(named: WorkloadTable, events: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = LocalConnection().table(str(events))
+    table.create_index("by_user", "user")
+    table.create_index("by_country", "country")
+    with caplog.at_level("INFO", "hindex"):
+        table.scan("user = 5 AND id < 1000", ["id"]).to_arrow()
+        table.scan("country = 'NO'").count()
+        table.scan(limit=3).to_arrow()
+        table.scan("status = 500", limit=3).to_arrow()
+        table.scan(f"user IN ({', '.join(map(str, range(200)))})", ["id"]).to_arrow()
+    lines = "\n".join(
+        f"2026-11-25 12:00:00 INFO {record.name} {record.getMessage()}" for record in caplog.records
+    )
+    found = read_workload(lines, named)
+    assert [str(query.predicate) for query in found.queries] == [
+        "user = 5 AND id < 1000",
+        "country = 'NO'",
+        "status = 500",
+    ]
+    assert [query.is_count for query in found.queries] == [False, True, False]
+    assert found.used_indexes == {"by_user", "by_country"}
+    assert found.ignored == {
+        "it has no condition on the table alone": 1,
+        "the log has its condition only in part": 1,
+    }
+
+
+def event(filters: str, location: str, name: str = "Scan orc ") -> str:
+    metadata = {
+        "PushedFilters": filters,
+        "Location": f"InMemoryFileIndex(1 paths)[{location}]",
+        "Format": "ORC",
+    }
+    scan: dict[str, Any] = {"nodeName": name, "metadata": metadata, "children": []}
+    plan = {"nodeName": "Project", "metadata": {}, "children": [scan]}
+    start = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
+    return json.dumps({"Event": start, "executionId": 1, "sparkPlanInfo": plan})
+
+
+def test_event_log(named: WorkloadTable) -> None:
+    here = f"file:{named.uri}"
+    lines = [
+        json.dumps({"Event": "SparkListenerLogStart", "Spark Version": "4.1.0"}),
+        event("[IsNotNull(user), EqualTo(user,5), In(country, [DE,NO])]", here),
+        event("[Or(IsNull(status),Not(EqualTo(status,200)))]", here),
+        event(
+            "[IsNotNull(day), GreaterThanOrEqual(day,2024-01-03)]", "file:/elsewhere", "Scan orc shop.events"
+        ),
+        event("[StringStartsWith(country,N_)]", here),
+        event("[IsNotNull(user)]", here),
+        event("[EqualTo(user,5)]", "file:/elsewhere"),
+        event("[Mystery(user,5)]", here),
+    ]
+    queries, ignored = workload_text(named, "\n".join(lines))
+    assert queries == [
+        "user = 5 AND country IN ('DE', 'NO')",
+        "status IS NULL OR NOT status = 200",
+        "day >= DATE '2024-01-03'",
+        "country LIKE 'N\\\\_%'",
+    ]
+    assert ignored == {
+        "it has no condition on the table alone": 1,
+        "it is of another table": 1,
+        "its filters cannot be read": 1,
+    }
+
+
+def test_command(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "queries.sql").write_text("\n".join([*POINTS, "SELECT 1 FROM other WHERE x = 2"]))
+    arguments = ["advise", str(events), "-f", str(tmp_path / "queries.sql")]
+    assert _run(arguments) == 0
+    out = capsys.readouterr().out
+    assert f"Indexes for 4 queries of '{events}'" in out
+    assert f"ON '{events}' (user);" in out
+    assert "1 query ignored (1: it is of another table)" in out
+    assert _run(["--output", "json", *arguments]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["column"], row["queries"]) == ("user", 4)
+    assert _run(["advise", str(events), "-f", str(tmp_path / "missing")]) == 2
+    with pytest.raises(ArgumentError, match="cannot read"):
+        hindex.connect().table(str(events)).advise(tmp_path / "missing")
