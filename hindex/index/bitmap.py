@@ -147,7 +147,7 @@ class BitmapReader:
             return Bounds.exactly(self._nulls(directory) if domain.null_allowed else BitMap())
         selections = directory.tree.select(ranges)
         if 2 * directory.tree.count_rows(selections) > directory.rows - directory.null_count:
-            # most values are members: the few that are not are cheaper to find
+            # most rows are members: the others are cheaper to look up
             others = Domain(ranges).complement(null_allowed=not domain.null_allowed)
             excluded = directory.tree.rows(directory.tree.select(others.ranges))
             if others.null_allowed:

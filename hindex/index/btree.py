@@ -388,7 +388,7 @@ class BTreeWriter:
     """Writes one BTREE index file, its keys ascending. Added keys are written at once.
 
     :param sink: a path that must not exist, or something to write to that the caller closes.
-    :param data_type: the column's type in the table, whose keys are given.
+    :param data_type: the column's type in the table, which determines the keys.
     :param files: the data files whose row groups are numbered.
     :raises ColumnError: if columns of this type cannot be indexed.
     :raises HindexError: if a property is unknown or ill-formed.

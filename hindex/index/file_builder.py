@@ -80,7 +80,7 @@ class FileBuilder:
             array = array.combine_chunks()
         check_array(self._type, array.type)
         if len(array) > MAX_ROWS:
-            raise BuildError(f"a stripe of {len(array)} rows cannot be indexed: the most is {MAX_ROWS}")
+            raise BuildError(f"a stripe of {len(array)} rows cannot be indexed: the limit is {MAX_ROWS}")
         return array
 
     def _finish(self, body: bytes) -> IndexFileSummary:

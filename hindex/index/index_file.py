@@ -35,8 +35,8 @@ TAIL_READ = 64 * 1024
 
 #: Greatest raw length of a block, in bytes: a corrupt length must not allocate the machine's memory.
 MAX_BLOCK = (1 << 31) - 1
-#: A block that has more raw bytes has at most so many times as many as are stored of it, so that few bytes on the disk
-#: cannot take the machine's memory either: one that would shrink further is stored as it is.
+#: A block with more raw bytes has at most so many times its stored bytes, so that few bytes on disk cannot exhaust
+#: memory: a block that would shrink further is stored raw.
 LONG_BLOCK = 1 << 26
 LONG_BLOCK_FACTOR = 1024
 #: Greatest length of a page as stored, in bytes (a :class:`PageRef`'s field has 32 bits).
@@ -160,7 +160,7 @@ class IndexFileWriter:
         data = _footer_bytes(footer)
         if len(data) > MAX_BLOCK:
             raise IndexFileError(
-                f"a footer of {len(data)} bytes cannot be written: the most is {MAX_BLOCK}; "
+                f"a footer of {len(data)} bytes cannot be written: the limit is {MAX_BLOCK}; "
                 "raise values_per_page"
             )
         head = struct.pack("<II", len(data), VERSION)
@@ -190,12 +190,12 @@ def encode_page(blocks: Sequence[Buffer], *, compress: bool = True) -> bytes:
     :raises IndexFileError: if a block or the page is too long for the format.
     """
     if len(blocks) > MAX_BLOCKS:
-        raise IndexFileError(f"a page of {len(blocks)} blocks cannot be written: the most is {MAX_BLOCKS}")
+        raise IndexFileError(f"a page of {len(blocks)} blocks cannot be written: the limit is {MAX_BLOCKS}")
     headers, bodies = bytearray([len(blocks)]), []
     for block in blocks:
         raw, codec, stored = len(block), CODEC_NONE, block
         if raw > MAX_BLOCK:
-            raise IndexFileError(f"a block of {raw} bytes cannot be written: the most is {MAX_BLOCK}")
+            raise IndexFileError(f"a block of {raw} bytes cannot be written: the limit is {MAX_BLOCK}")
         if compress and raw >= _COMPRESS_FROM:
             packed = _codecs.compressor.compress(block)
             if len(packed) < raw - raw // 16 and raw <= _max_raw(len(packed)):
@@ -204,7 +204,7 @@ def encode_page(blocks: Sequence[Buffer], *, compress: bool = True) -> bytes:
         bodies.append(stored)
     page = b"".join((headers, *bodies))
     if len(page) > MAX_PAGE:
-        raise IndexFileError(f"a page of {len(page)} bytes cannot be written: the most is {MAX_PAGE}")
+        raise IndexFileError(f"a page of {len(page)} bytes cannot be written: the limit is {MAX_PAGE}")
     return page
 
 
@@ -283,7 +283,7 @@ class Page:
         if length is not None and raw != length:
             raise self.error(f"block {number} holds {raw} bytes and {length} are expected")
         if max_length is not None and raw > max_length:
-            raise self.error(f"block {number} holds {raw} bytes and {max_length} are the most there can be")
+            raise self.error(f"block {number} holds {raw} bytes, more than the {max_length} allowed")
         if codec == CODEC_NONE:
             return stored
         try:

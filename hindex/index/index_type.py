@@ -278,7 +278,7 @@ class KeyedReader(IndexReader, Protocol):
 class MinMax:
     """Of all rows of a stripe: how many are null, and the least and greatest key.
 
-    A key is None where every row is null, and where it is not known exactly.
+    A key is None if every row is null, or if it is not known exactly.
     """
 
     null_count: int

@@ -247,7 +247,7 @@ class LeafPage:
             raise self._page.error("its key lengths do not add up")
         if count > 1 and length > MAX_KEY_BYTES:
             raise self._page.error(
-                f"its {count} keys have {length} bytes, and {MAX_KEY_BYTES} are the most there can be"
+                f"its {count} keys have {length} bytes, more than the {MAX_KEY_BYTES} allowed"
             )
         data = self._page.block(self._at, length)
         self._at += 1

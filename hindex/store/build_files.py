@@ -53,7 +53,7 @@ class Builder:
     def is_gone(self) -> bool:
         """Return True if the process has certainly ended.
 
-        Nothing is known about processes of other hosts.
+        Processes of other hosts are assumed to run.
         """
         if self.host != _host():
             return False

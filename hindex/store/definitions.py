@@ -64,7 +64,7 @@ def decode_definition(key: str, value: str) -> IndexEntry:
         if not inflate.eof:
             raise ValueError("it is cut")
         if not isinstance(fields, dict) or fields.get("version") != _VERSION:
-            raise ValueError("it is of no known version")
+            raise ValueError("it is of an unknown version")
         index_id = key.removeprefix(PREFIX)
         if len(index_id) != _ID_DIGITS or set(index_id) - set("0123456789abcdef"):
             raise ValueError("its key names no index")

@@ -82,7 +82,7 @@ def decode(
 
     :param path: name of the file for messages.
     :param load: reads segments that are files of their own, at the first use of their entries.
-    :param known: segments that were met in other manifests, and may have been read; those met here are added.
+    :param known_segments: segments of other manifests, which may be in memory; new ones are added.
     :raises StoreError: if the bytes are damaged.
     :raises NewerFormatError: if a newer version of hindex wrote them.
     """

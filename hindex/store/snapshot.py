@@ -317,7 +317,7 @@ def _tail_checksum(view: FileView, *, use_cached: bool) -> int | None:
         return None
 
 
-# as many as large tables have: of one that has more, none would be known the next time
+# as many files as large tables have: a table with more would evict all of its own entries
 @lru_cache(maxsize=1 << 18)
 def _cached_checksum(file: DataFile) -> int:
     """Return the cached checksum of a local file's tail; after any change of the file's status, it is read again."""

@@ -112,7 +112,7 @@ class Store:
         self.table_uri = table_uri
         self._storage = open_storage(root)
         self._cached: tuple[Hashable, Manifest] | None = None
-        # segments that some manifest in use has: most of one are those of the manifest before
+        # segments of the manifests in use, which share most of theirs with the manifest before
         self._segments: WeakValueDictionary[StoredSegment, Segment] = WeakValueDictionary()
         self._latest_seen = 0
 
@@ -371,7 +371,7 @@ class Store:
                 data = self._storage.read(f"{BUILDS}/{name}", MAX_NOTICE_BYTES)
                 notice = decode(data, self._message_path(f"{BUILDS}/{name}"))
             except (OSError, ValueError, StoreError, NewerFormatError):
-                continue  # it has ended by now, or is of no version that is known here: nothing relies on it
+                continue  # the build has ended, or another version wrote the notice: nothing relies on it
             notices.append(BuildNotice(builder, notice.created_ms, notice.indexes))
         return tuple(sorted(notices, key=lambda item: item.started_ms))
 
