@@ -81,6 +81,23 @@ class LookupPushdown(Pushdown):
         super()._select(select, above)  # type: ignore[arg-type]
         self._current.pop()
 
+    def _join_conditions(self, source: Source, before: Sequence[Source]) -> list[Node]:
+        found = super()._join_conditions(source, before)
+        join = source.join
+        using = [] if join is None or join.args.get("method") else join.args.get("using") or []
+        for name in using:
+            having = [
+                item for item in before if item.columns is not None and name.name.lower() in item.columns
+            ]
+            if len(having) == 1 and all(
+                item.columns is not None and item.alias for item in (*before, source)
+            ):
+                left, right = (
+                    exp.column(name.name, table=item.alias, quoted=True) for item in (*having, source)
+                )
+                found.append(exp.EQ(this=left, expression=right))
+        return found
+
     def _renamed(self, node: Node, sources: Sequence[Source], number: int, last: int) -> Node | None:
         renamed = super()._renamed(node, sources, number, last)
         if renamed is not None:

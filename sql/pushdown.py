@@ -173,10 +173,8 @@ class Pushdown:
         for item in conditions:
             self._share(item, sources, own, len(sources) - 1)
         for number, source in enumerate(sources):
-            on = None if source.join is None else source.join.args.get("on")
-            if on is not None:
-                for part in conjuncts(on):
-                    self._share_on(part, sources, own, number)
+            for part in self._join_conditions(source, sources[:number]):
+                self._share_on(part, sources, own, number)
         handled = set()
         for source, conditions_of_source in zip(sources, own, strict=True):
             node = source.node
@@ -196,6 +194,11 @@ class Pushdown:
                     p for item in conditions_of_source if (p := self._predicate(item)) is not None
                 ]
         self._nested(select, handled)
+
+    def _join_conditions(self, source: Source, before: Sequence[Source]) -> list[Node]:
+        """Return the conditions of a source's join with those before it, which all have to be true."""
+        on = None if source.join is None else source.join.args.get("on")
+        return [] if on is None else list(conjuncts(on))
 
     def _nested(self, node: Node, handled: set[int] | frozenset[int] = frozenset()) -> None:
         """Process the other queries within a node, without conditions from outside."""

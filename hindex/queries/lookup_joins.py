@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -148,7 +147,7 @@ class _LookupJoins:
         restricted = {name.lower() for item in self._marked[at] for name in marked_columns(item)}
         state = self._planned[at].state
         try:
-            if state.is_transactional:
+            if state.is_transactional or state.snapshot.listing.transactional:
                 return False
             indexed = {entry.column.lower() for entry in state.snapshot.manifest.indexes}
             return bool(restricted & indexed) and not self._planner.is_small(state)
@@ -384,15 +383,14 @@ class _LookupJoins:
                     else:
                         self._decline(at, "Spark reads it, or a table with its keys, in another place")
 
-    def _digest(self, targets: Sequence[int]) -> bytes:
-        """16 bytes that stand for the query and the state of its large tables."""
+    def _digest(self, targets: Sequence[int]) -> int:
+        """Return a hash of the query and the state of its large tables; an equal one by chance costs time alone."""
         states = []
         for at in targets:
             snapshot = self._planned[at].state.snapshot
-            files = [(view.file.path, view.file.length, view.file.mtime_ns) for view in snapshot.files]
+            files = tuple((view.file.path, view.file.length, view.file.mtime_ns) for view in snapshot.files)
             states.append((at, self._planned[at].state.uri, snapshot.manifest.number, files))
-        text = repr((self._query.text, self._query.args, MAX_ROWS, states))
-        return blake2b(text.encode(), digest_size=16).digest()
+        return hash((self._query.text, repr(self._query.args), MAX_ROWS, tuple(states)))
 
 
 def _column_names(state: QueryTableState) -> Sequence[str] | None:
@@ -439,4 +437,4 @@ def _literals(data_type: OrcType, values: pa.ChunkedArray[pa.Array]) -> tuple[Li
 _KINDS = {Kind.DECIMAL: LiteralKind.DECIMAL, Kind.DATE: LiteralKind.DATE}
 
 #: Of this process: queries whose keys left too many rows, and why, by the positions of the large tables.
-DECLINED: LruCache[bytes, Mapping[int, str]] = LruCache(_MAX_DECLINED)
+DECLINED: LruCache[int, Mapping[int, str]] = LruCache(_MAX_DECLINED)

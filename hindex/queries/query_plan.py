@@ -23,7 +23,7 @@ from hindex.scan.planning import ScanPlan, plan_scan
 from hindex.scan.scan_task import ScanTask
 from hindex.scan.task_runner import Unit
 from hindex.spark.compatibility import is_ansi, is_rule_independent, is_set, setting_difference
-from hindex.spark.scan import RowScan, rows_frame, scan_frame
+from hindex.spark.scan import MAX_LOCAL_VALUES, RowScan, read_few, rows_frame, scan_frame
 from hindex.spark.session import session_time_zones
 from hindex.spark.types import is_same_type
 from hindex.sql.predicate import Predicate, all_of, columns
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 #: columns and scattered rows, the processor time was half of Spark's at 0.04 % of the rows, 0.9 of it at 0.3 %, and 1.3
 #: of it at 1.2 %: passing one row to Spark takes as long as Spark takes to decode a hundred.
 MAX_SHARE = 0.005
+#: Maximum share of a table's rows that are compared with keys here, to see how many match.
+MAX_CANDIDATE_SHARE = 0.05
 #: Minimum number of values (rows times needed columns) for using indexes at all: planning takes about as long as Spark
 #: takes to decode so many.
 MIN_VALUES = 5_000_000
@@ -295,7 +297,30 @@ class TablePlanner:
         :raises HindexError: if that fails.
         """
         usable = [item for item in conditions if self._is_usable(item, state.snapshot.schema)]
-        return self._plan_plain(table, state, all_of([*usable, *memberships]), always_looks_up=True)
+        where = all_of([*usable, *memberships])
+        names = self._names(state)
+        scan, plan = _plan_table_scan(state, where, names, self._zones)
+        plan = replace(plan, tasks=tuple(replace(task, always_looks_up=True) for task in plan.tasks))
+        # without keys, no row can match, and there are no tasks
+        if plan.tasks and not (plan.skipped or any(task.indexes or task.located for task in plan.tasks)):
+            return PlannedTable(state, _spark_decision(table, "none of its indexes could be used"))
+        estimate = estimate_selectivity(scan, plan, max(MAX_SHARE, MAX_CANDIDATE_SHARE))
+        kept, rows = estimate.rows, None
+        if kept.share is not None and MAX_SHARE < kept.share <= MAX_CANDIDATE_SHARE:
+            # an index of row groups: only their rows show how many match
+            most = min(int(MAX_SHARE * (kept.total or 0)), MAX_LOCAL_VALUES // len(names))
+            rows = read_few(scan, plan, most, estimate.units)
+            if rows is not None:
+                kept = RowCount(rows.num_rows, kept.total)
+        notes = (*plan.notes, *estimate.fallbacks)
+        if kept.share is not None and kept.share > MAX_SHARE:
+            reason = f"NOT_SELECTIVE: more than {MAX_SHARE:.1%} of the rows may match"
+            return PlannedTable(state, _spark_decision(table, reason, rows=kept), notes=notes)
+        mismatch = _mismatch(state)
+        if mismatch is not None:
+            return PlannedTable(state, _spark_decision(table, mismatch, rows=kept))
+        decision = TableDecision(str(table.ref), None, None, kept)
+        return PlannedTable(state, decision, scan, plan, state.spark_schema, estimate.units, notes, rows)
 
     def plan_key_source(
         self,
@@ -356,13 +381,8 @@ class TablePlanner:
         """Return the columns that the query needs of a table."""
         return [name for name in state.snapshot.schema.names if self._query.needs(name)]
 
-    def _plan_plain(
-        self, table: QueryTable, state: QueryTableState, where: Predicate, *, always_looks_up: bool = False
-    ) -> PlannedTable:
-        """Plan a table without deltas: read it through its indexes if few of its rows match.
-
-        :param always_looks_up: read indexes even if decoding the column takes no longer: Spark would take longer.
-        """
+    def _plan_plain(self, table: QueryTable, state: QueryTableState, where: Predicate) -> PlannedTable:
+        """Plan a table without deltas: read it through its indexes if few of its rows match."""
         schema = state.snapshot.schema
         if state.snapshot.listing.transactional:
             reason = "its files are those of a transactional table, but its catalog entry is not"
@@ -374,12 +394,7 @@ class TablePlanner:
             return PlannedTable(state, _spark_decision(table, reason, where))
         try:
             scan, plan = _plan_table_scan(state, where, names, self._zones)
-            if always_looks_up:
-                tasks = tuple(replace(task, always_looks_up=True) for task in plan.tasks)
-                plan = replace(plan, tasks=tasks)
-            # without keys, no row can match
-            is_empty = always_looks_up and not plan.tasks
-            if not (plan.skipped or is_empty or any(task.indexes or task.located for task in plan.tasks)):
+            if not plan.skipped and not any(task.indexes or task.located for task in plan.tasks):
                 listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
                 reason = f"no index that could be used is on {listed}"
                 return PlannedTable(state, _spark_decision(table, reason, where), notes=plan.notes)

@@ -195,7 +195,11 @@ class JoinGenerator:
                 on += f" AND {self._condition(*self._pick([*parts, (alias, columns)]))}"
             if self._is(0.08):
                 on = f"({on} OR {self._equality(self._pick(parts), (alias, columns))})"
-            text += f" {kind} {source} {alias} ON {on}"
+            shared = [column for column in columns if column in parts[0][1]]
+            if len(names) == 2 and shared and self._is(0.2):
+                text += f" {kind} {source} {alias} USING ({self._pick(shared)})"
+            else:
+                text += f" {kind} {source} {alias} ON {on}"
             if kind not in ("LEFT SEMI JOIN", "LEFT ANTI JOIN"):
                 parts.append((alias, columns))
         return f"SELECT {self._output(parts)} FROM {text}{self._where(parts, 0.6)}"

@@ -51,6 +51,12 @@ def memberships(text: str) -> set[str]:
         ("SELECT * FROM f LEFT JOIN d ON true WHERE f.k = d.k", {"f.k d.k", "d.k f.k"}),
         ("SELECT * FROM f LEFT SEMI JOIN d ON f.k = d.k", {"f.k d.k", "d.k f.k"}),
         ("SELECT * FROM f LEFT ANTI JOIN d ON f.k = d.k", {"d.k f.k"}),
+        ("SELECT * FROM f JOIN d USING (k)", {"f.k d.k", "d.k f.k"}),
+        ("SELECT * FROM f t LEFT JOIN d u USING (k)", {"d.k f.k"}),
+        ("SELECT * FROM f JOIN d USING (k, s)", {"f.k d.k", "d.k f.k", "f.s d.s", "d.s f.s"}),
+        ("SELECT * FROM f JOIN d USING (k) JOIN e USING (k)", {"f.k d.k", "d.k f.k"}),
+        ("SELECT * FROM f NATURAL JOIN d", set()),
+        ("SELECT * FROM f, v JOIN d USING (k)", set()),
         # branches
         ("SELECT * FROM f, d WHERE (f.k = d.k AND y = 1) OR (f.k = d.k AND y = 2)", {"f.k d.k", "d.k f.k"}),
         ("SELECT * FROM f, d WHERE f.k = d.k OR y = 2", {"d.k f.k"}),
