@@ -38,6 +38,13 @@ MIN_SOURCE_VALUES = 100_000
 _MAX_DECLINED = 256
 
 _TEXT_KINDS = frozenset({Kind.STRING, Kind.VARCHAR})
+#: The kinds of columns whose values may be keys.
+_LITERAL_KINDS = {
+    **dict.fromkeys(INTEGER_KINDS, LiteralKind.INTEGER),
+    **dict.fromkeys(_TEXT_KINDS, LiteralKind.STRING),
+    Kind.DECIMAL: LiteralKind.DECIMAL,
+    Kind.DATE: LiteralKind.DATE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +167,7 @@ class _LookupJoins:
             reason = "; ".join(
                 dict.fromkeys(self._reasons[key] for key in self._sources(at) if key in self._reasons)
             )
-            self._decline(at, reason or "no table with keys is small")
+            self._decline(at, reason or "its columns and the keys are not of one type")
             return
         item = self._planned[at]
         where = (item.state, self._own[at], memberships)
@@ -238,6 +245,10 @@ class _LookupJoins:
         values = max(self._planner.count_values(self._planned[at].state) for at in targets)
         sizes: dict[int, int] = {}
         for source in needed:
+            blocked = self._query.tables[source].blocked
+            if blocked is not None:
+                self._reasons[source] = f"{self._query.tables[source].ref}: {blocked}"
+                continue
             try:
                 sizes[source] = self._planner.count_values(self._planned[source].state)
             except HindexError as error:
@@ -289,9 +300,8 @@ class _LookupJoins:
             schema = item.state.snapshot.schema
             names = [column.name.lower() for column in found.plan.columns]
             for key in self._key_columns(at):
-                data_type = schema.resolve((key.column,)).type
-                values = read.column(names.index(key.column.lower()))
-                literals = _literals(data_type, values)
+                name, data_type = key.column.lower(), schema.resolve((key.column,)).type
+                literals = _literals(data_type, read.column(names.index(name))) if name in names else None
                 if literals is not None:
                     self._keys[key] = data_type, literals
         except HindexError as error:
@@ -421,20 +431,16 @@ def _is_comparable(state: QueryTableState, column: str, keys: OrcType) -> bool:
 
 def _literals(data_type: OrcType, values: pa.ChunkedArray[pa.Array]) -> tuple[Literal, ...] | None:
     """The distinct values, without NULL, as literals in order; None for a type whose values are no keys."""
-    kind = (
-        LiteralKind.INTEGER
-        if data_type.kind in INTEGER_KINDS
-        else LiteralKind.STRING
-        if data_type.kind in _TEXT_KINDS
-        else _KINDS.get(data_type.kind)
-    )
+    kind = _LITERAL_KINDS.get(data_type.kind)
     if kind is None:
         return None
-    distinct = pc.unique(values).drop_null().to_pylist()
+    try:
+        distinct = pc.unique(values).drop_null().to_pylist()
+    except (ValueError, OverflowError):
+        # dates after the year 9999, and bytes that are not UTF-8
+        return None
     return tuple(Literal(value, kind) for value in sorted(distinct))
 
-
-_KINDS = {Kind.DECIMAL: LiteralKind.DECIMAL, Kind.DATE: LiteralKind.DATE}
 
 #: Of this process: queries whose keys left too many rows, and why, by the positions of the large tables.
 DECLINED: LruCache[int, Mapping[int, str]] = LruCache(_MAX_DECLINED)
