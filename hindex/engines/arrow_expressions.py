@@ -97,12 +97,17 @@ class TranslatedFilter:
 
 
 def translate_filter(
-    expression: pc.Expression, schema: pa.Schema, accepts: Callable[[Predicate], object]
+    expression: pc.Expression,
+    schema: pa.Schema,
+    accepts: Callable[[Predicate], object],
+    is_padded: Callable[[tuple[str, ...]], bool] = lambda path: False,
 ) -> TranslatedFilter:
     """Translate a filter expression to a predicate.
 
     :param schema: the columns that it is on.
     :param accepts: raises a HindexError for a predicate that cannot be evaluated on the table.
+    :param is_padded: tells of a column, or a field within structs, whether hindex pads strings that it is compared
+        with, as Spark does for CHAR.
     """
     try:
         tokens = list(_tokens(expression))
@@ -110,7 +115,7 @@ def translate_filter(
         # fields by number, and what a later version of PyArrow may write
         text = _expression_text(expression)
         return TranslatedFilter(text, None, False, (text,))
-    translator = _Translator(schema, accepts)
+    translator = _Translator(schema, accepts, is_padded)
     for kind, value in tokens:
         translator.add(kind, value)
     condition = translator.condition(translator.result())
@@ -209,6 +214,7 @@ class _Column:
     path: tuple[str, ...]
     type: pa.DataType
     text: str
+    is_padded: bool = False
 
     @property
     def ref(self) -> ColumnRef:
@@ -249,9 +255,15 @@ _Part = _Column | _Value | _Condition | _Other
 class _Translator:
     """Translates the parts of an expression from its leaves up, without recursion."""
 
-    def __init__(self, schema: pa.Schema, accepts: Callable[[Predicate], object]) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        accepts: Callable[[Predicate], object],
+        is_padded: Callable[[tuple[str, ...]], bool],
+    ) -> None:
         self._schema = schema
         self._accepts = accepts
+        self._is_padded = is_padded
         # one for each open call, below them one for the whole: the call's name, and its arguments so far
         self._open: list[tuple[str, list[_Part]]] = [("", [])]
         self.unsupported: list[str] = []
@@ -286,7 +298,7 @@ class _Translator:
             if at < 0:
                 return _Other(text)
             data_type = data_type.field(at).type
-        return _Column(path, data_type, text)
+        return _Column(path, data_type, text, self._is_padded(path))
 
     def condition(self, part: _Part) -> _Condition:
         """Return a part as a condition."""
@@ -366,7 +378,8 @@ class _Translator:
         values = options["value_set"]
         nulls = options["null_matching_behavior"].as_py()
         literals: list[Literal] = []
-        is_exact = True
+        # beside a padded column, shorter strings may be equal to a value
+        is_exact = not column.is_padded
         is_float = pa.types.is_floating(column.type)
         for scalar in values.values:
             if not scalar.is_valid:
@@ -393,7 +406,12 @@ class _Translator:
 
     def _prefixed(self, column: _Column, options: dict[str, Any], text: str) -> _Part:
         pattern = options["pattern"].as_py()
-        if not _is_string(column.type) or options["ignore_case"].as_py() or not isinstance(pattern, str):
+        if (
+            not _is_string(column.type)
+            or column.is_padded
+            or options["ignore_case"].as_py()
+            or not isinstance(pattern, str)
+        ):
             return _Other(text)
         escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         found = Like(column.ref, f"{escaped}%")
@@ -412,7 +430,7 @@ class _Translator:
             or (pa.types.is_float32(column.type) and pa.types.is_float64(to))
             or to == column.type
         )
-        if not is_wider:
+        if not is_wider or column.is_padded:
             return _Other(text)
         return _Column(column.path, to, text)
 
@@ -431,18 +449,21 @@ class _Translator:
         if bounds is None:
             return _Other(text)
         low, high = bounds
-        is_exact = low == high
+        is_exact = low == high and not column.is_padded
+        if column.is_padded and op not in (ComparisonOp.EQ, ComparisonOp.NE):
+            return _Other(text)
         if op in (ComparisonOp.EQ, ComparisonOp.NE):
             equal: Predicate = Comparison(ComparisonOp.EQ, column.ref, low)
             other: Predicate = Comparison(ComparisonOp.NE, column.ref, low)
             if not is_exact:
+                other = Not(null)
+            if low != high:
                 equal = all_of(
                     (
                         Comparison(ComparisonOp.GE, column.ref, low),
                         Comparison(ComparisonOp.LE, column.ref, high),
                     )
                 )
-                other = Not(null)
             pair = (equal, other) if op is ComparisonOp.EQ else (other, equal)
             return self._checked(*pair, is_exact, text)
         true, false = (

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hindex.engines.arrow_expressions import TranslatedFilter, read_columns, translate_filter
-from hindex.errors import TableError, UnsupportedError
+from hindex.errors import HindexError, TableError, UnsupportedError
 from hindex.explain.explanation import Explanation
+from hindex.orc.metadata.types import Kind
 from hindex.plan.modes import Mode
 from hindex.plan.normalize import normalize
 from hindex.plan.time_zones import TimeZones
@@ -93,8 +94,17 @@ class DatasetSchema:
         """Translate a filter expression on these columns."""
         columns = PredicateColumns(self.table)
         return translate_filter(
-            expression, self.arrow, lambda predicate: normalize(predicate, columns, self.zones)
+            expression,
+            self.arrow,
+            lambda predicate: normalize(predicate, columns, self.zones),
+            self._is_padded,
         )
+
+    def _is_padded(self, path: tuple[str, ...]) -> bool:
+        try:
+            return self.table.resolve(path).type.kind is Kind.CHAR
+        except HindexError:
+            return True  # no predicate is on it
 
     def needed(self, columns: Columns | None, filter: pc.Expression | None) -> list[str]:
         """Return the columns that a scanner reads, in the table's order; all where that is unknown."""

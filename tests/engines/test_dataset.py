@@ -6,8 +6,9 @@ import datetime
 import logging
 import math
 import multiprocessing
+import operator
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,11 @@ from hindex import Scan, Table
 from hindex.api.index import IndexSpec
 from hindex.engines.dataset import DatasetFragment, IndexedDataset
 from hindex.errors import ColumnError, FallbackError, PredicateError, TableError, UnsupportedError
+from hindex.plan.time_zones import TimeZones
+from tests.support.chars import as_char
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
+from tests.support.writers import write_pyorc
 
 FILES, FILE_ROWS = 3, 4000
 ROWS = FILES * FILE_ROWS
@@ -225,6 +229,108 @@ def test_batches_are_even(table: Table) -> None:
     assert [batch.num_rows for batch in table.dataset().to_batches(columns=["id"], filter=A < 2)] == [
         2 * ROWS // 500
     ]
+
+
+def check_filters(dataset: IndexedDataset, conditions: Iterable[pc.Expression]) -> None:
+    """Compare the rows of some filters with those of the whole table in memory."""
+    whole = ds.dataset(dataset.to_table())
+    for condition in conditions:
+        assert dataset.to_table(filter=condition) == whole.to_table(filter=condition), condition
+
+
+def instants(name: str) -> list[pc.Expression]:
+    """Conditions on instants around the end of daylight saving in Berlin."""
+    field = pc.field(name)
+    turn = datetime.datetime(2024, 10, 27, 1, tzinfo=datetime.UTC)
+    times = [turn + datetime.timedelta(minutes=minutes) for minutes in (-90, -30, 0, 30, 90)]
+    offset = datetime.timezone(datetime.timedelta(hours=2))
+    conditions = [
+        compare(field, time) for time in times for compare in (operator.eq, operator.lt, operator.ge)
+    ]
+    nanos = pa.scalar(times[0], pa.timestamp("ns", "UTC"))
+    return [
+        *conditions,
+        field == times[1].astimezone(offset),
+        field.isin(times),
+        ~field.isin(times),
+        field > nanos,
+    ]
+
+
+def minutes(count: int, zone: datetime.tzinfo | None) -> list[datetime.datetime | None]:
+    start = datetime.datetime(2024, 10, 26, 22, tzinfo=zone)
+    return [None if i % 17 == 0 else start + datetime.timedelta(minutes=10 * i) for i in range(count)]
+
+
+def test_instants(connection: LocalConnection, tmp_path: Path) -> None:
+    times = pa.array(minutes(60, datetime.UTC), pa.timestamp("us", "UTC"))
+    write_columns(tmp_path / "t" / "0.orc", {"time": times})
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("by_time", "time")
+    dataset = table.dataset()
+    assert dataset.schema.field("time").type == times.type
+    check_filters(dataset, instants("time"))
+    rows = dataset.explain(pc.field("time") == times[5]).scan.rows
+    assert rows is not None
+    assert rows.kept == 1
+    with pytest.raises(pa.ArrowInvalid, match="timezone"):
+        dataset.to_table(filter=pc.field("time") == datetime.datetime(2024, 10, 27))
+
+
+def test_instants_of_a_spark_session(
+    connection: LocalConnection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With a session, wall clocks are instants, by the time zone of its Java."""
+    write_columns(tmp_path / "t" / "0.orc", {"time": pa.array(minutes(60, None), pa.timestamp("us"))})
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("by_time", "time")
+    monkeypatch.setattr(connection, "zones", lambda: TimeZones("Europe/Berlin", "America/New_York"))
+    dataset = table.dataset()
+    assert dataset.schema.field("time").type == pa.timestamp("us", "UTC")
+    check_filters(dataset, instants("time"))
+    rows = dataset.explain(pc.field("time") == dataset.to_table()["time"][5]).scan.rows
+    assert rows is not None
+    assert rows.kept == 1
+
+
+CHARS = ["a", "ab", "abcd", "b", "", "a\0", None] * 50
+
+
+@pytest.mark.parametrize("is_stored_padded", [True, False])
+def test_char_columns(connection: LocalConnection, tmp_path: Path, is_stored_padded: bool) -> None:
+    """PyArrow compares the blanks at the end of a value, and Spark pads what it compares."""
+    path = tmp_path / "t" / "0.orc"
+    if is_stored_padded:
+        ids = pa.array(range(len(CHARS)))
+        write_pyorc(path, pa.table({"id": ids, "c": pa.array(CHARS)}), stride=100, types={"c": "char(4)"})
+    else:
+        as_char(path, CHARS, 4)
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("by_c", "c")
+    dataset, c = table.dataset(), pc.field("c")
+    equal = [
+        compare(c, value)
+        for value in ("a", "a   ", "ab", "ab  ", "abcd", "abcde", "abcd ", "", "    ", "a\0")
+        for compare in (operator.eq, operator.ne, operator.lt, operator.gt, operator.le, operator.ge)
+    ]
+    others = [c.isin(["a   ", "b"]), ~c.isin(["a   ", "abcd  "]), c.is_null(), pc.starts_with(c, "a ")]
+    check_filters(dataset, [*equal, *(~condition for condition in equal), *others])
+    rows = dataset.explain(c == "ab  ").scan.rows
+    assert rows is not None
+    assert rows.kept == 50
+
+
+def test_partitions_and_letter_case(connection: LocalConnection, tmp_path: Path) -> None:
+    for part in ("x", "y"):
+        write_columns(tmp_path / "t" / f"p={part}" / "0.orc", {"A": pa.array(range(300))})
+    dataset = connection.table(str(tmp_path / "t")).dataset()
+    p, a = pc.field("p"), pc.field("A")
+    check_filters(
+        dataset, [a == 5, p == "x", (p == "y") & (a < 7), (p == "y") | (a == 7), ~(p == "x"), p > "x"]
+    )
+    assert dataset.explain(p == "x").scan.files.kept == 1
+    with pytest.raises(pa.ArrowInvalid, match="No match"):
+        dataset.to_table(filter=pc.field("a") == 5)
 
 
 def test_what_else_pyarrow_does_with_datasets(table: Table, plain: pa.Table, tmp_path: Path) -> None:
