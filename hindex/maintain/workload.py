@@ -39,11 +39,14 @@ _COUNT = re.compile(
     r"\s*SELECT\s+count\s*\(\s*(?:\*|1)\s*\)(?:\s+AS\s+\w+)?\s+FROM\b(?!.*\bGROUP\s+BY\b)",
     re.IGNORECASE | re.DOTALL,
 )
-#: A line of hindex's log, behind whatever the program's handler writes before it.
-_LOG_LINE = re.compile(
+#: The end of the query in a line of hindex's log, and the query, behind what the program's handler writes before it.
+_LOG_RESULT = re.compile(r": [\d,]+ of [\d,]+ files?\b")
+_LOG_QUERY = re.compile(
     r"SELECT (?P<columns>.+?) FROM (?P<table>.+?)(?: WHERE (?P<where>.+?))??"
-    r"(?: GROUP BY .+?)?(?: ORDER BY .+?)?(?: LIMIT \d+)?: [\d,]+ of [\d,]+ files?\b(?P<rest>.*)"
+    r"(?: GROUP BY .+?)?(?: ORDER BY .+?)?(?: LIMIT \d+)?$"
 )
+#: Longest beginning of a log line: the log cuts queries.
+_MAX_LOG_QUERY = 1000
 _THROUGH = re.compile(r" through ((?:.+? \([A-Z]+\)(?:, )?)+)")
 _INDEX = re.compile(r"(?:^|, )(.+?) \([A-Z]+\)")
 _SQL_START = "SparkListenerSQLExecutionStart"
@@ -129,7 +132,7 @@ def read_workload(text: str, table: WorkloadTable) -> Workload:
     lines = [line for line in text.splitlines() if line.strip()]
     if lines and lines[0].lstrip().startswith("{"):
         return _read_events(lines, table)
-    if any(_LOG_LINE.search(line) for line in lines):
+    if any(_log_query(line) for line in lines):
         return _read_log(lines, table)
     if any(";" in line for line in lines if not line.startswith("--")):
         from hindex.sql import split
@@ -200,19 +203,27 @@ def _add_query(statement: str, table: WorkloadTable, workload: Workload) -> None
         workload.ignore("it has no condition on the table alone")
 
 
+def _log_query(line: str) -> tuple[re.Match[str], str] | None:
+    """Return the query of a line of hindex's log, and the text behind it; None for any other line."""
+    end = _LOG_RESULT.search(line, 0, _MAX_LOG_QUERY)
+    match = None if end is None else _LOG_QUERY.search(line, 0, end.start())
+    return None if end is None or match is None else (match, line[end.end() :])
+
+
 def _read_log(lines: Sequence[str], table: WorkloadTable) -> Workload:
     from hindex.sql import parse_predicate
 
     workload = Workload(used_indexes=set())
     assert workload.used_indexes is not None
     for line in lines:
-        match = _LOG_LINE.search(line)
-        if match is None:
+        logged = _log_query(line)
+        if logged is None:
             continue
+        match, result = logged
         if not (table.is_at(match["table"]) or match["table"].lower() in table.names):
             workload.ignore("it is of another table")
             continue
-        through = _THROUGH.search(match["rest"])
+        through = _THROUGH.search(result)
         if through is not None:
             workload.used_indexes.update(_INDEX.findall(through[1]))
         if match["where"] is None:
