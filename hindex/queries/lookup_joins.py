@@ -20,7 +20,7 @@ from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.spark.catalog import described_columns
 from hindex.spark.scan import read_few
 from hindex.sql.lookup_keys import KeyColumn, marked_columns, with_keys
-from hindex.sql.predicate import Literal, LiteralKind, Predicate
+from hindex.sql.predicate import In, Literal, LiteralKind, Predicate
 
 if TYPE_CHECKING:
     from hindex.queries.query_plan import PlannedTable, TablePlanner
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: The greatest number of rows of a small table, and so of its keys.
 MAX_ROWS = 20_000
+#: The same without conditions: most such tables have all keys that a large table has.
+MAX_LISTED = 1_000
 #: The greatest share of a large table's values that is read of a small table without an index: if it has too many
 #: rows, no more time is lost.
 MAX_SOURCE_SHARE = 0.05
@@ -96,6 +98,8 @@ class _LookupJoins:
         self._dependencies: dict[int, set[int]] = {}
         self._reasons: dict[int, str] = {}
         self._targets: list[int] = []
+        # tables that give all their keys: most others have no other keys
+        self._listed: set[int] = set()
         # large tables with their conditions: those that are named twice are read once
         self._by_keys: list[
             tuple[tuple[QueryTableState, list[Predicate], list[Predicate]], PlannedTable]
@@ -106,16 +110,9 @@ class _LookupJoins:
         if not any(self._may_be_target(at) for at in range(len(self._planned))):
             return self._planned
         columns = [_column_names(item.state) for item in self._planned]
-        for table, conditions in enumerate(self._query.lookup_conditions(columns)):
-            marked = [item for item in conditions if marked_columns(item)]
+        for conditions in self._query.lookup_conditions(columns):
             self._own.append([item for item in conditions if not marked_columns(item)])
-            self._marked.append(
-                [
-                    item
-                    for item in marked
-                    if all(key.table != table for keys in marked_columns(item).values() for key in keys)
-                ]
-            )
+            self._marked.append([item for item in conditions if marked_columns(item)])
         targets = [at for at in range(len(self._planned)) if self._may_be_target(at) and self._is_target(at)]
         if not targets:
             return self._planned
@@ -163,7 +160,9 @@ class _LookupJoins:
 
     def _plan_target(self, at: int) -> None:
         memberships, used = self._bound(at)
-        if not memberships:
+        if not used:
+            memberships, used = self._bound(at, with_listed=True)
+        if not used:
             reason = "; ".join(
                 dict.fromkeys(self._reasons[key] for key in self._sources(at) if key in self._reasons)
             )
@@ -184,22 +183,24 @@ class _LookupJoins:
             return
         decision = replace(found.decision, predicate=self._shown(at), lookups=tuple(self._lookups(at, used)))
         self._planned[at] = replace(found, decision=decision)
-        self._dependencies[at] = used
+        self._dependencies[at] = {key.table for key in used}
 
     def _decline(self, at: int, reason: str) -> None:
         self._reasons[at] = reason
         item = self._original[at]
-        lookups = tuple(self._lookups(at, set(self._sources(at)), reason))
+        lookups = tuple(self._lookups(at, None, reason))
         self._planned[at] = replace(item, decision=replace(item.decision, lookups=lookups))
 
-    def _lookups(self, at: int, used: Iterable[int], reason: str | None = None) -> Iterable[LookupJoin]:
-        """The lookups of a table for EXPLAIN."""
+    def _lookups(
+        self, at: int, used: set[KeyColumn] | None, reason: str | None = None
+    ) -> Iterable[LookupJoin]:
+        """The lookups of a table for EXPLAIN: by some keys, or by all (None) that could restrict it."""
         pairs = dict.fromkeys(
             (column, key)
             for item in self._marked[at]
             for column, keys in marked_columns(item).items()
             for key in keys
-            if key.table in used
+            if key.table != at and (used is None or key in used)
         )
         for column, key in pairs:
             values = self._keys.get(key)
@@ -222,6 +223,7 @@ class _LookupJoins:
                 for item in self._marked[at]
                 for keys in marked_columns(item).values()
                 for key in keys
+                if key.table != at
             )
         )
 
@@ -245,16 +247,18 @@ class _LookupJoins:
         values = max(self._planner.count_values(self._planned[at].state) for at in targets)
         sizes: dict[int, int] = {}
         for source in needed:
-            blocked = self._query.tables[source].blocked
-            if blocked is not None:
-                self._reasons[source] = f"{self._query.tables[source].ref}: {blocked}"
+            reason = self._query.tables[source].blocked
+            if self._is_read_elsewhere(source, {*needed, *targets}):
+                reason = "Spark reads it in another place of the query"
+            if reason is not None:
+                self._reasons[source] = f"{self._query.tables[source].ref}: {reason}"
                 continue
             try:
                 sizes[source] = self._planner.count_values(self._planned[source].state)
             except HindexError as error:
                 self._reasons[source] = str(error)
         pending = sorted(sizes, key=lambda at: sizes[at])
-        attempted: dict[int, int] = {}
+        attempted: dict[int, set[KeyColumn]] = {}
         most = max(int(values * MAX_SOURCE_SHARE), MIN_SOURCE_VALUES)
         is_progress = True
         while is_progress:
@@ -266,20 +270,27 @@ class _LookupJoins:
                     for target, sources in reachable.items()
                     if target != source and target not in self._dependencies
                 )
-                is_new = source not in self._dependencies and attempted.get(source) != len(memberships)
+                is_new = source not in self._dependencies and attempted.get(source) != used
                 if not is_wanted or not is_new:
                     continue
-                attempted[source] = len(memberships)
+                attempted[source] = used
                 if self._read_source(source, memberships, used, most):
                     is_progress = True
 
+    def _is_read_elsewhere(self, at: int, candidates: set[int]) -> bool:
+        """Return True if Spark certainly reads a table in another place of the query."""
+        return any(
+            item.scan is None and other not in candidates and item.state.uri == self._planned[at].state.uri
+            for other, item in enumerate(self._planned)
+        )
+
     def _read_source(
-        self, at: int, memberships: Sequence[Predicate], used: set[int], max_values: int
+        self, at: int, memberships: Sequence[Predicate], used: set[KeyColumn], max_values: int
     ) -> bool:
         """Read a small table and take its keys."""
         item = self._planned[at]
         rows = item.decision.rows
-        if not memberships and rows is not None and rows.kept is not None and rows.kept > MAX_ROWS:
+        if not used and rows is not None and rows.kept is not None and rows.kept > MAX_ROWS:
             self._reasons[at] = f"{item.decision.table} leaves about {rows.kept:,} rows"
             return False
         try:
@@ -288,6 +299,7 @@ class _LookupJoins:
                 item.state,
                 [*self._own[at], *memberships],
                 max_rows=MAX_ROWS,
+                max_listed=MAX_LISTED,
                 max_values=max_values,
             )
             if found.scan is None or found.plan is None:
@@ -315,7 +327,9 @@ class _LookupJoins:
         )
         self._reasons.pop(at, None)
         self._planned[at] = replace(found, decision=decision, rows=read)
-        self._dependencies[at] = used
+        self._dependencies[at] = {key.table for key in used}
+        if not used and not self._own[at]:
+            self._listed.add(at)
         return True
 
     def _key_columns(self, at: int) -> set[KeyColumn]:
@@ -328,23 +342,37 @@ class _LookupJoins:
             if key.table == at
         }
 
-    def _bound(self, at: int) -> tuple[list[Predicate], set[int]]:
-        """The conditions of a table that follow from the keys so far, and the tables that these are of."""
-        item = self._planned[at]
+    def _bound(self, at: int, *, with_listed: bool = False) -> tuple[list[Predicate], set[KeyColumn]]:
+        """The conditions of a table with the keys so far, and the columns of these keys.
+
+        Of a condition whose keys are missing, what holds without them is left.
+        """
+        state = self._planned[at].state
         found: list[Predicate] = []
-        used: set[int] = set()
+        used: set[KeyColumn] = set()
+        # the columns of one key restrict about the same rows: the one with the fewest values is enough
+        fewest: dict[int, tuple[KeyColumn, In]] = {}
         for condition in self._marked[at]:
             keys: dict[KeyColumn, Sequence[Literal]] = {}
             for column, sources in marked_columns(condition).items():
                 for key in sources:
-                    values = self._keys.get(key)
-                    if values is not None and _is_comparable(item.state, column, values[0]):
-                        keys[key] = values[1]
-            bound = with_keys(condition, keys) if keys else None
-            if bound is not None:
+                    data_type, values = self._keys.get(key, (None, ()))
+                    is_usable = key.table != at and (with_listed or key.table not in self._listed)
+                    if data_type is not None and is_usable and _is_comparable(state, column, data_type):
+                        keys[key] = values
+            bound = with_keys(condition, keys)
+            if bound is None or bound == with_keys(condition, {}):
+                found += [] if bound is None else [bound]
+                continue
+            if isinstance(condition, In) and isinstance(bound, In):
+                (key,) = keys
+                if key.table not in fewest or len(bound.items) < len(fewest[key.table][1].items):
+                    fewest[key.table] = key, bound
+            else:
                 found.append(bound)
-                used |= {key.table for key in keys}
-        return found, used
+                used |= set(keys)
+        used |= {key for key, _ in fewest.values()}
+        return [*found, *(bound for _, bound in fewest.values())], used
 
     # All of them
 

@@ -354,7 +354,7 @@ def test_too_many_keys(spark: SparkSession, star: str, monkeypatch: pytest.Monke
 def test_keys_that_leave_too_many_rows(
     spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.01)
+    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.005)
     explained = compare(
         hindex.connect(spark=spark), "SELECT fact.id FROM fact JOIN dim ON fact.k = dim.k WHERE g > 3"
     )
