@@ -220,7 +220,12 @@ def split(text: str) -> list[str]:
 
     An unclosed quote or comment extends to the end: parsing that statement reports it.
     """
-    statements: list[str] = []
+    return [statement for _, statement in split_with_lines(text)]
+
+
+def split_with_lines(text: str) -> list[tuple[int, str]]:
+    """Split a text as :func:`split` does; return the number of each statement's first line, too."""
+    spans: list[tuple[int, int]] = []
     start, content = 0, False
     position = 0
     while piece := PIECES.search(text, position):
@@ -230,8 +235,12 @@ def split(text: str) -> list[str]:
             content, position = True, len(text)
         elif piece["end"]:
             if content:
-                statements.append(text[start : piece.start()].strip())
+                spans.append((start, piece.start()))
             start, content = position, False
     if content or text[position:].strip():
-        statements.append(text[start:].strip())
+        spans.append((start, len(text)))
+    statements = []
+    for start, stop in spans:
+        statement = text[start:stop].lstrip()
+        statements.append((text.count("\n", 0, stop - len(statement)) + 1, statement.rstrip()))
     return statements

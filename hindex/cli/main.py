@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
 import click
+from click.core import ParameterSource
+from click.shell_completion import shell_complete
 
 from hindex.cli.streams import (
     cannot_encode,
@@ -22,7 +25,7 @@ from hindex.cli.streams import (
     write_stderr,
 )
 from hindex.errors import HindexError, PredicateError, StatementError
-from hindex.validation import nearest_names, suggestion
+from hindex.validation import suggestion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,10 +36,15 @@ if TYPE_CHECKING:
     from hindex.explain.explanation import Explanation
     from hindex.maintain.results import CheckResult
 
+#: Exit code of ``check --fail-stale`` if an index is stale.
+STALE = 1
 #: Exit code of errors.
 FAILURE = 2
 #: Exit code after Ctrl-C, as in shells.
 INTERRUPTED = 130
+
+#: The environment variable by which click's completion of bash and zsh calls the command.
+_COMPLETE = "_HINDEX_COMPLETE"
 
 #: Index builds run little Java code: a session of the command line compiles it once and fast, which halves its
 #: start.
@@ -62,7 +70,10 @@ class Context:
     valid_write_ids: str = ""
     mode: str = "lenient"
     debug: bool = False
+    #: The file of the results; standard output if None.
+    to: str | None = None
     _connection: Connection | None = None
+    _output: Output | None = None
 
     def connection(self, *, quick_java: bool = True) -> Connection:
         """Return the connection, made on first use.
@@ -116,29 +127,138 @@ class Context:
 
     def write(self, result: object) -> int | None:
         """Write a statement's result; return the number of rows if it has rows."""
-        from hindex.cli.output import output_for
         from hindex.cli.results import write_result
 
-        output: Output = output_for(self.output, sys.stdout)
-        count = write_result(result, output)
+        if self._output is None:
+            self._output = self._open_output()
+        count = write_result(result, self._output)
         sys.stdout.flush()
         return count
 
+    def check_output(self, num_results: int = 1) -> None:
+        """Check that results can be written, before statements run.
 
-def _parse_conf(
-    _context: click.Context, _parameter: click.Parameter, values: Sequence[str]
-) -> dict[str, str]:
+        :raises HindexError: for Parquet if there are several results, or if it would go to a terminal.
+        """
+        if self.output != "parquet":
+            return
+        if num_results > 1:
+            raise HindexError("a Parquet file holds one result: run one statement at a time")
+        if self.to is None and sys.stdout.isatty():
+            raise HindexError("Parquet is binary: write it to a file, with --to FILE or > FILE")
+
+    def _open_output(self) -> Output:
+        from hindex.cli.output import output_for
+
+        self.check_output()
+        if self.to is None:
+            return output_for(self.output, sys.stdout)
+        try:
+            # closed with the command, after errors too
+            stream = click.get_current_context().with_resource(
+                Path(self.to).open("w", encoding="utf-8", newline="")  # noqa: SIM115
+            )
+        except OSError as error:
+            raise HindexError(f"cannot write {self.to!r}: {error.strerror}; name another file") from error
+        return output_for(self.output, stream)
+
+
+def _set_option(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    """Store a global option in the :class:`Context`; one after the command overrides one before it."""
+    options = context.ensure_object(Context)
+    name = str(parameter.name)
+    if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+        setattr(options, name, value)
+
+
+def _add_conf(context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> None:
     settings = {}
     for value in values:
         key, equals, setting = value.partition("=")
         if not (key.strip() and equals):
             raise click.BadParameter(f"{value!r} is not KEY=VALUE")
         settings[key.strip()] = setting
-    return settings
+    options = context.ensure_object(Context)
+    options.conf = {**options.conf, **settings}
+
+
+#: The options of every command, which may stand before the command too.
+_GLOBAL_OPTIONS = [
+    click.Option(
+        ["--store"],
+        metavar="URI",
+        callback=_set_option,
+        expose_value=False,
+        help="Where indexes are kept. Default: HINDEX_STORE, or _hindex/ in each table.",
+    ),
+    click.Option(
+        ["--output"],
+        type=click.Choice(["table", "json", "ndjson", "csv", "parquet"]),
+        callback=_set_option,
+        expose_value=False,
+        help="How results are written. Default: table",
+    ),
+    click.Option(
+        ["--to"],
+        type=click.Path(),
+        metavar="FILE",
+        callback=_set_option,
+        expose_value=False,
+        help="Write results to a file.",
+    ),
+    click.Option(
+        ["--master"],
+        metavar="URL",
+        callback=_set_option,
+        expose_value=False,
+        help="Spark master for index builds. Default: a local session.",
+    ),
+    click.Option(
+        ["--conf"],
+        metavar="KEY=VALUE",
+        multiple=True,
+        callback=_add_conf,
+        expose_value=False,
+        help="A Spark setting.",
+    ),
+    click.Option(
+        ["--valid-write-ids"],
+        metavar="LIST",
+        callback=_set_option,
+        expose_value=False,
+        help="What is seen of transactional tables, as Hive writes it: "
+        "table:highWatermark:minOpen:open,...:aborted,...",
+    ),
+    click.Option(
+        ["--mode"],
+        type=click.Choice(["lenient", "strict", "prove"]),
+        callback=_set_option,
+        expose_value=False,
+        help="strict: what no index answers is an error. prove: read everything, too, and compare.",
+    ),
+    click.Option(
+        ["--debug"],
+        is_flag=True,
+        callback=_set_option,
+        expose_value=False,
+        help="Show the traceback of an error.",
+    ),
+]
+
+
+class _Command(click.Command):
+    """A command with the global options after its own."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        # the last one is --help
+        *own, last = super().get_params(ctx)
+        return [*own, *_GLOBAL_OPTIONS, last]
 
 
 class _Commands(click.Group):
     """The commands, with hints for statements and misspelt words in their place."""
+
+    command_class = _Command
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
@@ -167,64 +287,54 @@ def _quoted(words: Sequence[str]) -> str:
 
 
 @click.group(
-    cls=_Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    params=[*_GLOBAL_OPTIONS],
 )
-@click.option(
-    "--store", metavar="URI", help="Where indexes are kept. Default: HINDEX_STORE, or _hindex/ in each table."
-)
-@click.option(
-    "--output", type=click.Choice(["table", "json", "csv"]), default="table", help="How results are written."
-)
-@click.option("--master", metavar="URL", help="Spark master for index builds. Default: a local session.")
-@click.option("--conf", metavar="KEY=VALUE", multiple=True, callback=_parse_conf, help="A Spark setting.")
-@click.option(
-    "--valid-write-ids",
-    metavar="LIST",
-    default="",
-    help="What is seen of transactional tables, as Hive writes it: table:highWatermark:minOpen:open,...:aborted,...",
-)
-@click.option(
-    "--mode",
-    type=click.Choice(["lenient", "strict", "prove"]),
-    default="lenient",
-    help="strict: what no index answers is an error. prove: read everything, too, and compare.",
-)
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.version_option(package_name="hindex-orc")
 @click.pass_context
-def cli(
-    context: click.Context,
-    store: str | None,
-    output: str,
-    master: str | None,
-    conf: dict[str, str],
-    valid_write_ids: str,
-    mode: str,
-    debug: bool,
-) -> None:
+def cli(context: click.Context) -> None:
     """Indexes for tables of ORC files: build them with Spark, read only the rows that match.
 
     Without a command, hindex is an interactive shell.
     """
-    context.obj = Context(store, output, master, conf, valid_write_ids, mode, debug)
+    options = context.ensure_object(Context)
     if context.invoked_subcommand is not None:
         return
     if sys.stdin.isatty():
         from hindex.cli.completion import Completer, table_names
         from hindex.cli.shell import run_shell
 
-        completer = Completer(lambda table: table_names(context.obj.connection(), table))
-        run_shell(context.obj.execute_shown, lambda error: report(error, debug=debug), completer)
+        completer = Completer(
+            lambda table: table_names(cast("hindex.Connection", options.connection()), table)
+        )
+        run_shell(options.execute_shown, lambda error: report(error, debug=options.debug), completer)
     else:
-        _execute_all(context.obj, sys.stdin.read())
+        _execute_all(options, sys.stdin.read())
 
 
 @cli.command()
-@click.argument("statement")
+@click.argument("statement", required=False)
+@click.option(
+    "-f",
+    "--file",
+    type=click.File(encoding="utf-8-sig"),
+    metavar="FILE",
+    help="Run the statements of a file.",
+)
 @click.pass_obj
-def sql(context: Context, statement: str) -> None:
-    """Run a statement, or several with ; between them."""
-    _execute_all(context, statement)
+def sql(context: Context, statement: str | None, file: TextIO | None) -> None:
+    """Run a STATEMENT, or several with ; between them; - reads them from standard input."""
+    if (statement is None) == (file is None):
+        raise click.UsageError("it needs a STATEMENT, or -f FILE")
+    if file is None:
+        _execute_all(context, sys.stdin.read() if statement == "-" else str(statement))
+        return
+    try:
+        _execute_all(context, file.read())
+    except UnicodeDecodeError as error:
+        raise HindexError(f"cannot read {file.name!r}: {error}; it must be encoded as UTF-8") from error
 
 
 @cli.command("help")
@@ -248,10 +358,8 @@ def show_help(statement: Sequence[str]) -> None:
 
 @cli.command()
 @click.argument("select")
-@click.option(
-    "--analyze", is_flag=True, help="Run it, too, and write_stderr what was read and how long it took."
-)
-@click.option("--html", metavar="FILE", help="Write it as HTML, with a map of the table.")
+@click.option("--analyze", is_flag=True, help="Run it, too, and show what was read and how long it took.")
+@click.option("--html", type=click.Path(), metavar="FILE", help="Write it as HTML, with a map of the table.")
 @click.pass_obj
 def explain(context: Context, select: str, analyze: bool, html: str | None) -> None:
     """Show how a SELECT would be answered: by which indexes, and what they skip."""
@@ -272,14 +380,16 @@ def explain(context: Context, select: str, analyze: bool, html: str | None) -> N
 
 
 @cli.command()
-@click.argument("table")
+@click.argument("table", type=click.Path())
 @click.option("--verify", is_flag=True, help="Read a sample of stripes and compare them with the indexes.")
+@click.option("--fail-stale", is_flag=True, help="Exit with 1 if an index is stale.")
 @click.pass_obj
-def check(context: Context, table: str, verify: bool) -> None:
+def check(context: Context, table: str, verify: bool, fail_stale: bool) -> None:
     """Report stale indexes of a TABLE; fail if one is damaged or wrong.
 
     A TABLE is a path or URI; with --master or --conf also a name of Spark's catalog.
     """
+    from hindex.maintain.results import IndexState
     from hindex.spark.catalog import is_path
     from hindex.sql.predicate import quote_string
 
@@ -294,6 +404,8 @@ def check(context: Context, table: str, verify: bool) -> None:
         raise HindexError(
             f"{len(damaged)} of {len(results)} indexes of {table!r} are damaged: {', '.join(damaged)}"
         )
+    if fail_stale and any(result.state is not IndexState.FRESH for result in results):
+        raise click.exceptions.Exit(STALE)
 
 
 @cli.command()
@@ -312,7 +424,7 @@ def advise(context: Context, table: str, queries: str, alias: str | None) -> Non
 
 
 @cli.command()
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", nargs=-1, required=True, type=click.Path())
 @click.option("--row-groups", "--verbose", is_flag=True, help="Show the statistics of row groups, too.")
 @click.pass_obj
 def inspect(context: Context, files: Sequence[str], row_groups: bool) -> None:
@@ -325,9 +437,9 @@ def inspect(context: Context, files: Sequence[str], row_groups: bool) -> None:
     if len(files) == 1:
         context.write(inspected(files[0]))
         return
-    if context.output == "csv":
+    if context.output not in ("table", "json"):
         raise HindexError(
-            "several files are no rows of one kind, as CSV has them: use --output json or table"
+            f"several files are no rows of one kind, as {context.output} has them: use --output json or table"
         )
     several = (SeveralDocuments if context.output == "json" else SeveralTexts)(sys.stdout)
     is_sound = True
@@ -344,7 +456,7 @@ def inspect(context: Context, files: Sequence[str], row_groups: bool) -> None:
 
 
 @cli.command()
-@click.argument("table")
+@click.argument("table", type=click.Path())
 @click.option("--where", metavar="PREDICATE", help="Which rows, in SQL. Default: all.")
 @click.option("--columns", metavar="A,B,...", help="Which columns. Default: all.")
 @click.option(
@@ -373,7 +485,12 @@ def bench(
 @cli.command()
 @click.option("--scale", type=click.FloatRange(min=0.001), default=1.0, help="TPC-H scale factor. Default: 1")
 @click.option(
-    "--dir", "directory", default="demo-data", metavar="DIR", help="Where the data goes. Default: demo-data"
+    "--dir",
+    "directory",
+    type=click.Path(),
+    default="demo-data",
+    metavar="DIR",
+    help="Where the data goes. Default: demo-data",
 )
 @click.pass_obj
 def demo(context: Context, scale: float, directory: str) -> None:
@@ -388,10 +505,21 @@ def _execute_all(context: Context, text: str) -> None:
     from hindex.sql import split
     from hindex.sql.help import HELP
 
-    if not split(text):
+    count = len(split(text))
+    if not count:
         raise StatementError(f"there is no statement: try {', '.join(HELP)}")
+    context.check_output(count)
+    is_script = count > 1 and "\n" in text.strip()
     for statement in piped_statements(text):
-        context.execute(statement)
+        try:
+            context.execute(statement)
+        except StatementError:
+            raise  # it has its line
+        except HindexError as error:
+            if not is_script:
+                raise
+            line = len(statement) - len(statement.lstrip("\n")) + 1
+            raise HindexError(f"line {line}: {error}") from error
 
 
 def report(error: HindexError, *, debug: bool = False) -> None:
@@ -419,6 +547,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     open_missing_streams()
+    if instruction := os.environ.get(_COMPLETE):
+        return shell_complete(cli, {}, "hindex", _COMPLETE, instruction)
     warnings.showwarning = _show_warning
     try:
         # not cli.main(), which handles Ctrl-C and closed pipes differently
@@ -491,16 +621,9 @@ def _usage_message(error: click.ClickException) -> str:
 
 
 def _no_option(name: str, context: click.Context) -> str:
-    """Return the message for an unknown option, which may belong before the command."""
-    own, above = _options(context), [] if context.parent is None else _options(context.parent)
-    near = nearest_names(name, [*own, *above], 1)
-    remedy = f"{context.command_path} --help lists those there are"
-    if context.parent is not None and near and near[0] not in own:
-        way = f"{context.parent.command_path} {near[0]} ... {context.info_name}"
-        remedy = f"{near[0]} stands before the command: {way} ..."
-    else:
-        remedy = suggestion(name, own, str) + remedy
-    return f"{context.command_path} has no option {name}; {remedy}"
+    """Return the message for an unknown option."""
+    hint = suggestion(name, _options(context), str)
+    return f"{context.command_path} has no option {name}; {hint}{context.command_path} --help lists those there are"
 
 
 def _options(context: click.Context) -> list[str]:

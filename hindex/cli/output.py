@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TextIO
 
 import pyarrow as pa
 
 from hindex.api.value_formatting import format_json, format_values, is_number, printable
 from hindex.cli.table_rows import TableRows
+from hindex.errors import HindexError
 
 #: Rows that are formatted at a time.
 SLICE_ROWS = 2000
@@ -43,10 +44,12 @@ class Output(Protocol):
 
 def output_for(name: str, stream: TextIO) -> Output:
     """Return the output that ``--output`` names."""
-    outputs: dict[str, type[TableOutput | JsonOutput | CsvOutput]] = {
+    outputs: dict[str, Callable[[TextIO], Output]] = {
         "table": TableOutput,
         "json": JsonOutput,
+        "ndjson": NdjsonOutput,
         "csv": CsvOutput,
+        "parquet": ParquetOutput,
     }
     return outputs[name](stream)
 
@@ -104,14 +107,11 @@ class JsonOutput:
         self._stream = stream
 
     def rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-        names = [json.dumps(name) for name in schema.names]
         count = 0
         self._stream.write("[")
-        for batch in _slices(batches):
-            for row in zip(*map(format_json, batch.columns), strict=True):
-                pairs = ", ".join(f"{name}: {value}" for name, value in zip(names, row, strict=True))
-                self._stream.write(f"{',' if count else ''}\n  {{{pairs}}}")
-                count += 1
+        for document in _row_documents(schema, batches):
+            self._stream.write(f"{',' if count else ''}\n  {document}")
+            count += 1
         self._stream.write("\n]\n" if count else "]\n")
         return count
 
@@ -120,6 +120,60 @@ class JsonOutput:
 
     def explanation(self, text: str, document: object) -> None:
         self._stream.write(json.dumps(document, indent=2) + "\n")
+
+    def outcome(self, text: str, rows: pa.Table) -> None:
+        self.rows(rows.schema, rows.to_batches())
+
+
+def _row_documents(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
+    names = [json.dumps(name) for name in schema.names]
+    for batch in _slices(batches):
+        for row in zip(*map(format_json, batch.columns), strict=True):
+            yield f"{{{', '.join(f'{name}: {value}' for name, value in zip(names, row, strict=True))}}}"
+
+
+class NdjsonOutput(JsonOutput):
+    """A JSON object a line, for each row or explanation."""
+
+    def rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+        count = 0
+        for document in _row_documents(schema, batches):
+            self._stream.write(document + "\n")
+            count += 1
+        return count
+
+    def explanation(self, text: str, document: object) -> None:
+        self._stream.write(json.dumps(document) + "\n")
+
+
+class ParquetOutput:
+    """A Parquet file of one result."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._is_used = False
+
+    def rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+        import pyarrow.parquet as pq
+
+        if self._is_used:
+            raise HindexError("a Parquet file holds one result: run one statement at a time")
+        self._is_used = True
+        count = 0
+        try:
+            with pq.ParquetWriter(self._stream.buffer, schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+                    count += batch.num_rows
+        except pa.ArrowNotImplementedError as error:
+            raise HindexError(f"Parquet cannot hold this result: {error}; use --output json") from error
+        return count
+
+    def listing(self, rows: pa.Table, brief: Sequence[str]) -> int:
+        return self.rows(rows.schema, rows.to_batches())
+
+    def explanation(self, text: str, document: object) -> None:
+        raise HindexError("Parquet holds rows, and this result has none: use --output json or table")
 
     def outcome(self, text: str, rows: pa.Table) -> None:
         self.rows(rows.schema, rows.to_batches())

@@ -126,18 +126,20 @@ def typed_statements(completer: Completer | None = None) -> Iterator[str]:
 def piped_statements(text: str) -> Iterator[str]:
     """Yield the statements of a text; ``help`` and ``quit`` work between them as at a terminal.
 
-    Comments before statements are skipped.
+    Comments before statements are skipped. As many line breaks as precede a statement in the text stand before it, so
+    that errors have the line of the text.
     """
-    from hindex.sql import split
+    from hindex.sql.lexer import split_with_lines
 
-    for statement in split(text):
+    for line_number, statement in split_with_lines(text):
         rest = _without_comments(statement)
         while rest:
             line, _, following = rest.partition("\n")
             if _leaves(line):
                 return
             if (words := _asked_help(line)) is None:
-                yield rest
+                skipped = statement[: len(statement) - len(rest)]
+                yield "\n" * (line_number - 1 + skipped.count("\n")) + rest
                 break
             print(help_text(words))
             rest = _without_comments(following)

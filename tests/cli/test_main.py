@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -12,11 +13,13 @@ from pathlib import Path
 
 import click
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hindex
 from hindex.cli import main as command
 from hindex.errors import StatementError, TableError
+from hindex.maintain.results import CheckResult, IndexState
 from tests.support.small import write_columns
 
 
@@ -97,6 +100,133 @@ def test_a_local_session_starts_quickly_by_default(connection: FakeConnection) -
     connection.start_conf = {}
     run("--master", "spark://m:7077", "sql", "SELECT a FROM t")
     assert connection.start_conf == {}
+
+
+def test_global_options_also_stand_after_the_command(
+    connection: FakeConnection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = ["--output", "json", "--store", "/first", "--conf", "a=1", "--conf", "b=1"]
+    after = ["--output", "csv", "--conf", "b=2", "--mode", "strict"]
+    assert run(*before, "sql", "SELECT a FROM t", *after) == 0
+    assert capsys.readouterr() == ("a\n1\n", "")
+    assert connection.options["store"] == "/first"
+    assert connection.options["conf"] == {"a": "1", "b": "2"}
+    assert connection.options["mode"] == "strict"
+    assert all(
+        "--output" in command.cli.commands[name].get_help(click.Context(command.cli))
+        for name in ("sql", "check")
+    )
+
+
+def test_statements_come_from_a_file(
+    connection: FakeConnection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "q.sql"
+    file.write_text("-- first\nSELECT a FROM t;\n\n/* ; */\nDROP INDEX i ON t;\nSELECT 3", "utf-8")
+    connection.results["\n\n\n\nDROP INDEX i ON t"] = TableError("Table 't' is invalid: gone")
+    assert run("sql", "-f", str(file), "--output", "csv") == 2
+    assert capsys.readouterr() == ("a\n1\n", "Error: line 5: Table 't' is invalid: gone\n")
+    assert [text.strip() for text in connection.statements] == ["SELECT a FROM t", "DROP INDEX i ON t"]
+    assert run("sql", "SELECT 1", "-f", str(file)) == 2
+    assert "it needs a STATEMENT, or -f FILE" in capsys.readouterr().err
+    assert run("sql", "-f", str(tmp_path / "none")) == 2
+    assert "No such file" in capsys.readouterr().err
+    file.write_bytes(b"\xff")
+    assert run("sql", "-f", str(file)) == 2
+    assert "must be encoded as UTF-8" in capsys.readouterr().err
+
+
+def test_statements_come_from_standard_input(
+    connection: FakeConnection, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 1; SELECT 2"))
+    assert run("sql", "-") == 0
+    assert connection.statements == ["SELECT 1", "SELECT 2"]
+
+
+def test_a_syntax_error_has_the_line_of_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "q.sql"
+    file.write_text("help alter index;\n\nSELECT FROM WHERE", "utf-8")
+    assert run("sql", "-f", str(file)) == 2
+    assert capsys.readouterr().err.startswith("Error: syntax error at line 3, column ")
+
+
+@pytest.mark.parametrize("to_file", [True, False])
+def test_parquet(connection: FakeConnection, tmp_path: Path, to_file: bool) -> None:
+    table = write_columns(
+        tmp_path / "t" / "x.orc", {"a": pa.array([1, None]), "b": pa.array(["x", "ä"])}
+    ).parent
+    file = tmp_path / "rows.parquet"
+    arguments = [sys.executable, "-m", "hindex", "sql", f"SELECT * FROM '{table}'", "--output", "parquet"]
+    if to_file:
+        subprocess.run([*arguments, "--to", str(file)], check=True)
+    else:
+        with file.open("wb") as stream:
+            subprocess.run(arguments, stdout=stream, check=True)
+    assert pq.read_table(file).to_pylist() == [{"a": 1, "b": "x"}, {"a": None, "b": "ä"}]
+
+
+def test_parquet_needs_a_file_and_one_result(
+    connection: FakeConnection,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    assert run("sql", "SELECT 1; SELECT 2", "--output", "parquet") == 2
+    assert "a Parquet file holds one result" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert run("sql", "SELECT 1", "--output", "parquet") == 2
+    assert capsys.readouterr() == (
+        "",
+        "Error: Parquet is binary: write it to a file, with --to FILE or > FILE\n",
+    )
+    assert connection.statements == []
+    missing = str(tmp_path / "none" / "rows.parquet")
+    assert run("sql", "SELECT 1", "--output", "parquet", "--to", missing) == 2
+    assert capsys.readouterr().err.startswith(f"Error: cannot write {missing!r}: No such file")
+
+
+def test_results_go_to_a_file(
+    connection: FakeConnection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "rows"
+    assert run("sql", "SELECT 1; SELECT 2", "--output", "ndjson", "--to", str(file)) == 0
+    assert capsys.readouterr() == ("", "")
+    assert file.read_text() == '{"a": 1}\n{"a": 1}\n'
+
+
+@pytest.mark.parametrize(
+    ("shell", "script"), [("bash_source", "complete -o nosort -F"), ("zsh_source", "#compdef hindex")]
+)
+def test_shells_complete(shell: str, script: str) -> None:
+    def complete(instruction: str, **words: str) -> str:
+        environment = {**os.environ, "_HINDEX_COMPLETE": instruction, **words}
+        arguments = [sys.executable, "-m", "hindex"]
+        return subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False).stdout
+
+    assert script in complete(shell)
+    words = {"COMP_WORDS": "hindex check --fa", "COMP_CWORD": "2"}
+    assert "--fail-stale" in complete(shell.replace("source", "complete"), **words)
+    words = {"COMP_WORDS": "hindex --output nd", "COMP_CWORD": "2"}
+    assert "ndjson" in complete(shell.replace("source", "complete"), **words)
+
+
+@pytest.mark.parametrize(
+    ("state", "problems", "code", "without"),
+    [
+        (IndexState.FRESH, (), 0, 0),
+        (IndexState.STALE, (), 1, 0),
+        (IndexState.DEFERRED, (), 1, 0),
+        (IndexState.STALE, ("damaged",), 2, 2),
+    ],
+)
+def test_a_check_can_fail_on_stale_indexes(
+    connection: FakeConnection, state: IndexState, problems: tuple[str, ...], code: int, without: int
+) -> None:
+    result = CheckResult("i", "t", state, 2, 1, 1, 0, 0, 50.0, 0, problems)
+    connection.results["CHECK INDEXES ON 't'"] = [result]
+    assert run("check", "t", "--fail-stale", "--output", "json") == code
+    assert run("check", "t") == without
 
 
 @pytest.mark.parametrize("text", ["SELECT a FROM t", "EXPLAIN SELECT a FROM t", " explain SELECT a FROM t"])
@@ -283,12 +413,8 @@ def test_statements_are_helped_with(capsys: pytest.CaptureFixture[str]) -> None:
             "hindex sql has no option --xyz; hindex sql --help lists those there are",
         ),
         (
-            ["sql", "--output", "json", "SELECT 1"],
-            "hindex sql has no option --output; --output stands before the command: hindex --output ... sql ...",
-        ),
-        (
             ["sql", "--outptu=json", "SELECT 1"],
-            "hindex sql has no option --outptu; --output stands before the command: hindex --output ... sql ...",
+            "hindex sql has no option --outptu; did you mean --output? hindex sql --help lists",
         ),
         (
             ["explain", "--analyse", "SELECT 1"],
@@ -296,7 +422,7 @@ def test_statements_are_helped_with(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (
             ["sql"],
-            "missing argument 'STATEMENT'; usage: hindex sql [OPTIONS] STATEMENT; see hindex sql --help",
+            "it needs a STATEMENT, or -f FILE; a statement is one argument: put it into quotes; usage: hindex sql",
         ),
         (
             ["sql", "SELECT", "a", "FROM", "t"],
@@ -305,7 +431,7 @@ def test_statements_are_helped_with(capsys: pytest.CaptureFixture[str]) -> None:
         (["check", "a", "b"], "got unexpected extra argument (b); usage: hindex check [OPTIONS] TABLE; see"),
         (
             ["--output", "xml", "help"],
-            "invalid value for '--output': 'xml' is not one of 'table', 'json', 'csv'; us",
+            "invalid value for '--output': 'xml' is not one of 'table', 'json', 'ndjson', 'csv', 'parquet'; us",
         ),
         (
             ["--conf", "novalue", "help"],

@@ -80,6 +80,14 @@ def test_json() -> None:
     ]
 
 
+def test_ndjson() -> None:
+    rows = [json.loads(line) for line in written("ndjson", TABLE).splitlines()]
+    assert rows == json.loads(written("json", TABLE))
+    stream = io.StringIO()
+    output_for("ndjson", stream).explanation("text", {"a": [1]})
+    assert stream.getvalue() == '{"a": [1]}\n'
+
+
 def test_csv() -> None:
     assert written("csv", TABLE) == 'id,name,price\n1,MAIL,1.50\n-20,,-0.01\n,"",\n'
 

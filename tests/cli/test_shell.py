@@ -276,7 +276,7 @@ def test_comments_before_piped_statements(text: str, lines: str) -> None:
 
 def test_comments_that_are_not_closed_are_no_comments() -> None:
     assert list(piped_statements("/* quit")) == ["/* quit"]
-    assert list(piped_statements("-- c\n'--'")) == ["'--'"]
+    assert list(piped_statements("-- c\n'--'")) == ["\n'--'"]
 
 
 def test_the_first_error_of_a_pipe_ends_it() -> None:
