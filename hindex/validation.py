@@ -56,6 +56,9 @@ def collection_items(value: object) -> list[Any] | None:
     """Return the items of a collection; None for strings, bytes, and values that are no collection."""
     if isinstance(value, str | bytes | bytearray | memoryview) or not isinstance(value, Iterable):
         return None
+    if hasattr(value, "to_pylist"):
+        # the items of an Arrow array are scalars
+        return list(value.to_pylist())
     try:
         items = iter(value)
     except TypeError:
