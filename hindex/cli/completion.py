@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from hindex.errors import HindexError
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ class Names:
 
     columns: Sequence[str] = ()
     indexes: Sequence[str] = ()
+    #: Fields of structs by dotted path, quoted where SQL needs it.
+    fields: Sequence[str] = ()
 
 
 class Completer:
@@ -48,12 +52,16 @@ class Completer:
     def __init__(self, names: Callable[[str], Names]) -> None:
         self._names = names
         self._known: dict[str, Names] = {}
+        # of the last statement: a new one names its index before its table
+        self._last: re.Match[str] | None = None
         self._completions: list[str] = []
         self.earlier = ""
 
-    def forget(self) -> None:
-        """Drop the cached names of tables, which a statement may have changed."""
+    def forget(self, statement: str = "") -> None:
+        """Drop the cached names of tables, which a statement may have changed, and note its table."""
         self._known.clear()
+        if match := _TABLE.search(statement):
+            self._last = match
 
     def __call__(self, word: str, state: int) -> str | None:
         """Return a completion of ``word`` by its number, as the module readline expects."""
@@ -133,18 +141,24 @@ class Completer:
         whole = f"{before}{word}{after}"
         if _INDEX.search(before):
             return [
-                *map(quote_name, _with_prefix(self._names_in(whole).indexes, word)),
+                *map(
+                    quote_name,
+                    _with_prefix(self._names_in(whole if _TABLE.search(whole) else before).indexes, word),
+                ),
                 *_keywords_with_prefix(keywords, word),
             ]
+        table = self._names_in(whole)
+        if "." in word:
+            return _with_prefix(table.fields, word)
         return [
-            *map(quote_name, _with_prefix(self._names_in(whole).columns, word)),
+            *map(quote_name, _with_prefix(table.columns, word)),
             *_keywords_with_prefix(keywords, word),
         ]
 
     def _names_in(self, text: str) -> Names:
         from hindex.sql.lexer import unescape
 
-        match = _TABLE.search(text)
+        match = _TABLE.search(text) or (self._last if _INDEX.search(text) else None)
         if match is None:
             return Names()
         table = match["name"] or unescape(match["single"] or match["double"])
@@ -164,7 +178,23 @@ def table_names(connection: Connection, table: str) -> Names:
     if not Path(table).is_dir():
         return Names()
     indexed = connection.table(table)
-    return Names(indexed.schema.names, [index.name for index in indexed.recorded_indexes()])
+    indexes = [index.name for index in indexed.recorded_indexes()]
+    columns = indexed.schema.columns
+    fields = [pa.field(column.name, column.type.to_arrow()) for column in columns]
+    return Names(indexed.schema.names, indexes, _struct_fields(fields))
+
+
+def _struct_fields(fields: Iterable[pa.Field], prefix: str = "") -> list[str]:
+    """Return the fields of structs in columns, at every depth."""
+    from hindex.sql.predicate import quote_name
+
+    paths = []
+    for field in fields:
+        path = prefix + quote_name(field.name)
+        paths += [path] if prefix else []
+        if pa.types.is_struct(field.type):
+            paths += _struct_fields(list(field.type), f"{path}.")
+    return paths
 
 
 def _types(word: str) -> list[str]:

@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO, cast
@@ -72,6 +72,8 @@ class Context:
     debug: bool = False
     #: The file of the results; standard output if None.
     to: str | None = None
+    #: The width from which on tables are written one column per line; None for never.
+    max_width: Callable[[], int | None] = lambda: None
     _connection: Connection | None = None
     _output: Output | None = None
 
@@ -100,15 +102,18 @@ class Context:
 
     def execute(self, statement: str) -> int | None:
         """Run a statement and write its result; return the number of rows if it has rows."""
-        from hindex.cli.results import quoting_note
+        from hindex.cli.results import proof_line, quoting_note
 
         try:
-            count = self.write(self.connection().sql(statement))
+            result = self.connection().sql(statement)
+            count = self.write(result)
         except PredicateError as error:
             note = quoting_note(self.connection(), statement)
             if note is None:
                 raise
             raise PredicateError(f"{error}; {note.detail}") from error
+        if (proof := proof_line(result)) is not None:
+            write_stderr(proof)
         if note := quoting_note(self.connection(), statement):
             write_stderr(f"Note: {note}: double quotes make a string literal, the same for every row")
         return count
@@ -152,7 +157,7 @@ class Context:
 
         self.check_output()
         if self.to is None:
-            return output_for(self.output, sys.stdout)
+            return output_for(self.output, sys.stdout, max_width=self.max_width)
         try:
             # closed with the command, after errors too
             stream = click.get_current_context().with_resource(
@@ -304,12 +309,17 @@ def cli(context: click.Context) -> None:
         return
     if sys.stdin.isatty():
         from hindex.cli.completion import Completer, table_names
-        from hindex.cli.shell import run_shell
+        from hindex.cli.shell import Expansion, run_shell
 
+        expansion = Expansion()
+        if sys.stdout.isatty():
+            options.max_width = expansion.max_width
         completer = Completer(
             lambda table: table_names(cast("hindex.Connection", options.connection()), table)
         )
-        run_shell(options.execute_shown, lambda error: report(error, debug=options.debug), completer)
+        run_shell(
+            options.execute_shown, lambda error: report(error, debug=options.debug), completer, expansion
+        )
     else:
         _execute_all(options, sys.stdin.read())
 

@@ -42,10 +42,13 @@ class Output(Protocol):
         ...
 
 
-def output_for(name: str, stream: TextIO) -> Output:
-    """Return the output that ``--output`` names."""
+def output_for(name: str, stream: TextIO, max_width: Callable[[], int | None] = lambda: None) -> Output:
+    """Return the output that ``--output`` names.
+
+    :param max_width: returns the width from which on a table has one column per line; None for never.
+    """
     outputs: dict[str, Callable[[TextIO], Output]] = {
-        "table": TableOutput,
+        "table": lambda stream: TableOutput(stream, max_width),
         "json": JsonOutput,
         "ndjson": NdjsonOutput,
         "csv": CsvOutput,
@@ -63,8 +66,9 @@ def _slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class TableOutput:
     """Aligned columns. Later values may be wider than their column; none is truncated."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, max_width: Callable[[], int | None] = lambda: None) -> None:
         self._stream = stream
+        self._max_width = max_width
 
     def rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         count = self.body(schema, batches)
@@ -81,7 +85,8 @@ class TableOutput:
         """Write the header and the rows, without the line that counts them."""
         if not schema.names:
             return sum(batch.num_rows for batch in batches)
-        rows = TableRows(self._stream, list(map(printable, schema.names)), list(map(is_number, schema.types)))
+        names, right = list(map(printable, schema.names)), list(map(is_number, schema.types))
+        rows = TableRows(self._stream, names, right, max_width=self._max_width())
         return rows.write(map(self._cells, _slices(batches)))
 
     def explanation(self, text: str, document: object) -> None:

@@ -66,6 +66,12 @@ def write_result(result: object, output: Output) -> int | None:
     return output.rows(_INDEX_SCHEMA, pa.Table.from_pylist([described], _INDEX_SCHEMA).to_batches())
 
 
+def proof_line(result: object) -> str | None:
+    """Return the proof of a query in prove mode. A disagreement is a warning already."""
+    proof = getattr(result, "proof", None)
+    return None if proof is None or proof.disagreements else f"Proof: {proof}"
+
+
 def quoting_note(connection: object, statement: str) -> Note | None:
     """Return a note if a SELECT compares a string literal that is the name of a column.
 

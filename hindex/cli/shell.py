@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -25,26 +26,52 @@ Statements end with ; and may take several lines. A table is a quoted path or UR
 
 help STATEMENT tells more, such as: help create index
 help shows this, quit (or Ctrl-D) leaves, Ctrl-C drops what is typed or stops what runs.
-TAB completes keywords, paths in quotes, and names of columns and indexes."""
+\\x [on|off|auto] shows one column per line: always, never, or (auto) if a table is wider than the terminal.
+TAB completes keywords, paths in quotes, and names of columns, fields and indexes."""
 
 _HELP = frozenset({"help", "?", r"\h"})
 _LEAVE = frozenset({"quit", "exit", r"\q"})
 
 
+class Expansion:
+    r"""The setting ``\x``: one column per line always, never, or (``auto``) if the table is wider than the terminal."""
+
+    def __init__(self) -> None:
+        self._setting = "auto"
+
+    def change(self, setting: str) -> str:
+        """Change the setting, or switch it if none is named; return a line about it."""
+        setting = setting or ("off" if self._setting == "on" else "on")
+        if setting not in ("on", "off", "auto"):
+            return rf"\x takes on, off or auto, not {setting!r}"
+        self._setting = setting
+        return f"expanded display: {setting}"
+
+    def max_width(self) -> int | None:
+        """Return the width of the widest table that is not expanded; None for any."""
+        if self._setting == "auto":
+            return shutil.get_terminal_size().columns
+        return None if self._setting == "off" else -1
+
+
 def run_shell(
-    execute: Callable[[str], int | None], report: Callable[[HindexError], None], completer: Completer
+    execute: Callable[[str], int | None],
+    report: Callable[[HindexError], None],
+    completer: Completer,
+    expansion: Expansion | None = None,
 ) -> None:
     """Read statements from the terminal and execute them until the user leaves.
 
     :param execute: runs a statement and writes its result; returns the number of rows, if any.
     :param report: shows the error of a statement.
     :param completer: completes words at TAB.
+    :param expansion: changed by ``\\x``.
     """
     from hindex import __version__
 
     _edit_lines(completer)
     print(f"hindex {__version__}: statements end with ;  help shows them, quit leaves")
-    for statement in typed_statements(completer):
+    for statement in typed_statements(completer, expansion or Expansion()):
         started = time.monotonic()
         try:
             count = execute(statement)
@@ -56,7 +83,7 @@ def run_shell(
             seconds = time.monotonic() - started
             rows = "" if count is None else f"{count} {'row' if count == 1 else 'rows'} in "
             print(f"{rows}{seconds:.2f} s", file=sys.stderr)
-        completer.forget()
+        completer.forget(statement)
 
 
 def help_text(words: str) -> str:
@@ -91,7 +118,7 @@ def complete_statements(text: str) -> tuple[list[str], str]:
     return statements[:-1], statements[-1] if statements else ""
 
 
-def typed_statements(completer: Completer | None = None) -> Iterator[str]:
+def typed_statements(completer: Completer | None = None, expansion: Expansion | None = None) -> Iterator[str]:
     """Yield statements as the user completes them."""
     pending = ""
     while True:
@@ -108,6 +135,9 @@ def typed_statements(completer: Completer | None = None) -> Iterator[str]:
             return
         if not pending and _leaves(line):
             return
+        if not pending and expansion is not None and _word(line).split(" ")[0] == r"\x":
+            print(expansion.change(_word(line)[2:].strip()))
+            continue
         if not pending and (words := _asked_help(line)) is not None:
             print(help_text(words))
             continue

@@ -34,6 +34,7 @@ class TableRows:
     :param names: the names of the columns.
     :param right: True for each column that is aligned right.
     :param alarm: returns an alarm for a number of seconds and a function.
+    :param max_width: a wider table is written with one column per line; None for any width.
     """
 
     def __init__(
@@ -42,10 +43,14 @@ class TableRows:
         names: Sequence[str],
         right: Sequence[bool],
         alarm: Callable[[float, Callable[[], None]], Alarm] = Timer,
+        max_width: int | None = None,
     ) -> None:
         self._stream = stream
         self._names = names
         self._right = right
+        self._max_width = max_width
+        self._is_expanded = False
+        self._written_rows = 0
         self._alarm = alarm(HEAD_SECONDS, self._flush_after_delay)
         #: Guards the attributes below, which both threads use.
         self._lock = Lock()
@@ -119,14 +124,28 @@ class TableRows:
             min(MAX_WIDTH, max(map(text_width, chain((name,), *(cells[at] for cells in head)))))
             for at, name in enumerate(self._names)
         ]
-        self._stream.write(_line(self._names, self._widths, [False] * len(self._names)))
-        self._stream.write("─┼─".join("─" * width for width in self._widths) + "\n")
+        width = sum(self._widths) + 3 * (len(self._widths) - 1)
+        self._is_expanded = self._max_width is not None and width > self._max_width
+        if not self._is_expanded:
+            self._stream.write(_line(self._names, self._widths, [False] * len(self._names)))
+            self._stream.write("─┼─".join("─" * width for width in self._widths) + "\n")
         for cells in head:
             self._write(cells)
 
     def _write(self, cells: list[list[str]]) -> None:
         for row in zip(*cells, strict=True):
+            if self._is_expanded:
+                self._write_expanded(row)
+                continue
             self._stream.write(_line(row, self._widths, self._right))
+
+    def _write_expanded(self, row: Sequence[str]) -> None:
+        """Write a row as psql does, one column per line."""
+        self._written_rows += 1
+        width = max(map(text_width, self._names))
+        self._stream.write(f"─[ row {self._written_rows} ]─\n")
+        for name, cell in zip(self._names, row, strict=True):
+            self._stream.write(_line((name, cell), (width, 0), (False, False)))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

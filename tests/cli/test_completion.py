@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from hindex.api.connection import Connection
@@ -14,7 +15,7 @@ from hindex.sql import parse
 from hindex.sql.predicate import quote_string
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
-from tests.support.small import write_rows
+from tests.support.small import write_columns, write_rows
 
 
 class Tables:
@@ -174,3 +175,21 @@ def test_every_keyword_of_help_is_known_to_its_statement() -> None:
     for name, text in HELP.items():
         for keyword in re.findall(r"\b[A-Z]{2,}\b", " ".join(text.syntax)):
             assert keyword in complete(f"{name} x {keyword[:2]}^") or keyword == name.split()[0]
+
+
+def test_fields_of_structs(tmp_path: Path) -> None:
+    city = {"city": "x", "my zip": 1, "at": {"x": 1}}
+    path = write_columns(tmp_path / "t" / "x.orc", {"address": pa.array([city]), "age": pa.array([1])}).parent
+    completer = Completer(lambda table: table_names(Connection(), table))
+    assert complete(f"SELECT address.ci^ FROM '{path}'", completer) == ["address.city"]
+    assert complete(f"SELECT * FROM '{path}' WHERE address.m^", completer) == []
+    names = ["address.city", "address.`my zip`", "address.at", "address.at.x"]
+    assert complete(f"SELECT * FROM '{path}' WHERE address.^", completer) == names
+
+
+def test_indexes_of_the_last_table() -> None:
+    """An index is named before its table."""
+    completer = Completer(Tables())
+    assert "by_age" not in complete("DROP INDEX by_^", completer)
+    completer.forget("SELECT * FROM t")
+    assert complete("DROP INDEX by_^", completer) == ["by_gender", "by_age"]

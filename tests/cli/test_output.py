@@ -80,6 +80,19 @@ def test_json() -> None:
     ]
 
 
+@pytest.mark.parametrize("width", [17, -1])
+def test_wide_tables_have_a_column_per_line(width: int) -> None:
+    stream = io.StringIO()
+    assert output_for("table", stream, lambda: width).rows(TABLE.schema, TABLE.slice(0, 2).to_batches()) == 2
+    assert stream.getvalue() == (
+        "─[ row 1 ]─\nid    │ 1\nname  │ MAIL\nprice │ 1.50\n"
+        "─[ row 2 ]─\nid    │ -20\nname  │ NULL\nprice │ -0.01\n(2 rows)\n"
+    )
+    fitting = io.StringIO()
+    output_for("table", fitting, lambda: 19).rows(TABLE.schema, TABLE.to_batches())
+    assert fitting.getvalue() == written("table", TABLE)
+
+
 def test_ndjson() -> None:
     rows = [json.loads(line) for line in written("ndjson", TABLE).splitlines()]
     assert rows == json.loads(written("json", TABLE))

@@ -153,6 +153,20 @@ def test_the_shell_works_without_line_editing(monkeypatch: pytest.MonkeyPatch) -
     assert executed == ["SELECT\n1"]
 
 
+def test_backslash_x_expands(terminal: Terminal) -> None:
+    terminal.wait_for("hindex> ")
+    terminal.send("\\x\n")
+    assert "expanded display: on" in terminal.wait_for("hindex> ")
+    terminal.send("SELECT 1;\n")
+    assert "text │ SELECT 1" in terminal.wait_for("hindex> ")
+    terminal.send("\\x auto\nSELECT 1;\n")
+    assert "────────\r\nSELECT 1" in terminal.wait_for(" row in ")
+    terminal.send(f"SELECT '{'x' * 90}';\n")
+    assert "text │ SELECT 'x" in terminal.wait_for(" row in ")
+    terminal.send("\\x maybe\n")
+    assert "takes on, off or auto" in terminal.wait_for("auto, not")
+
+
 def test_ctrl_c_stops_a_statement_and_ctrl_d_leaves(terminal: Terminal) -> None:
     terminal.wait_for("hindex> ")
     terminal.send("SELECT slow;\n")

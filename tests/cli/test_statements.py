@@ -357,3 +357,12 @@ def test_a_name_of_the_catalog_is_checked(
         assert message.startswith("Error: Table 'nowhere' is invalid: Spark's catalog has no such table")
     finally:
         spark.sql("DROP TABLE checked")
+
+
+def test_a_proof_follows_the_result(users: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["sql", f"SELECT id FROM '{users}' WHERE id = 7", "--mode", "prove", "--output", "csv"])
+    out, err = capsys.readouterr()
+    assert (exit_.value.code, out) == (0, "id\n7\n")
+    assert err.startswith("Proof: indexes of ")
+    assert "agree with the data: 30,000 rows of 1 files" in err or "1 rows of 1 files" in err
