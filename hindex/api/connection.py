@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.reader.file_cache import check_bound
 from hindex.plan.modes import Mode
 from hindex.plan.time_zones import TimeZones
-from hindex.progress import NullProgress, Progress
+from hindex.progress import LogProgress, Progress
 from hindex.store.storage import is_missing
 from hindex.store.store import Store, list_stores
 from hindex.table.location import is_local, normalize_uri, suggest_path
@@ -95,6 +96,9 @@ class SparkQuery:
         return line if position is None else line[position.end() :].partition("; ")[0]
 
 
+_LOG = logging.getLogger("hindex.build")
+
+
 @check_keywords
 def connect(
     store: str | os.PathLike[str] | None = None,
@@ -114,7 +118,7 @@ def connect(
     :param spark: the session for builds and catalog names; by default a local one is started when first needed.
     :param master: Spark master of the session to start.
     :param conf: Spark settings of the session to start.
-    :param progress: receives the progress of long work.
+    :param progress: receives the progress of long work; by default, the logger ``hindex.build`` does, at INFO.
     :param cache_bytes: the memory for index pages, shared by all connections of the process: 0 disables the cache,
         None keeps its size, initially that of the environment variable ``HINDEX_CACHE_BYTES``, or 128 MiB.
     :param valid_write_ids: the visible write ids of transactional tables, as Hive writes them
@@ -167,7 +171,7 @@ class Connection:
         self._has_user_session = spark is not None or master is not None or bool(conf)
         #: Further settings of a session that this connection starts; unlike ``conf``, they do not request one.
         self.start_conf: Mapping[str, str] = {}
-        self.progress: Progress = progress or NullProgress()
+        self.progress: Progress = progress or LogProgress(_LOG.info)
         #: The behaviour of queries if an index cannot be used.
         self.mode = mode
         self._valid_write_ids = ValidWriteIds.parse(valid_write_ids)
@@ -191,7 +195,7 @@ class Connection:
                 "a connection with a Spark session cannot be pickled, nor can its tables and scans: use those of "
                 "hindex.connect() without a session"
             )
-        return {**self.__dict__, "progress": NullProgress(), "_used": {}, "_queried": {}}
+        return {**self.__dict__, "progress": LogProgress(_LOG.info), "_used": {}, "_queried": {}}
 
     def __repr__(self) -> str:
         parts = [f"store={self._store!r}", f"spark={self._session_text()}"]

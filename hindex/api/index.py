@@ -285,6 +285,20 @@ class Index:
         return self._table.check_indexes([self.name], verify=verify)[0]
 
 
+class IndexList(list[Index]):
+    """The indexes of a table; notebooks show them as an HTML table."""
+
+    def _repr_html_(self) -> str:
+        """Return a row for each index."""
+        import pyarrow as pa
+
+        from hindex.api.rows_html import rows_html
+
+        columns = ("name", "column", "type", "status", "size_bytes")
+        rows = pa.table({name: [getattr(index, name) for index in self] for name in columns})
+        return rows_html("Indexes", lambda _: (rows, ""), max_rows=len(self))
+
+
 def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
     """Check a new index and return its manifest entry.
 

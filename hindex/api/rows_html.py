@@ -15,15 +15,16 @@ from hindex.formatting import plural
 _ROWS, _COLUMNS, _CHARACTERS = 10, 20, 100
 
 
-def rows_html(title: str, preview: Callable[[int], tuple[pa.Table, str]]) -> str:
+def rows_html(title: str, preview: Callable[[int], tuple[pa.Table, str]], max_rows: int = _ROWS) -> str:
     """Return a ``div`` with its own style: a table of the first rows and their extent, or the error in their place.
 
     :param title: the line above the rows.
+    :param max_rows: the number of rows that are shown.
     :param preview: reads a number of first rows; returns them with a remark to show below.
     """
     try:
         # one row more shows if there are others
-        body = _rows(*preview(_ROWS + 1))
+        body = _rows(*preview(max_rows + 1), max_rows)
     except Exception as error:  # noqa: BLE001 notebooks swallow errors of _repr_html_
         lines = map(printable, f"{type(error).__name__}: {error}".splitlines())
         body = f"<div>{escape(chr(10).join(lines))}</div>"
@@ -32,8 +33,8 @@ def rows_html(title: str, preview: Callable[[int], tuple[pa.Table, str]]) -> str
     return f'<div class="hindex"><style>{STYLE}</style>\n<code>{heading}</code>\n{body}\n</div>\n'
 
 
-def _rows(rows: pa.Table, remark: str) -> str:
-    visible = rows.slice(0, _ROWS).select(range(min(_COLUMNS, rows.num_columns)))
+def _rows(rows: pa.Table, remark: str, max_rows: int) -> str:
+    visible = rows.slice(0, max_rows).select(range(min(_COLUMNS, rows.num_columns)))
     head = "".join(f"<th>{escape(printable(name))}</th>" for name in visible.column_names)
     columns = [
         [
@@ -44,7 +45,7 @@ def _rows(rows: pa.Table, remark: str) -> str:
         for column in visible.columns
     ]
     body = [f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True)]
-    extent = _extent(rows) + (f", {remark}" if remark else "")
+    extent = _extent(rows, max_rows) + (f", {remark}" if remark else "")
     return "\n".join(["<table>", f"<tr>{head}</tr>", *body, "</table>", f"<div>{extent}</div>"])
 
 
@@ -55,11 +56,11 @@ def _cell(text: str | None) -> str:
     return f"<td>{escape(printable(visible))}</td>"
 
 
-def _extent(table: pa.Table) -> str:
+def _extent(table: pa.Table, max_rows: int) -> str:
     """Describe the part of the rows that is shown."""
     rows = (
-        f"first {_ROWS} rows"
-        if table.num_rows > _ROWS
+        f"first {max_rows} rows"
+        if table.num_rows > max_rows
         else f"{table.num_rows:,} {plural(table.num_rows, 'row')}"
     )
     first = f"first {_COLUMNS} of " if table.num_columns > _COLUMNS else ""

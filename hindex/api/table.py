@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
-from hindex.api.index import Index, IndexSpec, new_entry
+from hindex.api.index import Index, IndexList, IndexSpec, new_entry
 from hindex.api.predicate_input import Where, parse_condition
 from hindex.api.scan import Scan, SchemaSnapshot, check_limit
 from hindex.errors import (
@@ -243,13 +243,13 @@ class Table:
 
         return IndexedDataset(self)
 
-    def indexes(self) -> list[Index]:
+    def indexes(self) -> IndexList:
         """Return the table's indexes in order of creation, with their freshness.
 
         :raises TableError: if the table does not exist.
         :raises StoreError: if the manifest cannot be read.
         """
-        return self._indexes(*self._with_lost_indexes(self._indexable_snapshot()))
+        return IndexList(self._indexes(*self._with_lost_indexes(self._indexable_snapshot())))
 
     def indexes_being_built(self) -> list[Index]:
         """Return indexes that are being built for the first time, according to their builders.

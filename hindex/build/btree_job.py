@@ -222,7 +222,7 @@ def run_btree(spark: SparkSession, plan: BTreePlan, progress: Progress) -> list[
     job = _job(plan, prepared)
     tails = {path: tail for item in prepared for path, tail in item.tails.items()}
     tasks = split_entry_tasks(_tasks(plan, prepared), job, tails, cores(spark), task_bytes(spark))
-    progress.start(len(tasks), f"building {plan.index.name}")
+    progress.start(len(tasks), f"building {plan.index.name}", "task")
     try:
         table = _run_sort_job(spark, job, tasks, progress)
     finally:

@@ -30,7 +30,7 @@ from hindex.build.task import (
 )
 from hindex.build.task_splitting import split_build_tasks, task_bytes
 from hindex.errors import ColumnError, HindexError
-from hindex.formatting import megabytes
+from hindex.formatting import counted, megabytes
 from hindex.index.column_stats import ColumnStats, decode_stripe_stats
 from hindex.index.index_type import Level, index_type
 from hindex.index.roaring import group_count
@@ -206,7 +206,8 @@ def run_build(spark: SparkSession, plan: BuildPlan, progress: Progress) -> list[
         names = ", ".join(index.name for index in plan.indexes if not is_shared(index))
         size = megabytes(sum(task.length for task in plan.tasks))
         tasks = split_build_tasks(plan.tasks, cores(spark), task_bytes(spark))
-        progress.start(len(tasks), f"building {names} from data files of {size}")
+        files = counted(len(plan.tasks), "data file")
+        progress.start(len(tasks), f"building {names} from {files} of {size}", "task")
         try:
             built = built_files(plan.tasks, _run_build_job(spark, tasks, progress))
         finally:
@@ -214,7 +215,7 @@ def run_build(spark: SparkSession, plan: BuildPlan, progress: Progress) -> list[
         merged = MERGED_SCHEMA.empty_table()
         merges = [merge for item in built for merge in item.merges]
         if merges:
-            progress.start(len(merges), f"merging {names}")
+            progress.start(len(merges), f"merging {names}", "data file")
             try:
                 merged = _run_merge_job(spark, merges, progress)
             finally:

@@ -111,13 +111,13 @@ def run_bench(
         readers["Spark"] = _spark_reader(connection, name, query)
     progress = connection.progress
     excluded: dict[str, str] = {}
-    progress.start(len(readers), f"Comparing the rows of {name}")
+    progress.start(len(readers), f"Comparing the rows of {name}", "reader")
     try:
         rows = _compare_rows(readers, excluded, progress.advance)
     finally:
         progress.finish()
     names = [reader for reader in readers if reader not in excluded]
-    progress.start(len(names) * rounds, f"Reading {name}")
+    progress.start(len(names) * rounds, f"Reading {name}", "run")
     try:
         times = dict(
             zip(

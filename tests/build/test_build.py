@@ -397,7 +397,7 @@ def test_ctrl_c_ends_the_job(tmp_path: Path, spark: SparkSession, moment: str) -
     collecting = threading.Event()
 
     class Told(NullProgress):
-        def start(self, total_units: int, label: str) -> None:
+        def start(self, total_units: int, label: str, unit: str = "") -> None:
             collecting.set()
 
     hx = hindex.connect(spark=spark, progress=Told())

@@ -131,8 +131,8 @@ def test_the_command_writes_a_line_for_each_reader(path: str, capsys: pytest.Cap
         ("hindex", EXPECTED),
         ("pyarrow", EXPECTED),
     ]
-    assert re.search(r"Comparing the rows of .*: 2 of 2 in", err)
-    assert re.search(r"Reading .*: 2 of 2 in", err)
+    assert re.search(r"Comparing the rows of .*: 2 of 2 readers in", err)
+    assert re.search(r"Reading .*: 2 of 2 runs in", err)
 
 
 def test_excluded_readers_are_not_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +140,7 @@ def test_excluded_readers_are_not_timed(tmp_path: Path, capsys: pytest.CaptureFi
     write_columns(tmp_path / "t" / "x.orc", {"id": pa.array([1, 2, 3]), "at": times})
     with pytest.raises(SystemExit):
         main.main(["bench", str(tmp_path / "t"), "--rounds", "3"])
-    lines = re.findall(r": (\d of \d) in", capsys.readouterr().err)
+    lines = re.findall(r": (\d of \d) \w+ in", capsys.readouterr().err)
     assert lines == ["2 of 2", "3 of 3"]
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import logging
 
 import pytest
 
-from hindex.cli.progress import BarProgress, LogProgress, progress_for
+import hindex
+from hindex.cli.progress import BarProgress, progress_for
+from hindex.progress import LogProgress
 
 
 class Terminal(io.StringIO):
@@ -23,17 +26,17 @@ def test_log_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     stream = io.StringIO()
-    output = LogProgress(stream)
-    output.start(4, "indexing t")
+    output = progress_for(stream)
+    output.start(4, "indexing t", "data file")
     for seconds in (1, 11, 12, 13):
         now[0] = seconds
         output.advance()
     output.finish()
     output.finish()
     assert stream.getvalue().splitlines() == [
-        "indexing t: 0 of 4",
-        "indexing t: 2 of 4, about 11 s left",
-        "indexing t: 4 of 4 in 13.0 s",
+        "indexing t: 0 of 4 data files",
+        "indexing t: 2 of 4 data files, about 11 s left",
+        "indexing t: 4 of 4 data files in 13.0 s",
     ]
 
 
@@ -42,11 +45,23 @@ def test_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     stream = Terminal()
     output = BarProgress(stream)
-    output.start(2, "indexing [t]")
+    output.start(2, "indexing [t]", "task")
     output.advance()
     output.advance()
     output.finish()
     output.finish()
     assert "indexing [t]" in stream.getvalue()
     assert "2/2" in stream.getvalue()
+    assert "tasks" in stream.getvalue()
     assert "left:" in stream.getvalue()
+
+
+def test_python_scripts_log_progress(caplog: pytest.LogCaptureFixture) -> None:
+    progress = hindex.connect().progress
+    with caplog.at_level(logging.INFO, "hindex.build"):
+        progress.start(1, "building i", "task")
+        progress.advance()
+        progress.finish()
+    assert [record.name for record in caplog.records] == ["hindex.build"] * 2
+    assert caplog.messages[0] == "building i: 0 of 1 task"
+    assert caplog.messages[1].startswith("building i: 1 of 1 task in ")
