@@ -455,7 +455,10 @@ def _asks_for_all(root: Node) -> bool:
             case exp.Star():
                 # COUNT(*) only says that rows count; beside other arguments, and cut, it is of the columns
                 is_alone = isinstance(node.parent, exp.Count) and not node.parent.expressions
-                if not is_alone or any(node.args.values()):
+                select = node.parent
+                # a row exists whatever its columns are
+                is_existence = isinstance(select, exp.Select) and isinstance(select.parent, exp.Exists)
+                if not (is_alone or is_existence) or any(node.args.values()):
                     return True
             case exp.Pivot():
                 return True

@@ -127,3 +127,20 @@ def test_keys_take_the_place_of_their_markers() -> None:
     assert str(with_keys(predicate, {KeyColumn(1, "k"): ()})) == "FALSE AND x = 1 OR FALSE AND x = 2"
     # without keys, the conditions on the table alone are left
     assert str(with_keys(predicate, {})) == "x = 1 OR x = 2"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT x FROM f WHERE EXISTS (SELECT * FROM d WHERE d.k = f.k)", False),
+        ("SELECT x FROM f WHERE NOT EXISTS (SELECT * FROM d WHERE d.k = f.k)", False),
+        ("SELECT * FROM f WHERE EXISTS (SELECT * FROM d WHERE d.k = f.k)", True),
+        ("SELECT x FROM f WHERE k IN (SELECT * FROM e)", True),
+        ("SELECT x FROM f WHERE EXISTS (SELECT * FROM (SELECT * FROM d) t WHERE t.k = f.k)", True),
+    ],
+)
+def test_columns_after_exists_are_not_needed(text: str, expected: bool) -> None:
+    query = parse_query(text)
+    assert query is not None
+    assert query.needs("y") is expected
+    assert query.needs("k")
