@@ -125,13 +125,19 @@ _COMPARISONS: dict[type[exp.Expression], ComparisonOp] = {
 _DEFAULT_ESCAPE = "\\"
 
 
-def to_predicate(node: exp.Expression, sql: str, alternative: str = FILTER_WITH_SPARK) -> Predicate:
+def to_predicate(
+    node: exp.Expression,
+    sql: str,
+    alternative: str = FILTER_WITH_SPARK,
+    unqualified: Callable[[ColumnRef], ColumnRef] = lambda column: column,
+) -> Predicate:
     """Return the predicate of a parsed boolean expression.
 
     :param alternative: how to run what is refused here, for messages.
+    :param unqualified: returns a column without the name of its table.
     :raises SqlSyntaxError: with the offset in ``sql``.
     """
-    return Converter(sql, alternative).predicate(node)
+    return Converter(sql, alternative, unqualified).predicate(node)
 
 
 class Converter:
@@ -141,13 +147,19 @@ class Converter:
     indexes answer; the other takes every expression, and keeps the types that Spark gives to its literals.
     """
 
-    def __init__(self, sql: str, alternative: str) -> None:
+    def __init__(
+        self,
+        sql: str,
+        alternative: str,
+        unqualified: Callable[[ColumnRef], ColumnRef] = lambda column: column,
+    ) -> None:
         self._sql = sql
         self._alternative = alternative
+        self._unqualified = unqualified
 
     def column(self, node: exp.Expression, written: ColumnRef) -> ColumnRef:
         """Resolve the name of a column."""
-        return written
+        return self._unqualified(written)
 
     def aggregate(self, node: exp.Expression) -> ColumnRef | None:
         """Return the column of an aggregate; None for any other function.

@@ -85,6 +85,9 @@ class HindexParser(MarkingParser):
     # Every function is a name with arguments; hindex.sql.functions lists them.
     FUNCTIONS: ClassVar = {}
 
+    #: The names of the table that may stand before its columns, the longest first.
+    qualifiers: tuple[tuple[str, ...], ...] = ()
+
     #: How to run what is refused here, for messages.
     alternative: str = FILTER_WITH_SPARK
 
@@ -305,6 +308,15 @@ class HindexParser(MarkingParser):
             parts.append(self.identifier("a column"))
         return ColumnRef(tuple(parts))
 
+    def unqualified(self, column: ColumnRef) -> ColumnRef:
+        """Return a column without the name of its table; the same object if it has none."""
+        parts = tuple(part.lower() for part in column.parts)
+        for qualifier in self.qualifiers:
+            width = len(qualifier)
+            if len(parts) > width and parts[:width] == tuple(part.lower() for part in qualifier):
+                return ColumnRef(column.parts[width:])
+        return column
+
     def table(self) -> TableRef:
         """Consume a table: a quoted path or URI, ``orc.`path```, or a catalog name."""
         start = self.offset
@@ -328,7 +340,7 @@ class HindexParser(MarkingParser):
 
     def predicate(self) -> Predicate:
         """Consume a condition."""
-        return to_predicate(self.condition(), self.sql, self.alternative)
+        return to_predicate(self.condition(), self.sql, self.alternative, self.unqualified)
 
     def condition(self) -> exp.Expression:
         """Consume a condition, as it is written."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
@@ -34,22 +34,33 @@ _FUNCTIONS = {
 
 
 def to_having(
-    node: exp.Expression, sql: str, items: Sequence[SelectItem], groups: Sequence[ColumnRef]
+    node: exp.Expression,
+    sql: str,
+    items: Sequence[SelectItem],
+    groups: Sequence[ColumnRef],
+    unqualified: Callable[[ColumnRef], ColumnRef],
 ) -> Having:
     """Return the condition on groups of a parsed boolean expression.
 
     :param items: what is selected of them.
+    :param unqualified: returns a column without the name of its table.
     :raises SqlSyntaxError: with the offset in ``sql``.
     """
-    converter = _HavingConverter(sql, items, groups)
+    converter = _HavingConverter(sql, items, groups, unqualified)
     return Having(converter.condition(node), tuple(sorted(converter.calls, key=str)))
 
 
 class _HavingConverter(Converter):
     """Converts as Spark resolves: a name is first a column that is grouped by, then what is selected under it."""
 
-    def __init__(self, sql: str, items: Sequence[SelectItem], groups: Sequence[ColumnRef]) -> None:
-        super().__init__(sql, WITH_SPARK)
+    def __init__(
+        self,
+        sql: str,
+        items: Sequence[SelectItem],
+        groups: Sequence[ColumnRef],
+        unqualified: Callable[[ColumnRef], ColumnRef],
+    ) -> None:
+        super().__init__(sql, WITH_SPARK, unqualified)
         self._items = items
         self._groups = groups
         #: The aggregates that were met.
@@ -67,7 +78,7 @@ class _HavingConverter(Converter):
 
     def column(self, node: exp.Expression, written: ColumnRef) -> ColumnRef:
         """Resolve a name in HAVING."""
-        group = self._group(written)
+        group = self._group(self._unqualified(written))
         if group is not None:
             return group
         named = [item.value for item in self._items if item.output_name == written.name.lower()]
@@ -95,9 +106,10 @@ class _HavingConverter(Converter):
                 return self._made(AggregateCall(function))
             if isinstance(only, exp.Distinct) and not only.args.get("on"):
                 function, arguments = AggregateFunction.COUNT_DISTINCT, list(only.expressions)
-        column = self.written(arguments[0]) if len(arguments) == 1 else None
-        if column is None:
+        written = self.written(arguments[0]) if len(arguments) == 1 else None
+        if written is None:
             self.fail(node, f"{node.name.upper()} of anything but a column in HAVING", unsupported=True)
+        column = self._unqualified(written)
         if self._group(column) is None and function is not AggregateFunction.COUNT_DISTINCT:
             by = ", ".join(map(str, self._groups))
             self.fail(

@@ -83,13 +83,13 @@ HELP: dict[str, StatementHelp] = {
     "SELECT": StatementHelp(
         "Reads the matching rows of a table through its indexes.",
         (
-            "SELECT column [AS name], ... | * FROM table [WHERE predicate]",
-            "    [ORDER BY column [ASC | DESC] [NULLS FIRST | LAST]] [LIMIT n];",
+            "SELECT column [AS name], ... | * FROM table [[AS] alias] [WHERE predicate]",
+            "    [ORDER BY column [ASC | DESC] [NULLS FIRST | LAST], ...] [LIMIT n];",
             "SELECT COUNT(*) | COUNT([DISTINCT] c) | MIN(c) | MAX(c) [AS name], ... FROM table [WHERE predicate];",
             "SELECT EXISTS(SELECT 1 FROM table [WHERE predicate]) [AS name];",
-            "SELECT DISTINCT c, ... FROM table [WHERE predicate] [ORDER BY c] [LIMIT n];",
+            "SELECT DISTINCT c, ... FROM table [WHERE predicate] [ORDER BY c, ...] [LIMIT n];",
             "SELECT c, ..., COUNT(*), ... FROM table [WHERE predicate] GROUP BY c | position, ...",
-            "    [HAVING condition] [ORDER BY item | position] [LIMIT n];",
+            "    [HAVING condition] [ORDER BY item | position, ...] [LIMIT n];",
         ),
         ("COUNT, MIN, MAX and DISTINCT are answered from indexes alone where possible.",),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from hindex.sql.predicate import ColumnRef, quote_name
@@ -13,6 +14,7 @@ from hindex.sql.statements import (
     SelectExists,
     SelectItem,
     SortItem,
+    TableRef,
     is_same_column,
     is_same_value,
 )
@@ -20,8 +22,6 @@ from hindex.sql.words import WITH_SPARK
 
 if TYPE_CHECKING:
     from hindex.sql.dialect import HindexParser
-
-SPARK_REMEDY = f"hindex alone reads one table at a time; {WITH_SPARK}"
 
 _ITEMS = f"list columns, or COUNT, COUNT(DISTINCT ...), MIN and MAX of one, or * alone; {WITH_SPARK}"
 
@@ -62,6 +62,8 @@ _GROUP_BY, _ORDER_BY = "GROUP BY", "ORDER BY"
 _AFTER_NAME = (",", ".", "AS", "FROM", "")
 #: Words that are values and never names.
 _CONSTANTS = ("NULL", "TRUE", "FALSE")
+#: Tokens after the alias of a table.
+_AFTER_TABLE = ("WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", ")", "")
 _DIRECTIONS = ("ASC", "DESC", "NULLS")
 #: Functions that Spark calls without parentheses if no column has the name.
 _CONSTANT_NAMES = (
@@ -86,19 +88,19 @@ def _exists(parser: HindexParser) -> SelectExists:
     start = parser.offset
     parser.expect("SELECT")
     rows = _select(parser, in_exists=True)
-    if rows.is_aggregate or rows.order is not None:
-        parser.unsupported(f"EXISTS of aggregates, groups or an order; {SPARK_REMEDY}", start)
+    if rows.is_aggregate or rows.orders:
+        parser.unsupported(f"EXISTS of aggregates, groups or an order; {WITH_SPARK}", start)
     parser.expect(")")
     if parser.at_end:
         return SelectExists(rows)
     follows = _clause(parser) in (",", "FROM", "WHERE", "LIMIT", _GROUP_BY, _ORDER_BY, *_CLAUSES)
     if not parser.accept("AS") and (follows or not parser.is_name):
-        parser.unsupported(f"more than EXISTS in SELECT; {SPARK_REMEDY}")
+        parser.unsupported(f"more than EXISTS in SELECT; {WITH_SPARK}")
     return SelectExists(rows, parser.identifier("an alias"))
 
 
 def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
-    """``SELECT [DISTINCT] items FROM t [WHERE ...] [GROUP BY columns] [HAVING ...] [ORDER BY item] [LIMIT n]``."""
+    """``SELECT [DISTINCT] items FROM t [WHERE ...] [GROUP BY columns] [HAVING ...] [ORDER BY items] [LIMIT n]``."""
     start = parser.offset
     parser.alternative = WITH_SPARK
     distinct = parser.accept("DISTINCT")
@@ -108,9 +110,10 @@ def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
     if not parser.accept("FROM"):
         parser.fail(f"expected , or FROM, found {parser.token_text()}{parser.suggest('FROM')}")
     if parser.word() == "(":
-        parser.unsupported(f"subquery in FROM; {SPARK_REMEDY}")
+        parser.unsupported(f"subquery in FROM; {WITH_SPARK}")
     table = parser.table()
-    _no_alias(parser)
+    _table_names(parser, table)
+    items = None if items is None else tuple(_unqualified_item(parser, item) for item in items)
     where = parser.predicate() if parser.accept("WHERE") else None
     _no_clause(parser)
     grouped = parser.offset
@@ -122,15 +125,17 @@ def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
         _having(parser, items or (), groups) if groups and not distinct and parser.accept("HAVING") else None
     )
     _no_clause(parser)
-    order = None
+    orders: list[SortItem] = []
     if _accept(parser, _ORDER_BY):
-        order = _order(parser, items, is_grouped=bool(groups), is_distinct=distinct)
+        orders.append(_order(parser, items, is_grouped=bool(groups), is_distinct=distinct))
+        while parser.accept(","):
+            orders.append(_order(parser, items, is_grouped=bool(groups), is_distinct=distinct))
     _no_clause(parser)
     limit = _limit(parser) if parser.accept("LIMIT") else None
     if limit is not None and parser.word() == ",":
         parser.fail("unexpected ',' after LIMIT: there is one number, of the rows wanted")
     _no_clause(parser)
-    return Select(table, items, where, groups, order, limit, having)
+    return Select(table, items, where, groups, tuple(orders), limit, having)
 
 
 def _accept(parser: HindexParser, clause: str) -> bool:
@@ -217,13 +222,13 @@ def _group(parser: HindexParser, items: tuple[SelectItem, ...] | None) -> Column
     value = _at_position(parser, items, _GROUP_BY)
     if isinstance(value, AggregateCall):
         parser.fail(f"{_GROUP_BY} {parser.text_from(start)} is {value}: groups are by columns", start)
-    return value or _plain_column(parser, _GROUP_BY)
+    return value or parser.unqualified(_plain_column(parser, _GROUP_BY))
 
 
 def _having(parser: HindexParser, items: tuple[SelectItem, ...], groups: tuple[ColumnRef, ...]) -> Having:
     from hindex.sql.having import to_having
 
-    return to_having(parser.condition(), parser.sql, items, groups)
+    return to_having(parser.condition(), parser.sql, items, groups, parser.unqualified)
 
 
 def _at_position(
@@ -235,7 +240,7 @@ def _at_position(
     if position is None:
         return None
     if items is None:
-        parser.unsupported(f"{clause} {position} of *: name the column; {SPARK_REMEDY}", start)
+        parser.unsupported(f"{clause} {position} of *: name the column; {WITH_SPARK}", start)
     if not 0 < position <= len(items):
         parser.fail(
             f"{clause} {position}: the list has {len(items)} {'item' if len(items) == 1 else 'items'}", start
@@ -245,10 +250,10 @@ def _at_position(
 
 def _plain_column(parser: HindexParser, clause: str) -> ColumnRef:
     if parser.is_literal or parser.word() in ("(", *_CONSTANTS):
-        parser.unsupported(f"{clause} of {parser.token_text()}{parser.double_quote_hint()}; {SPARK_REMEDY}")
+        parser.unsupported(f"{clause} of {parser.token_text()}{parser.double_quote_hint()}; {WITH_SPARK}")
     column = parser.column()
     if parser.word() == "(":
-        parser.unsupported(f"{clause} of a function; {SPARK_REMEDY}")
+        parser.unsupported(f"{clause} of a function; {WITH_SPARK}")
     return column
 
 
@@ -259,7 +264,7 @@ def _distinct(
     values = [item.value for item in items or ()]
     columns = tuple(value for value in values if isinstance(value, ColumnRef))
     if not values or len(columns) < len(values) or groups:
-        parser.unsupported(f"DISTINCT of anything but columns; {SPARK_REMEDY}", start)
+        parser.unsupported(f"DISTINCT of anything but columns; {WITH_SPARK}", start)
     return columns
 
 
@@ -277,14 +282,14 @@ def _check_items(
             _fail_without_groups(parser, items or ())
         return
     if items is None:
-        parser.unsupported(f"* with GROUP BY; {SPARK_REMEDY}", start)
+        parser.unsupported(f"* with GROUP BY; {WITH_SPARK}", start)
     for value in values:
         column = value.column if isinstance(value, AggregateCall) else value
         if isinstance(value, AggregateCall) and value.function is AggregateFunction.COUNT_DISTINCT:
             continue
         if column is not None and not any(is_same_column(column, group) for group in groups):
             by = ", ".join(map(str, groups))
-            parser.unsupported(f"{value} in a query that groups by {by} alone; {SPARK_REMEDY}", start)
+            parser.unsupported(f"{value} in a query that groups by {by} alone; {WITH_SPARK}", start)
 
 
 def _fail_without_groups(parser: HindexParser, items: tuple[SelectItem, ...]) -> NoReturn:
@@ -292,7 +297,7 @@ def _fail_without_groups(parser: HindexParser, items: tuple[SelectItem, ...]) ->
     aliases = [item.alias.lower() for item in items if item.alias is not None]
     columns = [item.value for item in items if isinstance(item.value, ColumnRef)]
     if any(column.parts[0].lower() in (*aliases, *_CONSTANT_NAMES) for column in columns):
-        parser.unsupported(f"columns beside aggregates without GROUP BY; {SPARK_REMEDY}", 0)
+        parser.unsupported(f"columns beside aggregates without GROUP BY; {WITH_SPARK}", 0)
     calls = ", ".join(str(item.value) for item in items if isinstance(item.value, AggregateCall))
     names = ", ".join(dict.fromkeys(map(str, columns)))
     parser.fail(
@@ -306,12 +311,17 @@ def _order(
     parser: HindexParser, items: tuple[SelectItem, ...] | None, *, is_grouped: bool, is_distinct: bool
 ) -> SortItem:
     start = parser.offset
-    value = _aggregate(parser, start) or _at_position(parser, items, _ORDER_BY)
+    call = _aggregate(parser, start)
+    value = _at_position(parser, items, _ORDER_BY) if call is None else _unqualified(parser, call)
     if value is None:
-        written = _plain_column(parser, _ORDER_BY)
+        qualified = _plain_column(parser, _ORDER_BY)
+        written = parser.unqualified(qualified)
         if is_distinct:
             _check_distinct_order(parser, items or (), written, start)
         value = _aliased(parser, items or (), written, start)
+        if written is not qualified and not is_same_value(value, written):
+            # a column of the table, of which an alias has the name
+            _fail_of_many(parser, qualified, start)
     elif isinstance(value, ColumnRef):
         # the same as its name, where columns are selected in several spellings
         named = _aliased(parser, items or (), value, start)
@@ -327,15 +337,13 @@ def _order(
             parser.fail(message + parser.suggest("FIRST", "LAST"))
     elif parser.closest(*_DIRECTIONS, *_CLAUSES) in _DIRECTIONS:
         parser.fail(f"unexpected {parser.token_text()}{parser.suggest(*_DIRECTIONS)}")
-    if parser.word() == ",":
-        parser.unsupported(f"ORDER BY of more than one column; {SPARK_REMEDY}", start)
     values = [item.value for item in items or ()]
     is_aggregate = is_grouped or any(isinstance(item, AggregateCall) for item in values)
     is_selected = any(is_same_value(item, value) for item in values)
     if isinstance(value, AggregateCall) != (isinstance(value, AggregateCall) and is_aggregate) or (
         is_aggregate and not (is_selected and is_grouped)
     ):
-        parser.unsupported(f"ORDER BY of what is not selected; {SPARK_REMEDY}", start)
+        parser.unsupported(f"ORDER BY of what is not selected; {WITH_SPARK}", start)
     return SortItem(value, descending, nulls)
 
 
@@ -363,9 +371,7 @@ def _aliased(
 
 
 def _fail_of_many(parser: HindexParser, column: ColumnRef, start: int) -> NoReturn:
-    parser.unsupported(
-        f"ORDER BY of {column}, which may stand for more than one column; {SPARK_REMEDY}", start
-    )
+    parser.unsupported(f"ORDER BY of {column}, which may stand for more than one column; {WITH_SPARK}", start)
 
 
 def _check_distinct_order(
@@ -381,16 +387,30 @@ def _check_distinct_order(
         parser.fail(f"ORDER BY of {written}, which is no column of SELECT DISTINCT: those are {names}", start)
 
 
-def _no_alias(parser: HindexParser) -> None:
-    """Refuse an alias of the table, and clauses in its place."""
-    words = ("WHERE", "LIMIT")
-    if parser.word() in words or parser.at_end or parser.suggest(*words):
-        return
-    if _clause(parser) in (_GROUP_BY, _ORDER_BY):
-        return
-    _no_clause(parser)
-    if parser.word() == "AS" or parser.is_name:
-        parser.unsupported(f"table alias {parser.token_text()}; {SPARK_REMEDY}")
+def _table_names(parser: HindexParser, table: TableRef) -> None:
+    """Parse the alias of the table, if any; it or else the table's name may stand before columns from here on."""
+    alias = None
+    if parser.accept("AS"):
+        alias = parser.identifier("an alias")
+    elif _clause(parser) not in (_GROUP_BY, _ORDER_BY, "WHERE", "LIMIT", "OFFSET"):
+        _no_clause(parser)
+        is_misspelled = parser.suggest("WHERE", "LIMIT") and parser.following not in _AFTER_TABLE
+        if parser.is_name and not is_misspelled:
+            alias = parser.identifier("an alias")
+    if alias is not None and parser.word() == "(":
+        parser.unsupported(f"aliases of columns after the table's; {WITH_SPARK}")
+    parser.qualifiers = table.qualifiers if alias is None else ((alias,),)
+
+
+def _unqualified_item(parser: HindexParser, item: SelectItem) -> SelectItem:
+    return replace(item, value=_unqualified(parser, item.value))
+
+
+def _unqualified(parser: HindexParser, value: ColumnRef | AggregateCall) -> ColumnRef | AggregateCall:
+    """Return a selected item with the column's name alone."""
+    if isinstance(value, ColumnRef):
+        return parser.unqualified(value)
+    return value if value.column is None else replace(value, column=parser.unqualified(value.column))
 
 
 def _no_clause(parser: HindexParser) -> None:
@@ -405,4 +425,4 @@ def _no_clause(parser: HindexParser) -> None:
         parser.fail("expected a condition after HAVING, found the end", parser.offset + len("HAVING"))
     clause = _CLAUSES.get(_clause(parser))
     if clause is not None:
-        parser.unsupported(f"{clause}; {SPARK_REMEDY}")
+        parser.unsupported(f"{clause}; {WITH_SPARK}")

@@ -46,6 +46,11 @@ class TableRef:
         is_format = len(self.parts) == 2 and self.parts[0].upper() in _OTHER_FORMATS
         return self.parts[0].lower() if is_format else ""
 
+    @property
+    def qualifiers(self) -> tuple[tuple[str, ...], ...]:
+        """The names that may stand before its columns, the longest first: none for a path."""
+        return tuple(self.parts[at:] for at in range(len(self.parts)))
+
     def __str__(self) -> str:
         if self.kind is TableRefKind.PATH:
             return quote_string(self.text)
@@ -281,7 +286,7 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class SortItem:
-    """The order of rows; ``nulls_first`` is None for the default of the direction."""
+    """An order of rows by one value; ``nulls_first`` is None for the default of the direction."""
 
     value: ColumnRef | AggregateCall
     descending: bool = False
@@ -304,7 +309,7 @@ class Select:
     items: tuple[SelectItem, ...] | None = None
     where: Predicate | None = None
     groups: tuple[ColumnRef, ...] = ()
-    order: SortItem | None = None
+    orders: tuple[SortItem, ...] = ()
     limit: int | None = None
     having: Having | None = None
 
@@ -318,7 +323,7 @@ class Select:
         items = "*" if self.items is None else ", ".join(map(str, self.items))
         group = f" GROUP BY {', '.join(map(str, self.groups))}" if self.groups else ""
         group += "" if self.having is None else f" HAVING {self.having}"
-        order = "" if self.order is None else f" ORDER BY {self.order}"
+        order = f" ORDER BY {', '.join(map(str, self.orders))}" if self.orders else ""
         limit = "" if self.limit is None else f" LIMIT {self.limit}"
         return f"SELECT {items} FROM {self.table}{_where(self.where)}{group}{order}{limit}"
 

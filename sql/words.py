@@ -17,6 +17,9 @@ KEYWORDS = frozenset(
 )
 
 #: Who runs the queries that hindex alone does not.
-WITH_SPARK = "with a Spark session, hindex.connect(spark=spark) or --master 'local[*]', every query runs"
+WITH_SPARK = (
+    "with a Spark session, hindex.connect(spark=spark) or --master 'local[*]', every query runs; without one, DuckDB "
+    "has all of SQL: t = hx.table(...).dataset(), duckdb.sql('SELECT ... FROM t')"
+)
 #: What is said of statements of Spark's that change tables.
 NO_CHANGES = "hindex changes no table"

@@ -31,6 +31,7 @@ from hindex.keys import (
     nth_key,
     same_keys,
 )
+from hindex.orc.metadata.types import OrcType
 from hindex.plan.order import Order
 from hindex.scan.index_lookups import is_walked
 from hindex.scan.open_task import OpenTask
@@ -70,16 +71,18 @@ class _Place:
     row: int
 
 
-def check_order(plan: ScanPlan, order: Order) -> None:
+def check_orders(plan: ScanPlan, orders: Sequence[Order]) -> None:
     """Refuse a column whose values have no order.
 
     :raises ColumnError: naming it.
     """
-    data_type = plan.snapshot.schema.resolve(order.column).type
-    if key_kind(data_type) is None:
-        raise ColumnError(
-            f"Column {spelled(order.column)!r} is of type {data_type}, whose values have no order: name a field of it"
-        )
+    for order in orders:
+        data_type = plan.snapshot.schema.resolve(order.column).type
+        if key_kind(data_type) is None:
+            raise ColumnError(
+                f"Column {spelled(order.column)!r} is of type {data_type}, whose values have no order: name a field of "
+                "it"
+            )
 
 
 def first_rows(plan: ScanPlan, order: Order, limit: int, runner: Runner) -> pa.Table:
@@ -107,25 +110,37 @@ def first_rows(plan: ScanPlan, order: Order, limit: int, runner: Runner) -> pa.T
     return rows_in_file_order.take(pa.array([at[place] for place in places], pa.int64()))
 
 
-def sorted_rows(table: pa.Table, keys: pa.ChunkedArray, column: OutputColumn, order: Order) -> pa.Table:
-    """All rows of a table in an order.
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """An order and the values of its column, one for each row."""
 
-    :param keys: the values of the order's column, one a row.
-    """
-    array = keys.combine_chunks()
-    array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
-    ranks = array_keys(column.type, array)
-    null_ranks = (
-        ranks
-        if isinstance(ranks, pa.Array)
-        else pa.array(ranks, pa.int64(), mask=np.asarray(array.is_null()))
-    )
-    indices = pc.array_sort_indices(
-        null_ranks,
-        order="descending" if order.descending else "ascending",
-        null_placement="at_start" if order.has_nulls_first else "at_end",
-    )
-    return table.take(indices)
+    order: Order
+    type: OrcType
+    values: pa.ChunkedArray
+
+    def ranks(self) -> pa.Array:
+        """Return values that sort as those of the column do, with NULL where they are NULL."""
+        array = self.values.combine_chunks()
+        array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+        ranks = array_keys(self.type, array)
+        if isinstance(ranks, pa.Array):
+            return ranks
+        return pa.array(ranks, pa.int64(), mask=np.asarray(array.is_null()))
+
+
+def sorted_rows(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
+    """Sort the rows of a table by keys, the first one first; rows that are equal in all keep their order."""
+    indices: pa.Array | None = None
+    # Arrow places the nulls of all keys of one sort alike, so there is a stable sort for each key
+    for key in reversed(keys):
+        ranks = key.ranks()
+        by_key = pc.array_sort_indices(
+            ranks if indices is None else ranks.take(indices),
+            order="descending" if key.order.descending else "ascending",
+            null_placement="at_start" if key.order.has_nulls_first else "at_end",
+        )
+        indices = by_key if indices is None else indices.take(by_key)
+    return table if indices is None else table.take(indices)
 
 
 class _Files:
@@ -290,7 +305,7 @@ def _read(
 ) -> list[tuple[_Rank, int]]:
     numbers = np.asarray(answer.bounds.lower.to_array())
     table = pa.table({"value": task.read(answer, columns=[column]).column(0), "row": numbers})
-    first = sorted_rows(table, table.column("value"), column, order).slice(0, limit)
+    first = sorted_rows(table, [SortKey(order, column.type, table.column("value"))]).slice(0, limit)
     values = first.column("value").combine_chunks()
     values = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
     keys, valid = key_list(array_keys(column.type, values)), values.is_valid().to_pylist()

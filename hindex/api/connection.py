@@ -399,7 +399,7 @@ class Connection:
         :raises StatementError: for a kind of EXPLAIN that the query does not have, and without a Spark session.
         """
         from hindex.sql.queries import explain_kind, parse_query
-        from hindex.sql.select_grammar import SPARK_REMEDY
+        from hindex.sql.words import WITH_SPARK
 
         kind = explain_kind(text)
         if kind == "ANALYZE" and not isinstance(error, StatementError):
@@ -414,7 +414,7 @@ class Connection:
         if query is None or (query.is_select and not self._has_session):
             raise error
         if not self._has_session:
-            raise StatementError(f"this is a query for Spark; {SPARK_REMEDY}")
+            raise StatementError(f"this is a query for Spark; {WITH_SPARK}")
         return SparkQuery(query, text, error)
 
     def _run_by_spark(self, query: SparkQuery) -> QueryResult | QueryExplanation:

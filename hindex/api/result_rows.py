@@ -11,14 +11,13 @@ import pyarrow as pa
 
 from hindex.aggregate.aggregation import ResultColumn
 from hindex.aggregate.groups import Groups, group_values, groups_from_values, row_counts, sort_groups
-from hindex.aggregate.top_n import sorted_rows
+from hindex.aggregate.top_n import SortKey, sorted_rows
 from hindex.api.scan import Scan
 from hindex.api.value_formatting import format_values
 from hindex.errors import ColumnError
 from hindex.keys import key_kind
 from hindex.plan.order import Order
 from hindex.plan.time_zones import ZonesOf
-from hindex.scan.scan_task import OutputColumn
 from hindex.sql.predicate import quote_name
 from hindex.table.schema import ColumnName, column_name, spelled
 from hindex.validation import suggestion
@@ -221,8 +220,8 @@ class SortedRows(ComputedRows):
 
     def to_arrow(self) -> pa.Table:
         rows = self.rows.to_arrow()
-        column = OutputColumn("", self.columns[self.position].type)
-        return sorted_rows(rows, rows.column(self.position), column, self.order)
+        key = SortKey(self.order, self.columns[self.position].type, rows.column(self.position))
+        return sorted_rows(rows, [key])
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         return self.rows.explain(analyze=analyze)

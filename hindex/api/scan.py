@@ -128,7 +128,7 @@ class Scan:
         limit: int | None = None,
         *,
         names: Sequence[str] | None = None,
-        order: Order | None = None,
+        orders: Sequence[Order] = (),
         mode: Mode = Mode.LENIENT,
         quarantine: Callable[[Sequence[str], str], None] | None = None,
         table: str = "",
@@ -142,7 +142,7 @@ class Scan:
         self._columns = None if columns is None else column_names(columns, "columns")
         self._limit = None if limit is None else int(limit)
         self._names = None if names is None else tuple(names)
-        self._order = order
+        self._orders = tuple(orders)
         self._runner = Runner(mode)
         self._quarantine = quarantine
         self._table = table
@@ -182,7 +182,7 @@ class Scan:
         if columns is None:
             columns = "*" if self._columns is None else ", ".join(map(spelled, self._columns))
         where = "" if self._where is None else f" WHERE {self._where}"
-        order = "" if self._order is None else f" ORDER BY {self._order}"
+        order = f" ORDER BY {', '.join(map(str, self._orders))}" if self._orders else ""
         limit = "" if self._limit is None else f" LIMIT {self._limit}"
         return f"SELECT {columns} FROM {table}{where}{order}{limit}"
 
@@ -223,9 +223,9 @@ class Scan:
         return self._limit
 
     @property
-    def order(self) -> Order | None:
-        """The order of the rows; None for the order of the files."""
-        return self._order
+    def orders(self) -> tuple[Order, ...]:
+        """The orders of the rows, the first one first; none for the order of the files."""
+        return self._orders
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -353,7 +353,14 @@ class Scan:
                 "order_by() does not sort the rows of a limit: call .order_by() before .limit(), or sort the table of "
                 ".to_arrow()"
             )
-        return self._modified(_order=Order(column, descending, nulls_first))
+        return self.sorted_by([Order(column, descending, nulls_first)])
+
+    def sorted_by(self, orders: Sequence[Order]) -> Scan:
+        """Return a scan of the rows in some orders, the first one first.
+
+        :raises ColumnError: as :meth:`order_by`.
+        """
+        return self._modified(_orders=tuple(orders))
 
     def _modified(self, **attributes: object) -> Scan:
         scan = copy.copy(self)
@@ -377,12 +384,15 @@ class Scan:
         return self
 
     def _check(self, snapshot: Snapshot) -> None:
-        from hindex.aggregate.top_n import check_order
+        from hindex.aggregate.top_n import check_orders
 
-        lookups = () if self._order is None else (self._order.column,)
-        plan = plan_nothing(snapshot, self._where, self._columns, lookups, zones=self._zones)
-        if self._order is not None:
-            check_order(plan, self._order)
+        plan = plan_nothing(snapshot, self._where, self._columns, self._lookups, zones=self._zones)
+        check_orders(plan, self._orders)
+
+    @property
+    def _lookups(self) -> tuple[ColumnName, ...]:
+        """The columns of the orders."""
+        return tuple(order.column for order in self._orders)
 
     def plan(self) -> ScanPlan:
         """Plan the scan against the table's current state.
@@ -395,16 +405,14 @@ class Scan:
         return self._last_plan
 
     def _make_plan(self, runner: Runner) -> ScanPlan:
-        from hindex.aggregate.top_n import check_order
+        from hindex.aggregate.top_n import check_orders
 
-        lookups = () if self._order is None else (self._order.column,)
         make = plan_nothing if self._limit == 0 else plan_scan
         plan = runner.plan(
             self._snapshot,
-            lambda snapshot: make(snapshot, self._where, self._columns, lookups, zones=self._zones),
+            lambda snapshot: make(snapshot, self._where, self._columns, self._lookups, zones=self._zones),
         )
-        if self._order is not None:
-            check_order(plan, self._order)
+        check_orders(plan, self._orders)
         return plan
 
     @property
@@ -634,7 +642,7 @@ class Scan:
             self._where,
             labels=labels,
             shown=tuple(map(quote_name, labels)),
-            order=self._order,
+            orders=self._orders,
             limit=self._limit,
         )
 
@@ -668,8 +676,8 @@ class Scan:
         return full
 
     def _batches(self, plan: ScanPlan, runner: Runner) -> Iterator[pa.RecordBatch]:
-        if self._order is not None and plan.columns:
-            yield from self._ordered(plan, self._order, runner).to_batches()
+        if self._orders and plan.columns:
+            yield from self._ordered(plan, runner).to_batches()
             return
         remaining = self._limit
 
@@ -691,17 +699,17 @@ class Scan:
             if remaining == 0:
                 return
 
-    def _ordered(self, plan: ScanPlan, order: Order, runner: Runner) -> pa.Table:
-        from hindex.aggregate.top_n import first_rows, sorted_rows
+    def _ordered(self, plan: ScanPlan, runner: Runner) -> pa.Table:
+        from hindex.aggregate.top_n import SortKey, first_rows, sorted_rows
 
-        if self._limit is not None and plan.are_keys(plan.lookups[0]):
-            return first_rows(plan, order, self._limit, runner)
+        if self._limit is not None and plan.is_walkable:
+            return first_rows(plan, self._orders[0], self._limit, runner)
         width = len(plan.columns)
 
         def read(task: OpenTask, answer: StripeResult, pool: ThreadPool) -> pa.RecordBatch:
             batch = task.read(answer, pool, (*task.task.columns, *task.task.lookups))
-            # columns are numbered: the order's column may also be selected
-            return pa.RecordBatch.from_arrays(batch.columns, names=list(map(str, range(width + 1))))
+            # columns are numbered: those of the orders may also be selected
+            return pa.RecordBatch.from_arrays(batch.columns, names=list(map(str, range(len(batch.columns)))))
 
         schema = plan.output_schema()
         batches = list(runner.run(plan, read))
@@ -709,7 +717,11 @@ class Scan:
             return schema.empty_table()
         table = pa.Table.from_batches(batches)
         rows = pa.Table.from_arrays(table.columns[:width], schema=schema)
-        return sorted_rows(rows, table.column(width), plan.lookups[0], order).slice(0, self._limit)
+        keys = [
+            SortKey(order, column.type, values)
+            for order, column, values in zip(self._orders, plan.lookups, table.columns[width:], strict=True)
+        ]
+        return sorted_rows(rows, keys).slice(0, self._limit)
 
     def _stream(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the schema and the batches of the rows; plan again, once, if a data file was deleted.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hindex.aggregate.aggregation import Aggregate, Aggregation, Group, GroupFilter, Item, ResultColumn
-from hindex.aggregate.top_n import sorted_rows
+from hindex.aggregate.top_n import SortKey, sorted_rows
 from hindex.api.result_rows import ComputedRows, ScanRows
 from hindex.api.scan import Scan
 from hindex.errors import ColumnError
@@ -17,14 +17,12 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.order import Order
 from hindex.plan.time_zones import ZonesOf
 from hindex.scan.planning import ScanPlan
-from hindex.scan.scan_task import OutputColumn
 from hindex.sql.predicate import ColumnRef
 from hindex.sql.statements import (
     AggregateCall,
     Having,
     Select,
     SelectExists,
-    SortItem,
     is_same_value,
 )
 
@@ -39,15 +37,15 @@ _EXISTS = "exists()"
 class Summary(ComputedRows):
     """An aggregation of a scan's rows, sorted and limited.
 
-    :param order: the position of the item to sort by, and the order.
+    :param orders: the positions of the items to sort by, and their orders.
     """
 
     def __init__(
-        self, scan: Scan, aggregation: Aggregation, order: tuple[int, Order] | None, limit: int | None
+        self, scan: Scan, aggregation: Aggregation, orders: Sequence[tuple[int, Order]], limit: int | None
     ) -> None:
         self._scan = scan
         self._aggregation = aggregation
-        self._order = order
+        self._orders = orders
         self._limit = limit
         self._columns: tuple[ResultColumn, ...] | None = None
 
@@ -72,12 +70,8 @@ class Summary(ComputedRows):
     def to_arrow(self) -> pa.Table:
         """Compute the rows."""
         table = self._aggregation.to_arrow()
-        if self._order is not None:
-            position, order = self._order
-            table = sorted_rows(
-                table, table.column(position), OutputColumn("", self.columns[position].type), order
-            )
-        return table.slice(0, self._limit)
+        keys = [SortKey(order, self.columns[at].type, table.column(at)) for at, order in self._orders]
+        return sorted_rows(table, keys).slice(0, self._limit)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         """Explain how the rows are computed, see :meth:`~hindex.aggregate.aggregation.Aggregation.explain`."""
@@ -85,13 +79,14 @@ class Summary(ComputedRows):
         analyzed = explanation.analyzed
         if analyzed is not None and self._limit is not None:
             analyzed = replace(analyzed, rows=min(analyzed.rows, self._limit))
-        order = "" if self._order is None else f"{self._order[1]}: the result is sorted"
-        return replace(explanation, order=order, limit=self._limit, analyzed=analyzed)
+        orders = ", ".join(str(order) for _, order in self._orders)
+        text = f"{orders}: the result is sorted" if orders else ""
+        return replace(explanation, order=text, limit=self._limit, analyzed=analyzed)
 
     def with_zones(self, zones: ZonesOf) -> Summary:
         """Aggregate timestamps as instants by other time zones."""
         aggregation = replace(self._aggregation, zones=zones)
-        return Summary(self._scan.with_zones(zones), aggregation, self._order, self._limit)
+        return Summary(self._scan.with_zones(zones), aggregation, self._orders, self._limit)
 
 
 class Existence(ComputedRows):
@@ -147,15 +142,12 @@ def run_select(scan: Scan, select: Select | SelectExists) -> ScanRows | Summary 
         None if items is None or select.is_aggregate else [item.name for item in items],
     )
     if not select.is_aggregate:
-        if select.order is None:
-            return ScanRows(selection)
-        assert isinstance(select.order.value, ColumnRef)
-        ordered = selection.order_by(
-            select.order.value.parts,
-            descending=select.order.descending,
-            nulls_first=select.order.nulls_first,
-        )
-        return ScanRows(ordered)
+        orders = [
+            Order(item.value.parts, item.descending, item.nulls_first)
+            for item in select.orders
+            if isinstance(item.value, ColumnRef)
+        ]
+        return ScanRows(selection.sorted_by(orders) if orders else selection)
     outputs: list[Item] = []
     for item in items or ():
         if isinstance(item.value, AggregateCall):
@@ -163,13 +155,11 @@ def run_select(scan: Scan, select: Select | SelectExists) -> ScanRows | Summary 
         else:
             outputs.append(Group(item.value.parts, item.name))
     # rows are sorted before they are limited
-    limit = None if select.order is not None and select.limit != 0 else select.limit
+    limit = None if select.orders and select.limit != 0 else select.limit
     groups = [column.parts for column in select.groups]
     having = None if select.having is None else _group_filter(select.having, select.groups)
     summary = selection.aggregate(outputs, groups, limit, having)
-    return Summary(
-        selection, summary, None if select.order is None else _sorted(select, select.order), select.limit
-    )
+    return Summary(selection, summary, _positioned(select), select.limit)
 
 
 def _aggregate(call: AggregateCall, name: str) -> Aggregate:
@@ -188,9 +178,14 @@ def _group_filter(having: Having, groups: Sequence[ColumnRef]) -> GroupFilter:
     return GroupFilter(having.predicate, (*(Group(group.parts, group.name) for group in groups), *calls))
 
 
-def _sorted(select: Select, order: SortItem) -> tuple[int, Order]:
-    """Return the position and the direction of the item that orders the result."""
-    for position, item in enumerate(select.items or ()):
-        if is_same_value(item.value, order.value):
-            return position, Order(item.name, order.descending, order.nulls_first)
-    raise ColumnError(f"{order.value} is not selected: name it in the list, or leave ORDER BY out")
+def _positioned(select: Select) -> list[tuple[int, Order]]:
+    """Return the positions of the items that order the result, and their orders."""
+    positions = []
+    for order in select.orders:
+        for position, item in enumerate(select.items or ()):
+            if is_same_value(item.value, order.value):
+                positions.append((position, Order(item.name, order.descending, order.nulls_first)))
+                break
+        else:
+            raise ColumnError(f"{order.value} is not selected: name it in the list, or leave ORDER BY out")
+    return positions

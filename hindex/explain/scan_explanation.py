@@ -101,7 +101,7 @@ def explain_plan(
     labels: Sequence[str] = (),
     shown: Sequence[str] = (),
     group: str | None = None,
-    order: Order | None = None,
+    orders: Sequence[Order] = (),
     limit: int | None = None,
     is_known: Callable[[OpenTask, StripeResult], bool] | None = None,
 ) -> Explanation:
@@ -123,11 +123,11 @@ def explain_plan(
         last = task  # one at a time: a table may have more files than a process may hold open
         read = _read(task, output)
         # an order's column is read, too, where no index is walked for it
-        sorts = order is not None and bool(plan.columns)
+        sorts = bool(orders and plan.columns)
         is_answered = not (answer.undecided or read or (sorts and _read(task, plan.lookups)))
         if is_known is not None:
             is_answered = is_known(task, answer) or (is_answered and bool(output))
-        walked = None if order is None or limit is None or not plan.columns else _walked(plan, task, answer)
+        walked = _walked(plan, task, answer) if sorts and limit is not None else None
         if walked is not None:
             totals.walked[walked] = None
             totals.uses_index = True
@@ -162,7 +162,7 @@ def explain_plan(
         notes=(*plan.notes, *totals.notes),
         cache=shared_cache().counts.since(before),
         group=group or "",
-        order="" if order is None else _order_text(order, totals),
+        order=_orders_text(orders, totals) if orders else "",
         limit=limit,
         deleted=totals.deleted,
         invisible=totals.invisible,
@@ -191,16 +191,17 @@ def _read(task: OpenTask, columns: Sequence[OutputColumn]) -> list[str]:
 
 def _walked(plan: ScanPlan, task: OpenTask, answer: StripeResult) -> str | None:
     """The index that the order's first rows of a stripe are taken from."""
-    keyed = task.keyed(plan.lookups[0].name) if plan.are_keys(plan.lookups[0]) else None
+    keyed = task.keyed(plan.lookups[0].name) if plan.is_walkable else None
     rows = len(answer.bounds.upper)
     if keyed is None or not rows or not is_walked(keyed[1].key_count(answer.stripe), rows):
         return None
     return keyed[0]
 
 
-def _order_text(order: Order, totals: _Totals) -> str:
-    by = f"walks the index {', '.join(totals.walked)}" if totals.walked else "the column is read and sorted"
-    return f"{order}: {by}"
+def _orders_text(orders: Sequence[Order], totals: _Totals) -> str:
+    read = "the column is read and sorted" if len(orders) == 1 else "the columns are read and sorted"
+    by = f"walks the index {', '.join(totals.walked)}" if totals.walked else read
+    return f"{', '.join(map(str, orders))}: {by}"
 
 
 class _DefaultValues:

@@ -65,6 +65,11 @@ class ScanPlan:
         return self.zones is None or column.is_partition or self.zones.are_keys(column.type)
 
     @property
+    def is_walkable(self) -> bool:
+        """True if an index gives the first rows of the order: one by several columns needs the values of all."""
+        return len(self.lookups) == 1 and self.are_keys(self.lookups[0])
+
+    @property
     def is_all_keys(self) -> bool:
         """True if the only output column is the first lookup's, and its keys are its values."""
         column = self.lookups[0]

@@ -132,7 +132,7 @@ def _output_columns(select: Select) -> list[ColumnRef]:
 
 def _compared_columns(select: Select) -> list[ColumnRef]:
     """Return the columns whose values are compared with each other: grouped, ordered and aggregated ones."""
-    ordered = [] if select.order is None else [select.order.value]
+    ordered = [item.value for item in select.orders]
     values = [*select.groups, *ordered, *(item.value for item in select.items or ())]
     calls = [item for item in values if isinstance(item, AggregateCall)]
     calls += [] if select.having is None else select.having.calls

@@ -60,8 +60,8 @@ class RowScan(Protocol):
         """Return the names of the result columns; None for the table's own."""
 
     @property
-    def order(self) -> Order | None:
-        """Return the order of the rows; None for file order."""
+    def orders(self) -> tuple[Order, ...]:
+        """Return the orders of the rows, the first one first; none for file order."""
 
     @property
     def row_limit(self) -> int | None:
@@ -183,7 +183,7 @@ def _frame_of_plan(
     for column in columns:
         spark_ddl(column.type)  # raises an error for a type that Spark lacks
     schema = numbered_schema(plan.output_schema())
-    if scan.order is not None:
+    if scan.orders:
         ordered = [numbered(batch) for batch in scan.to_arrow().to_batches()]
         return _local_frame(spark, pa.Table.from_batches(ordered, schema)).toDF(*names)
     local_units = _local_units(plan, limit, runner, units if plan is planned else None)

@@ -210,7 +210,7 @@ def test_lists_of_names_are_tuples(path: Path) -> None:
     for at, ask in enumerate(requests):
         for name in (("s.t", "u"), ("x.y",)):
             assert ask(list(name)) == ask(name), at
-    assert scan.order_by(cast("Any", ["x.y"])).order == Order(("x.y",))
+    assert scan.order_by(cast("Any", ["x.y"])).orders == (Order(("x.y",)),)
     for wrong in (None, 5, (), [], ("a", 5), ("a", None), ["a", ["b"]], b"n", {"n"}):
         for ask in requests:
             if wrong is None and ask == scan.count:

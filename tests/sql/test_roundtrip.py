@@ -159,8 +159,9 @@ _CALLS = st.builds(AggregateCall, st.sampled_from(AggregateFunction), _COLUMNS) 
 )
 
 
-def _order(values: st.SearchStrategy[ColumnRef | AggregateCall]) -> st.SearchStrategy[SortItem | None]:
-    return st.none() | st.builds(SortItem, values, st.booleans(), st.none() | st.booleans())
+def _orders(values: st.SearchStrategy[ColumnRef | AggregateCall]) -> st.SearchStrategy[tuple[SortItem, ...]]:
+    items = st.builds(SortItem, values, st.booleans(), st.none() | st.booleans())
+    return st.lists(items, max_size=3).map(tuple)
 
 
 def _items(values: st.SearchStrategy[SelectItem]) -> st.SearchStrategy[tuple[SelectItem, ...]]:
@@ -185,7 +186,7 @@ def _grouped(columns: list[ColumnRef]) -> st.SearchStrategy[Select]:
         items,
         _WHERE,
         st.just(tuple(columns)),
-        _order(st.just(count)),
+        _orders(st.just(count)),
         _LIMITS,
         _having(columns),
     )
@@ -213,12 +214,27 @@ def _having_of(predicate: Predicate) -> Having:
 
 
 def _can_be_written(select: Select) -> bool:
-    """Return True if the column of ORDER BY is the one that is selected under its name, if any is."""
-    by = None if select.order is None else select.order.value
-    if not isinstance(by, ColumnRef) or len(by.parts) > 1:
-        return True
+    """Return True if each column of ORDER BY is the one that is selected under its name, if any is."""
     selected = [item.value for item in select.items or () if isinstance(item.value, ColumnRef)]
-    return all(column == by for column in selected if column.parts[-1].lower() == by.parts[0].lower())
+    return all(
+        column == order.value
+        for order in select.orders
+        if isinstance(order.value, ColumnRef) and len(order.value.parts) == 1
+        for column in selected
+        if column.parts[-1].lower() == order.value.parts[0].lower()
+    )
+
+
+def _is_unqualified(select: Select) -> bool:
+    """Return True if no column begins with a name of the table, which would not be read as a part of it."""
+    values = [*(item.value for item in select.items or ()), *(order.value for order in select.orders)]
+    values += select.groups
+    values += [] if select.having is None else select.having.calls
+    refs = [value if isinstance(value, ColumnRef) else value.column for value in values]
+    conditions = [select.where, None if select.having is None else select.having.predicate]
+    refs += [ref for condition in conditions if condition is not None for ref in columns(condition)]
+    names = {part.lower() for part in select.table.parts}
+    return not any(len(ref.parts) > 1 and ref.parts[0].lower() in names for ref in refs if ref is not None)
 
 
 _SELECTS = st.one_of(
@@ -234,12 +250,12 @@ _SELECTS = st.one_of(
         _TABLES,
         st.none() | _items(st.builds(SelectItem, _COLUMNS)),
         where=_WHERE,
-        order=_order(_COLUMNS),
+        orders=_orders(_COLUMNS),
         limit=_LIMITS,
     ).filter(_can_be_written),
     st.builds(Select, _TABLES, _items(st.builds(SelectItem, _CALLS, _ALIASES)), _WHERE, limit=_LIMITS),
     st.lists(_COLUMNS, min_size=1, max_size=3, unique_by=str).flatmap(_grouped),
-)
+).filter(_is_unqualified)
 _STATEMENTS: st.SearchStrategy[Statement] = st.one_of(
     st.builds(
         CreateIndex,
