@@ -164,6 +164,9 @@ class Advice(Record):
             lines += ["", ignored_text(self.ignored)]
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        return str(self)
+
 
 def advise(
     table: str, snapshot: Snapshot, workload: Workload, estimate_bytes: Callable[[str, str], int]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,17 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
-
-
-@pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[InteractiveShell]:
-    # its history goes nowhere else
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    shell: Any = InteractiveShell()  # type: ignore[no-untyped-call]
-    shell.history_manager.enabled = False
-    yield shell
-    shell.atexit_operations()
-    atexit.unregister(shell.atexit_operations)
 
 
 def run(shell: Any, text: str) -> Any:
