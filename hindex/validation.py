@@ -56,9 +56,10 @@ def collection_items(value: object) -> list[Any] | None:
     """Return the items of a collection; None for strings, bytes, and values that are no collection."""
     if isinstance(value, str | bytes | bytearray | memoryview) or not isinstance(value, Iterable):
         return None
-    if hasattr(value, "to_pylist"):
+    to_pylist = getattr(type(value), "to_pylist", None)
+    if to_pylist is not None:
         # the items of an Arrow array are scalars
-        return list(value.to_pylist())
+        return list(to_pylist(value))
     try:
         items = iter(value)
     except TypeError:
@@ -75,7 +76,7 @@ def check_names(names: Sequence[str], parameter: str) -> Sequence[str]:
     items = collection_items(names)
     if items is None:
         raise ArgumentTypeError(
-            f"{parameter} is {short_repr(names)}: it is a list of names, such as {[str(names)]!r}"
+            f"{parameter} is {short_repr(names)}: pass a list of names, such as {[str(names)]!r}"
         )
     return [check_string(name, f"a name in {parameter}", str(name)) for name in items]
 
@@ -92,7 +93,7 @@ def check_session(spark: object) -> None:
     """:raises ArgumentTypeError: for anything but a Spark session."""
     if not is_session(spark):
         raise ArgumentTypeError(
-            f"spark is {spark!r}: it is a Spark session, such as SparkSession.builder.getOrCreate() gives"
+            f"spark is {spark!r}: pass a Spark session, such as SparkSession.builder.getOrCreate() gives"
         )
 
 

@@ -200,7 +200,7 @@ def instant_shifts(micros: Ints, zone: str, *, is_instant: bool) -> tuple[Ints, 
 
 
 def possible_shifts(micros: int, zone: str, *, is_instant: bool) -> list[int]:
-    """List by how much stored timestamps may be ahead of one instant, see :func:`instant_shifts`."""
+    """List the offsets (stored timestamp minus instant) that one instant may have, see :func:`instant_shifts`."""
     shifts: list[int] = np.unique(
         _shifts(np.array([micros], np.int64), normalize_zone(zone), is_instant=is_instant)
     ).tolist()

@@ -166,7 +166,7 @@ class LookupPushdown(Pushdown):
     def _key(
         self, column: Node, select: exp.Select, sources: Sequence[Source], last: int
     ) -> KeyColumn | None:
-        """The table's column that a name stands for in a SELECT, or in one around it."""
+        """Resolve a name to a column of the table, in the SELECT or an enclosing one."""
         found = self._traced(column, sources, last)
         while found is None and not self._is_captured(column, sources):
             outer = self._enclosing.get(id(select))

@@ -56,7 +56,7 @@ def check_args(args: object) -> dict[str, Any] | list[Any]:
     if isinstance(args, Sequence) and not isinstance(args, str | bytes | bytearray):
         return list(args)
     raise ArgumentTypeError(
-        f"args is {args!r}: it is a dict, such as {{'id': 7}} for :id, or a list of values, one for each ?"
+        f"args is {args!r}: pass a dict, such as {{'id': 7}} for :id, or a list of values, one for each ?"
     )
 
 

@@ -238,7 +238,7 @@ class AggregateRef(ColumnRef):
 
 @dataclass(frozen=True, slots=True)
 class Having:
-    """A condition of groups: of the columns that they are by, and of ``calls``, each an :class:`AggregateRef` in it."""
+    """A HAVING condition; it refers to its aggregates, ``calls``, by :class:`AggregateRef`."""
 
     predicate: Predicate
     calls: tuple[AggregateCall, ...] = ()

@@ -97,7 +97,7 @@ def check_items(items: Sequence[Item]) -> tuple[Item, ...]:
     checked = tuple(values) if isinstance(values, Iterable) else (values,)
     if not all(isinstance(item, Item) for item in checked):
         raise ArgumentTypeError(
-            f"items is {items!r}: it is a list of {Aggregate.__module__}.Aggregate and Group, one for each column of "
+            f"items is {items!r}: pass a list of {Aggregate.__module__}.Aggregate and Group, one for each column of "
             "the result"
         )
     return checked
@@ -105,7 +105,7 @@ def check_items(items: Sequence[Item]) -> tuple[Item, ...]:
 
 @dataclass(frozen=True, slots=True)
 class GroupFilter:
-    """A condition of groups: ``items`` are the columns that it is on, by the names that it has for them."""
+    """A HAVING condition over ``items``, the grouping columns and aggregates by the names that it uses."""
 
     predicate: Predicate
     items: tuple[Item, ...]

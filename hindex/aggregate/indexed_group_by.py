@@ -25,9 +25,9 @@ from hindex.errors import IndexFileError
 from hindex.index.index_type import KeyedReader
 from hindex.keys import key_list
 from hindex.plan.reasons import Note, Reason
-from hindex.scan.index_lookups import are_crossed, is_walked
-from hindex.scan.open_task import OpenTask
+from hindex.scan.lookup_cost import is_key_intersection_worthwhile, is_key_walk_worthwhile
 from hindex.scan.scan_task import OutputColumn, StripeResult
+from hindex.scan.scan_task_reader import ScanTaskReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +39,19 @@ class _Keyed:
     reader: KeyedReader
 
 
-def is_constant(task: OpenTask, column: OutputColumn) -> bool:
+def is_constant(task: ScanTaskReader, column: OutputColumn) -> bool:
     """Return True if a column has one value in all rows of a file: a partition value, or NULL if the file lacks it."""
     return column.is_partition or not task.has(column.name)
 
 
-def is_grouped_by_index(task: OpenTask, answer: StripeResult, columns: Sequence[OutputColumn]) -> bool:
+def is_grouped_by_index(task: ScanTaskReader, answer: StripeResult, columns: Sequence[OutputColumn]) -> bool:
     """Return True if :func:`groups_by_index` can answer, as far as is known without reading index pages."""
     return _keyed(task, answer, columns) is not None
 
 
-def groups_by_index(task: OpenTask, answer: StripeResult, columns: Sequence[OutputColumn]) -> Groups | None:
+def groups_by_index(
+    task: ScanTaskReader, answer: StripeResult, columns: Sequence[OutputColumn]
+) -> Groups | None:
     """Count the certain rows of each combination of keys; None if the indexes cannot."""
     rows = answer.bounds.lower
     if not len(rows):
@@ -74,7 +76,9 @@ def groups_by_index(task: OpenTask, answer: StripeResult, columns: Sequence[Outp
     return make_groups(keys, row_counts(groups))
 
 
-def _keyed(task: OpenTask, answer: StripeResult, columns: Sequence[OutputColumn]) -> list[_Keyed] | None:
+def _keyed(
+    task: ScanTaskReader, answer: StripeResult, columns: Sequence[OutputColumn]
+) -> list[_Keyed] | None:
     """The indexes of the columns that vary, those of few keys first; None where they are not all to be walked."""
     keyed_columns: list[_Keyed] = []
     for column in columns:
@@ -89,9 +93,9 @@ def _keyed(task: OpenTask, answer: StripeResult, columns: Sequence[OutputColumn]
     rows = len(answer.bounds.upper)
     keys = [counts[item.column.name] for item in keyed_columns]
     is_worth_walking = (
-        are_crossed(keys, rows, answer.num_rows)
+        is_key_intersection_worthwhile(keys, rows, answer.num_rows)
         if len(keyed_columns) > 1
-        else all(is_walked(count, rows) for count in keys)
+        else all(is_key_walk_worthwhile(count, rows) for count in keys)
     )
     if is_worth_walking:
         return keyed_columns
@@ -108,7 +112,7 @@ def _keyed(task: OpenTask, answer: StripeResult, columns: Sequence[OutputColumn]
     return None
 
 
-def _grouped(task: OpenTask, stripe: int, columns: Sequence[_Keyed], rows: BitMap) -> Groups | None:
+def _grouped(task: ScanTaskReader, stripe: int, columns: Sequence[_Keyed], rows: BitMap) -> Groups | None:
     """The groups of some rows by all of the columns; None where an index cannot be read."""
     keys: list[pa.Array] = []
     sets: list[list[BitMap]] = []

@@ -17,9 +17,9 @@ from hindex.domain import Domain, Key
 from hindex.errors import IndexFileError
 from hindex.index.index_type import Bounds, MinMax
 from hindex.keys import array_keys, min_max_keys, nth_key
-from hindex.scan.index_lookups import is_walked
-from hindex.scan.open_task import OpenTask
+from hindex.scan.lookup_cost import is_key_walk_worthwhile
 from hindex.scan.scan_task import OutputColumn, StripeResult
+from hindex.scan.scan_task_reader import ScanTaskReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class StripeAggregate:
     groups: dict[tuple[str, ...], Groups] = field(default_factory=dict)
 
 
-def aggregate_stripe(task: OpenTask, answer: StripeResult, part: PartialAggregate) -> StripeAggregate:
+def aggregate_stripe(task: ScanTaskReader, answer: StripeResult, part: PartialAggregate) -> StripeAggregate:
     """Aggregate the matching rows of one stripe."""
     columns = {column.name: column for column in task.task.lookups}
     asked = list(dict.fromkeys((*part.counted, *part.min_max, *chain(*part.groupings))))
@@ -108,7 +108,7 @@ def aggregate_stripe(task: OpenTask, answer: StripeResult, part: PartialAggregat
     return aggregate
 
 
-def is_known(task: OpenTask, answer: StripeResult, part: PartialAggregate) -> bool:
+def is_known(task: ScanTaskReader, answer: StripeResult, part: PartialAggregate) -> bool:
     """Return True if :func:`aggregate_stripe` needs no data, without reading index pages."""
     if answer.undecided:
         return False
@@ -128,18 +128,20 @@ def is_known(task: OpenTask, answer: StripeResult, part: PartialAggregate) -> bo
     return _are_grouped_by_index(task, answer, part)
 
 
-def _are_grouped_by_index(task: OpenTask, answer: StripeResult, part: PartialAggregate) -> bool:
+def _are_grouped_by_index(task: ScanTaskReader, answer: StripeResult, part: PartialAggregate) -> bool:
     columns = {column.name: column for column in task.task.lookups}
     return all(is_grouped_by_index(task, answer, [columns[name] for name in by]) for by in part.groupings)
 
 
-def _walks(task: OpenTask, answer: StripeResult, column: OutputColumn) -> bool:
+def _walks(task: ScanTaskReader, answer: StripeResult, column: OutputColumn) -> bool:
     """Return True if an index's keys are walked for the remaining rows."""
     keyed = task.keyed(column.name)
-    return keyed is not None and is_walked(keyed[1].key_count(answer.stripe), len(answer.bounds.upper))
+    return keyed is not None and is_key_walk_worthwhile(
+        keyed[1].key_count(answer.stripe), len(answer.bounds.upper)
+    )
 
 
-def _whole(task: OpenTask, answer: StripeResult, column: OutputColumn) -> MinMax | None:
+def _whole(task: ScanTaskReader, answer: StripeResult, column: OutputColumn) -> MinMax | None:
     """The ends of a column where they are known and every row is left."""
     if column.is_partition:
         return _ends_of_partition(column, len(answer.bounds.lower))
@@ -159,7 +161,7 @@ def _ends_of_partition(column: OutputColumn, rows: int) -> MinMax:
 
 
 def _by_index(
-    task: OpenTask, answer: StripeResult, part: PartialAggregate, column: OutputColumn
+    task: ScanTaskReader, answer: StripeResult, part: PartialAggregate, column: OutputColumn
 ) -> ColumnValues | None:
     """Aggregate a column without reading it; None if that is not possible."""
     rows = answer.bounds.lower
@@ -198,7 +200,7 @@ def _by_index(
     return ColumnValues(count, low, high)
 
 
-def _not_null(task: OpenTask, answer: StripeResult, column: OutputColumn) -> int | None:
+def _not_null(task: ScanTaskReader, answer: StripeResult, column: OutputColumn) -> int | None:
     """Count the remaining rows with a value, if indexes and statistics decide it; else None."""
     rows = answer.bounds.lower
     bounds: Bounds = task.bounds_of(answer.stripe, column, Domain.not_null())
@@ -207,7 +209,7 @@ def _not_null(task: OpenTask, answer: StripeResult, column: OutputColumn) -> int
 
 
 def _by_reading(
-    task: OpenTask, answer: StripeResult, part: PartialAggregate, column: OutputColumn
+    task: ScanTaskReader, answer: StripeResult, part: PartialAggregate, column: OutputColumn
 ) -> ColumnValues:
     return _array_values(part, column, task.read(answer, columns=[column]).column(0))
 

@@ -33,10 +33,10 @@ from hindex.keys import (
 )
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.order import Order
-from hindex.scan.index_lookups import is_walked
-from hindex.scan.open_task import OpenTask
+from hindex.scan.lookup_cost import is_key_walk_worthwhile
 from hindex.scan.planning import ScanPlan
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import Runner
 from hindex.store.snapshot import FileView
 from hindex.table.file_schema import recorded_type
@@ -149,9 +149,9 @@ class _Files:
     def __init__(self, plan: ScanPlan, runner: Runner) -> None:
         self._plan = plan
         self.runner = runner
-        self._open: OrderedDict[int, OpenTask] = OrderedDict()
+        self._open: OrderedDict[int, ScanTaskReader] = OrderedDict()
 
-    def open(self, number: int) -> OpenTask:
+    def open(self, number: int) -> ScanTaskReader:
         task = self._open.get(number)
         if task is None:
             task = self._open[number] = self.runner.open(self._plan.tasks[number])
@@ -224,7 +224,7 @@ def _is_on(plan: ScanPlan, indexed: str, column: OutputColumn) -> bool:
         return False
 
 
-def _best_in_stripe(task: OpenTask, stripe: int, column: OutputColumn, order: Order) -> _Rank | None:
+def _best_in_stripe(task: ScanTaskReader, stripe: int, column: OutputColumn, order: Order) -> _Rank | None:
     rows = task.reader.stripes[stripe].num_rows
     if column.is_partition:
         keys = _value_keys(column)
@@ -258,7 +258,7 @@ def _rank(order: Order, key: Key) -> _Rank:
 
 
 def _first_in_stripe(
-    task: OpenTask, answer: StripeResult, column: OutputColumn, order: Order, limit: int
+    task: ScanTaskReader, answer: StripeResult, column: OutputColumn, order: Order, limit: int
 ) -> list[tuple[_Rank, int]]:
     """The first rows of a stripe, in their order."""
     rows = answer.bounds.lower
@@ -267,7 +267,7 @@ def _first_in_stripe(
         rank = _rank(order, keys[0]) if len(keys) else _null_rank(order)
         return [(rank, row) for row in rows[:limit]]
     keyed = task.keyed(column.name)
-    if keyed is not None and is_walked(keyed[1].key_count(answer.stripe), len(rows)):
+    if keyed is not None and is_key_walk_worthwhile(keyed[1].key_count(answer.stripe), len(rows)):
         name, reader = keyed
         try:
             walked = _walked(reader, answer, order, limit)
@@ -301,7 +301,7 @@ def _walked(reader: KeyedReader, answer: StripeResult, order: Order, limit: int)
 
 
 def _read(
-    task: OpenTask, answer: StripeResult, column: OutputColumn, order: Order, limit: int
+    task: ScanTaskReader, answer: StripeResult, column: OutputColumn, order: Order, limit: int
 ) -> list[tuple[_Rank, int]]:
     numbers = np.asarray(answer.bounds.lower.to_array())
     table = pa.table({"value": task.read(answer, columns=[column]).column(0), "row": numbers})

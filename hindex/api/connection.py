@@ -131,7 +131,7 @@ def connect(
     """
     if cache_bytes is not None:
         if not is_whole(cache_bytes):
-            raise ArgumentTypeError(f"cache_bytes is {cache_bytes!r}: it is a whole number of bytes")
+            raise ArgumentTypeError(f"cache_bytes is {cache_bytes!r}: pass a whole number of bytes")
         if cache_bytes < 0:
             raise ArgumentError(f"cache_bytes is {cache_bytes}: it cannot be negative")
         shared_cache().resize(cache_bytes)
@@ -612,7 +612,7 @@ def _uri_argument(path: str | os.PathLike[str], parameter: str) -> str:
     """
     text: object = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str):
-        raise ArgumentTypeError(f"{parameter} is {path!r}: it is a path or URI as text, or a pathlib.Path")
+        raise ArgumentTypeError(f"{parameter} is {path!r}: pass a path or URI as text, or a pathlib.Path")
     # one slash is enough in a file URI
     if _CUT_URI.match(text) and not text.lower().startswith("file:"):
         if not isinstance(path, str):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from hindex.api.result_rows import find_column, python_value
 from hindex.errors import UnsupportedError
 from hindex.plan.order import Order
-from hindex.spark.jobs import described, raised_in_task
+from hindex.spark.jobs import job_description, raised_in_task
 from hindex.spark.session import session_time_zones
 from hindex.table.schema import ColumnName
 
@@ -150,7 +150,7 @@ class FrameRows:
 
         :raises HindexError: the error of a task of hindex, in one line.
         """
-        with described(
+        with job_description(
             self._frame.sparkSession, textwrap.shorten(self._query, _DESCRIBED, placeholder=" ...")
         ):
             try:

@@ -25,7 +25,7 @@ from hindex.validation import check_string
 if TYPE_CHECKING:
     from hindex.api.table import Table
     from hindex.maintain.results import CheckResult, DropResult, IndexState, RefreshResult, RenameResult
-    from hindex.store.build_files import BuildNotice
+    from hindex.store.build_files import BuildMarker
 
 #: Properties of every type that are only recorded, for compatibility with openLooKeng.
 _ANNOTATING = {"autoload": ("true", "false")}
@@ -62,7 +62,7 @@ class Index:
         problem: str = "",
         *,
         is_gone: bool = False,
-        building: BuildNotice | None = None,
+        building: BuildMarker | None = None,
         is_lost: bool = False,
     ) -> None:
         from hindex.build.key_types import has_current_keys
@@ -368,7 +368,7 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
 
 def _check_mapping(mapping: Mapping[str, str] | None, what: str) -> None:
     if mapping is not None and not isinstance(cast("object", mapping), Mapping):
-        raise ArgumentTypeError(f"{what} is {mapping!r}: it is a mapping of names to strings")
+        raise ArgumentTypeError(f"{what} is {mapping!r}: pass a mapping of names to strings")
     for name in mapping or {}:
         check_string(name, f"a name in {what}", str(name))
 

@@ -25,9 +25,9 @@ from hindex.orc.io.thread_pool import ThreadPool
 from hindex.plan.modes import Mode
 from hindex.plan.time_zones import ZonesOf, no_zones
 from hindex.scan.metrics import MetricsCollector
-from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan, output_columns, plan_nothing, plan_scan
 from hindex.scan.scan_task import OutputColumn, StripeResult
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import (
     KnownSnapshot,
     Runner,
@@ -494,7 +494,7 @@ class Scan:
                     else:
                         certain += len(answer.bounds.lower)
 
-            total = sum(run_units(undecided(), OpenTask.count)) + certain
+            total = sum(run_units(undecided(), ScanTaskReader.count)) + certain
             total = total if self._limit is None else min(total, self._limit)
             self.log(plan, runner, f"{counted(total, 'row')} counted", "count(*)")
             return total
@@ -525,7 +525,7 @@ class Scan:
                 first, undecided = deferred.pop(0)
                 if first.count(undecided):
                     return True
-        return any(run_units(deferred, OpenTask.count, cautious=True))
+        return any(run_units(deferred, ScanTaskReader.count, cautious=True))
 
     def min(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
         """Return the least non-null value of a column; None if there is none."""
@@ -582,7 +582,7 @@ class Scan:
             check_limit(limit)
         groups = (group,) if isinstance(group, str) else column_names(() if group is None else group, "group")
         if having is not None and not isinstance(cast("object", having), GroupFilter):
-            raise ArgumentTypeError(f"having is {having!r}: it is a {GroupFilter.__module__}.GroupFilter")
+            raise ArgumentTypeError(f"having is {having!r}: pass a {GroupFilter.__module__}.GroupFilter")
         if having is not None and not groups:
             raise ArgumentError("having is a condition of groups: name the columns that they are by as group")
         return Aggregation(
@@ -690,7 +690,7 @@ class Scan:
                     if unplanned <= 0:
                         return
 
-        for batch in run_units(units(), OpenTask.read, cautious=remaining is not None):
+        for batch in run_units(units(), ScanTaskReader.read, cautious=remaining is not None):
             if remaining is not None:
                 batch = batch.slice(0, remaining)
                 remaining -= batch.num_rows
@@ -706,7 +706,7 @@ class Scan:
             return first_rows(plan, self._orders[0], self._limit, runner)
         width = len(plan.columns)
 
-        def read(task: OpenTask, answer: StripeResult, pool: ThreadPool) -> pa.RecordBatch:
+        def read(task: ScanTaskReader, answer: StripeResult, pool: ThreadPool) -> pa.RecordBatch:
             batch = task.read(answer, pool, (*task.task.columns, *task.task.lookups))
             # columns are numbered: those of the orders may also be selected
             return pa.RecordBatch.from_arrays(batch.columns, names=list(map(str, range(len(batch.columns)))))
@@ -818,7 +818,7 @@ class Scan:
 def check_limit(limit: int, what: str = "limit", for_all: str = "leave it out for all rows") -> None:
     """:raises ArgumentError: if ``limit`` is not a number of rows."""
     if not is_whole(limit):
-        raise ArgumentError(f"{what} is {limit!r}: it is a whole number, such as 10")
+        raise ArgumentError(f"{what} is {limit!r}: pass a whole number, such as 10")
     if limit < 0:
         raise ArgumentError(f"{what} is {limit}: it cannot be negative")
     if limit > _MAX_ROWS:

@@ -439,7 +439,7 @@ class Table:
         """
         value: object = specs
         if not isinstance(value, Sequence) or not all(isinstance(spec, IndexSpec) for spec in value):
-            raise ArgumentTypeError(f"specs is {specs!r}: it is a list of hindex.IndexSpec")
+            raise ArgumentTypeError(f"specs is {specs!r}: pass a list of hindex.IndexSpec")
         snapshot = self._non_empty_snapshot()
         entries, manifest = [], snapshot.manifest
         for spec in specs:

@@ -275,7 +275,7 @@ def _prepare(plan: BTreePlan, group: BTreeGroup) -> _PreparedGroup:
     files = [_indexed_file(view, tails[view.file.path]) for view in group.read]
     files += [file for _, _, kept in old for file in kept]
     files.sort(key=lambda file: file.path)
-    return _PreparedGroup(group, tuple(files), tails, changes, tuple(old), _lows(plan, group, tails))
+    return _PreparedGroup(group, tuple(files), tails, changes, tuple(old), _split_keys(plan, group, tails))
 
 
 def _physical_delta(view: FileView) -> AcidFile | None:
@@ -304,7 +304,7 @@ def _indexed_file(view: FileView, tail: FileTail) -> IndexedFile:
     )
 
 
-def _lows(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> tuple[Key | None, ...]:
+def _split_keys(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> tuple[Key | None, ...]:
     """Choose the smallest key of each file of a set, so that all files have about the same number of entries."""
     rows = sum(tail.num_rows for tail in tails.values())
     old = [file.stats for index_set in group.merged for file in index_set.files]

@@ -70,7 +70,7 @@ def _bits(table: pa.Table) -> pa.Table:
 
 
 def _plain(value: object) -> str:
-    """Return a nested value as a string; strings are equal where the values are."""
+    """Serialize a nested value so that equal values give equal strings."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key!r}: {_plain(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

@@ -79,7 +79,7 @@ def quoting_note(connection: object, statement: str) -> Note | None:
     """
     if '"' not in statement:
         return None
-    from hindex.plan.quoted_identifier_hints import quoted_names, quoted_strings
+    from hindex.plan.quoting_hints import quoted_names, quoted_strings
     from hindex.sql import parse
     from hindex.sql.statements import Select, SelectExists
 

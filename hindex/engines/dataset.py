@@ -22,9 +22,9 @@ from hindex.orc.metadata.types import Kind
 from hindex.plan.modes import Mode
 from hindex.plan.normalize import normalize
 from hindex.plan.time_zones import TimeZones
-from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import PredicateColumns, ScanPlan
 from hindex.scan.scan_task import ScanTask
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import Runner, run_units
 from hindex.sql.predicate import Predicate
 from hindex.table.schema import ColumnName, TableSchema
@@ -327,7 +327,7 @@ class DatasetFragment:
         task = replace(self._task, columns=tuple(by_name[name] for name in needed))
         schema = pa.schema([self._schema.arrow.field(name) for name in needed])
         units = Runner(self._mode).run_lookups([task])
-        return _scanner(run_units(units, OpenTask.read), schema, columns, whole, batch_size, options)
+        return _scanner(run_units(units, ScanTaskReader.read), schema, columns, whole, batch_size, options)
 
     def to_batches(self, *args: Any, **options: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
         """Return the rows as batches. Parameters are those of :meth:`scanner`."""

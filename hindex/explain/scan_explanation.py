@@ -34,12 +34,12 @@ from hindex.plan.filter import Leaf, Never, Residual, columns, leaves, residuals
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.order import Order
 from hindex.plan.reasons import Note, Reason
-from hindex.scan.index_lookups import is_walked
+from hindex.scan.lookup_cost import is_key_walk_worthwhile
 from hindex.scan.metrics import MetricsCollector, Step
-from hindex.scan.open_task import OpenTask
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.planning import ScanPlan
 from hindex.scan.scan_task import LeafResult, OutputColumn, StripeResult
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups
 from hindex.sql.predicate import Predicate
 from hindex.table.schema import spelled
@@ -103,7 +103,7 @@ def explain_plan(
     group: str | None = None,
     orders: Sequence[Order] = (),
     limit: int | None = None,
-    is_known: Callable[[OpenTask, StripeResult], bool] | None = None,
+    is_known: Callable[[ScanTaskReader, StripeResult], bool] | None = None,
 ) -> Explanation:
     """Explain the decisions of a scan: indexes are looked up stripe by stripe, data is not read.
 
@@ -112,7 +112,7 @@ def explain_plan(
     """
     totals = _Totals()
     before = shared_cache().counts
-    last: OpenTask | None = None
+    last: ScanTaskReader | None = None
     for skipped in plan.skipped:
         _add_answers(totals, skipped.answers)
     output = plan.columns if is_known is None else plan.lookups
@@ -184,16 +184,16 @@ def _spelled(plan: ScanPlan) -> dict[str, str]:
     return spellings
 
 
-def _read(task: OpenTask, columns: Sequence[OutputColumn]) -> list[str]:
+def _read(task: ScanTaskReader, columns: Sequence[OutputColumn]) -> list[str]:
     """The columns that are neither the partition's nor told by the predicate."""
     return [column.name for column in columns if not (column.is_partition or task.is_constant(column.name))]
 
 
-def _walked(plan: ScanPlan, task: OpenTask, answer: StripeResult) -> str | None:
+def _walked(plan: ScanPlan, task: ScanTaskReader, answer: StripeResult) -> str | None:
     """The index that the order's first rows of a stripe are taken from."""
     keyed = task.keyed(plan.lookups[0].name) if plan.is_walkable else None
     rows = len(answer.bounds.upper)
-    if keyed is None or not rows or not is_walked(keyed[1].key_count(answer.stripe), rows):
+    if keyed is None or not rows or not is_key_walk_worthwhile(keyed[1].key_count(answer.stripe), rows):
         return None
     return keyed[0]
 
@@ -223,7 +223,7 @@ class _DefaultValues:
             if leaf.column in keys
         }
 
-    def results(self, task: OpenTask, answer: StripeResult) -> list[LeafResult]:
+    def results(self, task: ScanTaskReader, answer: StripeResult) -> list[LeafResult]:
         """Return the results for a stripe, by the columns that its file lacks."""
         view = self._views[task.task.path]
         return [
@@ -254,7 +254,7 @@ class _Pruned:
         )
 
 
-def _add(totals: _Totals, task: OpenTask, answer: StripeResult, *, is_answered: bool) -> None:
+def _add(totals: _Totals, task: ScanTaskReader, answer: StripeResult, *, is_answered: bool) -> None:
     upper = answer.bounds.upper
     groups = task.row_groups(answer.num_rows)
     stride = task.reader.tail.row_index_stride or max(answer.num_rows, 1)

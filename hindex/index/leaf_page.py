@@ -120,7 +120,7 @@ def encode(
 
 
 def _encode_firsts(firsts: UInt32s) -> tuple[UInt32s, int]:
-    """First rows as they are, or as differences where they follow one another closely."""
+    """Encode the first rows as they are, or as zigzag deltas if those are shorter; return them and the mode."""
     steps = firsts.astype(np.int64)
     steps[1:] -= steps[:-1].copy()
     folded = ((steps << 1) ^ (steps >> 63)).astype(np.uint64)

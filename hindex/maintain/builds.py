@@ -24,7 +24,7 @@ from hindex.plan.modes import Mode
 from hindex.plan.normalize import index_filter
 from hindex.plan.time_zones import TimeZones
 from hindex.progress import Progress
-from hindex.spark.jobs import described
+from hindex.spark.jobs import job_description
 from hindex.sql.predicate import Predicate
 from hindex.store.definitions import with_indexes
 from hindex.store.manifest import (
@@ -205,9 +205,9 @@ class Builds:
             # fail before Spark starts if the store is not writable
             for index_id in plan.index_ids:
                 self.store.prepare_index_directory(index_id)
-            with self.store.announced(plan.indexes):
+            with self.store.register_build(plan.indexes):
                 spark = self.session.spark()
-                with described(spark, f"{statement} ({counted(len(plan.data_files), 'file')})"):
+                with job_description(spark, f"{statement} ({counted(len(plan.data_files), 'file')})"):
                     return run_build(spark, plan, self.session.progress)
         except BaseException:
             discard_build(plan)

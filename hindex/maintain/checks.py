@@ -24,8 +24,8 @@ from hindex.orc.reader.file_cache import FileCache
 from hindex.plan.filter import Leaf, leaves
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import Note, Reason
-from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import plan_scan
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.sql.literals import of_value
 from hindex.sql.predicate import (
     ColumnRef,
@@ -202,7 +202,7 @@ class _Verifier:
                 for leaf in leaves(plan.filter):
                     _compare(predicate, leaf, values, Bounds.none(), (view, stripe), self._problems)
             for task in plan.tasks:
-                with OpenTask(task, self._cache) as opened:
+                with ScanTaskReader(task, self._cache) as opened:
                     for leaf in leaves(task.filter):
                         for _, bounds in opened.lookup_each(stripe, leaf):
                             has_answers = True

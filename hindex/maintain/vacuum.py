@@ -38,7 +38,7 @@ def vacuum_store(
     is_number = isinstance(cast("object", retain_hours), Real) and type(retain_hours) is not bool
     if not is_number or not math.isfinite(retain_hours):
         raise ArgumentError(
-            f"retain_hours is {retain_hours!r}: it is a number of hours, such as {RETAIN_HOURS:g}"
+            f"retain_hours is {retain_hours!r}: pass a number of hours, such as {RETAIN_HOURS:g}"
         )
     if retain_hours < 0:
         raise ArgumentError(f"retain_hours is {retain_hours}: it cannot be negative")

@@ -26,10 +26,10 @@ from hindex.keys import array_keys, key_kind, key_list
 from hindex.plan.filter import Leaf, leaves
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import Note, Reason, group_notes
-from hindex.scan.open_task import OpenTask
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.planning import ScanPlan, plan_every, plan_full
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
+from hindex.scan.scan_task_reader import ScanTaskReader
 
 #: Maximum number of rows that a message names.
 _NAMED_ROWS = 5
@@ -134,7 +134,7 @@ def _compare_file(
     :param notes: receives the indexes that could not be used.
     :param is_ruled_out: True if planning skipped the file.
     """
-    with OpenTask(task) as full, OpenTask(indexed) as opened:
+    with ScanTaskReader(task) as full, ScanTaskReader(indexed) as opened:
         for stripe in full.stripes:
             truth = full.resolve_undecided(full.answer(stripe))
             rows = truth.bounds.lower
@@ -155,7 +155,7 @@ def _compare_file(
 
 
 def _wrong_lookups(
-    plan: ScanPlan, opened: OpenTask, full: OpenTask, truth: StripeResult
+    plan: ScanPlan, opened: ScanTaskReader, full: ScanTaskReader, truth: StripeResult
 ) -> dict[str, tuple[Leaf, BitMap, BitMap]]:
     """Return the indexes with a wrong answer for a leaf, with the rows that they miss or have too many."""
     wrong: dict[str, tuple[Leaf, BitMap, BitMap]] = {}
@@ -174,7 +174,7 @@ def _wrong_lookups(
     return wrong
 
 
-def _matching_rows(full: OpenTask, truth: StripeResult, leaf: Leaf) -> BitMap:
+def _matching_rows(full: ScanTaskReader, truth: StripeResult, leaf: Leaf) -> BitMap:
     """Return the rows of a stripe that match a leaf, by the column's values."""
     all_rows = StripeResult(truth.stripe, truth.num_rows, Bounds.all(truth.num_rows))
     array = full.read(all_rows, columns=[OutputColumn(leaf.column, leaf.type)]).column(0)
@@ -182,7 +182,7 @@ def _matching_rows(full: OpenTask, truth: StripeResult, leaf: Leaf) -> BitMap:
 
 
 def _driver_lookups(
-    plan: ScanPlan, full: OpenTask, leaf: Leaf, stripe: int, rows: int
+    plan: ScanPlan, full: ScanTaskReader, leaf: Leaf, stripe: int, rows: int
 ) -> Iterator[tuple[str, Bounds]]:
     """Yield the answers that each index alone gives on the driver for a file."""
     view = next(view for view in plan.snapshot.files if view.file.path == full.task.path)
@@ -201,7 +201,7 @@ def _driver_lookups(
 
 
 def _wrong_values(
-    plan: ScanPlan, opened: OpenTask, full: OpenTask, truth: StripeResult
+    plan: ScanPlan, opened: ScanTaskReader, full: ScanTaskReader, truth: StripeResult
 ) -> Disagreement | None:
     """Return the first difference between read or recorded values and the data, or None."""
     location = full.task.path, truth.stripe
@@ -232,7 +232,7 @@ def is_same(got: pa.RecordBatch, want: pa.RecordBatch) -> bool:
 
 
 def wrong_indexes(
-    plan: ScanPlan, opened: OpenTask, truth: StripeResult, column: OutputColumn, array: pa.Array
+    plan: ScanPlan, opened: ScanTaskReader, truth: StripeResult, column: OutputColumn, array: pa.Array
 ) -> tuple[str, ...] | None:
     """Return the indexes with wrong keys or statistics of a column; empty if the file's own are, None if all are right.
 
@@ -281,7 +281,7 @@ def _are_valid_bounds(bounds: Bounds, rows: BitMap, valid: BitMap) -> bool:
 
 
 def _recorded_stats(
-    plan: ScanPlan, opened: OpenTask, stripe: int, column: OutputColumn
+    plan: ScanPlan, opened: ScanTaskReader, stripe: int, column: OutputColumn
 ) -> Iterator[tuple[str, ColumnStats]]:
     """Yield the manifest's statistics of a stripe, with the index that recorded them."""
     view = next(view for view in plan.snapshot.files if view.file.path == opened.task.path)

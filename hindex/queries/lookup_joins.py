@@ -18,7 +18,7 @@ from hindex.errors import HindexError
 from hindex.lru_cache import LruCache
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.spark.catalog import described_columns
-from hindex.spark.scan import read_few
+from hindex.spark.scan import collect_if_small
 from hindex.sql.lookup_keys import KeyColumn, marked_columns, with_keys
 from hindex.sql.predicate import In, Literal, LiteralKind, Predicate
 
@@ -305,7 +305,7 @@ class _LookupJoins:
             if found.scan is None or found.plan is None:
                 self._reasons[at] = f"{item.decision.table}: {found.decision.reason}"
                 return False
-            read = read_few(found.scan, found.plan, MAX_ROWS, found.units)
+            read = collect_if_small(found.scan, found.plan, MAX_ROWS, found.units)
             if read is None:
                 self._reasons[at] = f"{item.decision.table}: more than {MAX_ROWS:,} rows match its conditions"
                 return False

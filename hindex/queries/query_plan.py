@@ -18,12 +18,12 @@ from hindex.plan.reasons import Note, group_notes
 from hindex.plan.time_zones import ZonesOf, is_about_time
 from hindex.queries.lookup_joins import LookupJoin, plan_lookup_joins
 from hindex.queries.table_resolution import QueryTableState, TableResolver, resolve_tables
-from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan, plan_scan
 from hindex.scan.scan_task import ScanTask
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import Unit
 from hindex.spark.compatibility import is_ansi, is_rule_independent, is_set, setting_difference
-from hindex.spark.scan import MAX_LOCAL_VALUES, RowScan, read_few, rows_frame, scan_frame
+from hindex.spark.scan import MAX_LOCAL_VALUES, RowScan, collect_if_small, rows_frame, scan_frame
 from hindex.spark.session import session_time_zones
 from hindex.spark.types import is_same_type
 from hindex.sql.predicate import Predicate, all_of, columns
@@ -174,7 +174,7 @@ class PlannedTable:
         if self.plan is None:
             return []
         names = [use.name for task in self.plan.tasks for use in task.indexes]
-        names += [groups.name for task in self.plan.tasks for groups in task.located]
+        names += [groups.name for task in self.plan.tasks for groups in task.candidates]
         if not names and self.plan.skipped:
             # the manifest rules out all files, so there are no tasks
             filtered = {name.lower() for name in filter_columns(self.plan.filter)}
@@ -219,7 +219,7 @@ def plan_query(
 
 
 def _read_consistently(planned: Sequence[PlannedTable]) -> list[PlannedTable]:
-    """Let Spark read a table everywhere in the query if it reads the table in one place.
+    """If Spark reads one occurrence of a table in a query, let it read all of them.
 
     Spark's list of the table's files may be older than the one here, and a query must not mix two states of one table.
     Spark never reads transactional tables.
@@ -304,7 +304,7 @@ class TablePlanner:
         names = self._names(state)
         scan, plan = _plan_lookup(state, where, names, self._zones)
         # without keys, no row can match, and there are no tasks
-        if plan.tasks and not (plan.skipped or any(task.indexes or task.located for task in plan.tasks)):
+        if plan.tasks and not (plan.skipped or any(task.indexes or task.candidates for task in plan.tasks)):
             return PlannedTable(state, _spark_decision(table, "none of its indexes could be used"))
         max_share = LOOKUP_FACTOR * MAX_SHARE
         estimate = estimate_selectivity(scan, plan, max(max_share, MAX_CANDIDATE_SHARE))
@@ -312,7 +312,7 @@ class TablePlanner:
         if kept.share is not None and max_share < kept.share <= MAX_CANDIDATE_SHARE:
             # an index of row groups: only their rows show how many match
             most = min(int(max_share * (kept.total or 0)), MAX_LOCAL_VALUES // len(names))
-            rows = read_few(scan, plan, most, estimate.units)
+            rows = collect_if_small(scan, plan, most, estimate.units)
             if rows is not None:
                 kept = RowCount(rows.num_rows, kept.total)
         notes = (*plan.notes, *estimate.fallbacks)
@@ -358,7 +358,7 @@ class TablePlanner:
         paths = {task.path for task in plan.tasks}
         possible = sum(view.num_rows for view in state.snapshot.files if view.file.path in paths)
         if possible * len(names) > max_values:
-            if not any(task.indexes or task.located for task in plan.tasks):
+            if not any(task.indexes or task.candidates for task in plan.tasks):
                 reason = (
                     f"no index is on its conditions, and {possible:,} rows are too many to read them before"
                 )
@@ -399,7 +399,7 @@ class TablePlanner:
             return PlannedTable(state, _spark_decision(table, reason, where))
         try:
             scan, plan = _plan_table_scan(state, where, names, self._zones)
-            if not plan.skipped and not any(task.indexes or task.located for task in plan.tasks):
+            if not plan.skipped and not any(task.indexes or task.candidates for task in plan.tasks):
                 listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
                 reason = f"no index that could be used is on {listed}"
                 return PlannedTable(state, _spark_decision(table, reason, where), notes=plan.notes)
@@ -532,7 +532,7 @@ def estimate_selectivity(scan: RowScan, plan: ScanPlan, max_share: float) -> Sel
         return SelectivityEstimate(too_many, None)
     kept = seen = 0
     units: list[Unit] = []
-    opened: dict[int, OpenTask] = {}
+    opened: dict[int, ScanTaskReader] = {}
     for task, answer in scan.runner.run_lookups(sample, every=True):
         opened[id(task)] = task
         kept += len(answer.bounds.upper)
@@ -569,12 +569,12 @@ def _digest(limits: tuple[object, ...], sample: Sequence[tuple[ScanTask, DataFil
     for task, file in sample:
         names = {column.name for column in task.columns}
         is_read = (bool(names), [column.name in names for column in task.filter_columns])
-        located = [
+        candidates = [
             (item.name, item.column, digest(item.domain), item.row_group_rows, _hash(item.groups))
-            for item in task.located
+            for item in task.candidates
         ]
         state = (file.uri, file.length, file.mtime_ns, file.changed_ns, task.length, task.tail_checksum)
-        lookups.append((digest(task.filter), task.filter_columns, is_read, task.indexes, located, state))
+        lookups.append((digest(task.filter), task.filter_columns, is_read, task.indexes, candidates, state))
     return _hash(repr((limits, lookups)))
 
 

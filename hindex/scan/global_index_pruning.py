@@ -18,7 +18,7 @@ from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import Filter, Leaf, leaves
 from hindex.plan.reasons import Note, Reason, failure_reason
 from hindex.scan.file_bounds import StripeBounds
-from hindex.scan.scan_task import LocatedGroups
+from hindex.scan.scan_task import CandidateRowGroups
 from hindex.store.manifest import IndexEntry, SharedIndexEntry
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.table.file_schema import recorded_type
@@ -61,10 +61,10 @@ class GlobalIndexPruner:
             stripes = BitMap(np.unique(np.searchsorted(ends, groups.groups, side="right")).astype(np.uint32))
             yield StripeBounds(index.name, Bounds(BitMap(), stripes))
 
-    def located(self, view: FileView, root: Filter) -> tuple[LocatedGroups, ...]:
+    def candidates(self, view: FileView, root: Filter) -> tuple[CandidateRowGroups, ...]:
         """Return the row groups to read for each leaf that an index answers, for the task of a file."""
         return tuple(
-            LocatedGroups(
+            CandidateRowGroups(
                 index.name,
                 leaf.column,
                 leaf.domain,

@@ -20,7 +20,8 @@ from hindex.plan.filter_evaluation import bounds
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.file_bounds import row_id_bounds
 from hindex.scan.file_columns import FileColumns
-from hindex.scan.index_lookups import IndexLookups, LookupSource, is_cheap, reason_to_skip_lookup
+from hindex.scan.index_lookups import IndexLookups, LookupSource
+from hindex.scan.lookup_cost import is_cheap, reason_to_skip_lookup
 from hindex.scan.orc_statistics import OrcStatistics, StatisticsResult, StatisticsSource
 from hindex.scan.scan_task import LeafResult, OutputColumn, ScanTask, StripeResult
 
@@ -230,8 +231,8 @@ class Lookup:
         reader = item.reader
         if not self._task.columns or self._task.always_looks_up or not isinstance(reader, CostedReader):
             return True
-        effort = reader.estimate_cost(result.stripe, leaf.domain)
-        if is_cheap(effort):
+        cost = reader.estimate_cost(result.stripe, leaf.domain)
+        if is_cheap(cost):
             return True
         statistics = self._orc.statistics(result.stripe, leaf, self._columns.type_in_file(leaf.column))
         bounds_so_far = Bounds.unknown(result.num_rows) if so_far is None else so_far
@@ -240,7 +241,7 @@ class Lookup:
         is_read = any(column.name == leaf.column for column in self._task.columns)
         kind = key_kind(leaf.type)
         assert kind is not None
-        reason = reason_to_skip_lookup(effort, bounds_so_far, result.num_rows, kind, is_read=is_read)
+        reason = reason_to_skip_lookup(cost, bounds_so_far, result.num_rows, kind, is_read=is_read)
         if reason is not None:
             self._note_once(Note(Reason.NOT_SELECTIVE, item.name, f"{leaf}: {reason}"))
         return reason is None

@@ -18,7 +18,7 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, columns, leaves, residuals
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.normalize import index_filter, normalize
-from hindex.plan.quoted_identifier_hints import quoted_names
+from hindex.plan.quoting_hints import quoted_names
 from hindex.plan.reasons import REPLACED, Note, Reason
 from hindex.plan.time_zones import TimeZones, ZonesOf, has_time, is_about_time, no_zones
 from hindex.scan.file_bounds import (
@@ -297,7 +297,7 @@ class _Planner:
             columns=output,
             binding=self._binding,
             indexes=tuple(self._uses(view, index_columns, covered)) if index_columns else (),
-            located=self._shared.located(view, root),
+            candidates=self._shared.candidates(view, root),
             partition=view.file.partition,
             lookups=lookups,
             acid=view.file.acid,

@@ -40,7 +40,7 @@ class IndexUse:
 
 
 @dataclass(frozen=True, slots=True)
-class LocatedGroups:
+class CandidateRowGroups:
     """The row groups that may match one leaf, found on the driver by an index of many data files.
 
     :ivar row_group_rows: rows of a row group, of which the last in a stripe may have fewer; 0 where a stripe is one.
@@ -61,7 +61,7 @@ class ScanTask:
     ``filter`` has no partition columns left. ``lookups`` are columns that are asked of indexes and, where these do not
     tell, read: those of aggregates and of an order. With ``reads_all``, nothing is asked but the data; with
     ``always_looks_up``, indexes are read even if decoding the column takes no longer. ``indexes`` and
-    ``located`` may be used only if the file's length, modification time and tail checksum are still ``length``,
+    ``candidates`` may be used only if the file's length, modification time and tail checksum are still ``length``,
     ``mtime_ns``, both as listed, and ``tail_checksum``.
     ``binding`` names the table's data columns, against which the file's own columns are matched by name; these are
     ``names``, if it is still the file of that length and checksum. ``acid`` tells the rows of a transactional table's
@@ -79,7 +79,7 @@ class ScanTask:
     columns: tuple[OutputColumn, ...]
     binding: tuple[str, ...]
     indexes: tuple[IndexUse, ...] = ()
-    located: tuple[LocatedGroups, ...] = ()
+    candidates: tuple[CandidateRowGroups, ...] = ()
     partition: tuple[str | None, ...] = ()
     lookups: tuple[OutputColumn, ...] = ()
     reads_all: bool = False

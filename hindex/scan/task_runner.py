@@ -13,10 +13,10 @@ from hindex.errors import DeletedFileError, HindexError, OrcError
 from hindex.orc.io.thread_pool import ThreadPool, processors
 from hindex.plan.modes import Mode
 from hindex.scan.metrics import NO_METER, MetricsCollector, QueryMetrics, Step
-from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan
 from hindex.scan.query_log import log_query
 from hindex.scan.scan_task import ScanTask, StripeResult
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.store.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -24,10 +24,10 @@ Result = TypeVar("Result")
 P = ParamSpec("P")
 
 #: One stripe of an open task, with what the indexes say of it.
-Unit = tuple[OpenTask, StripeResult]
+Unit = tuple[ScanTaskReader, StripeResult]
 
 #: Work on a unit, which idle threads of a pool may help with.
-UnitWork = Callable[[OpenTask, StripeResult, ThreadPool], T]
+UnitWork = Callable[[ScanTaskReader, StripeResult, ThreadPool], T]
 
 #: Data files of a remote store that are opened at once.
 _REMOTE_OPENS = 8
@@ -100,15 +100,15 @@ class Runner:
                 if every or len(answer.bounds.upper):
                     yield task, answer
 
-    def open(self, task: ScanTask) -> OpenTask:
+    def open(self, task: ScanTask) -> ScanTaskReader:
         """A task opened here.
 
         :raises FallbackError: as :meth:`run_lookups`.
         """
         with self.meter.step(Step.OPEN):
-            return self._register(OpenTask(task))
+            return self._register(ScanTaskReader(task))
 
-    def answer(self, task: OpenTask, stripe: int) -> StripeResult:
+    def answer(self, task: ScanTaskReader, stripe: int) -> StripeResult:
         """Look up one stripe in the indexes.
 
         :raises FallbackError: as :meth:`run_lookups`.
@@ -127,18 +127,18 @@ class Runner:
         return run_units(self.run_lookups(plan.tasks), self._checked(work))
 
     def _checked(
-        self, work: Callable[Concatenate[OpenTask, P], Result]
-    ) -> Callable[Concatenate[OpenTask, P], Result]:
+        self, work: Callable[Concatenate[ScanTaskReader, P], Result]
+    ) -> Callable[Concatenate[ScanTaskReader, P], Result]:
         """Work that looks afterwards whether all indexes could be used."""
 
-        def checked(task: OpenTask, /, *args: P.args, **options: P.kwargs) -> Result:
+        def checked(task: ScanTaskReader, /, *args: P.args, **options: P.kwargs) -> Result:
             result = work(task, *args, **options)
             self.mode.check(task.notes)
             return result
 
         return checked
 
-    def _opened(self, tasks: Sequence[ScanTask]) -> Iterator[OpenTask]:
+    def _opened(self, tasks: Sequence[ScanTask]) -> Iterator[ScanTaskReader]:
         opened = _opened(tasks)
         while True:
             with self.meter.step(Step.OPEN):
@@ -147,7 +147,7 @@ class Runner:
                 return
             yield self._register(task)
 
-    def _register(self, task: OpenTask) -> OpenTask:
+    def _register(self, task: ScanTaskReader) -> ScanTaskReader:
         task.meter = self.meter
         self.meter.add_reader(task.reader.counts)
         self.meter.add_notes(task.notes)
@@ -243,15 +243,15 @@ def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = Fals
             yield pending.popleft().result()
 
 
-def _opened(tasks: Sequence[ScanTask]) -> Iterator[OpenTask]:
+def _opened(tasks: Sequence[ScanTask]) -> Iterator[ScanTaskReader]:
     """The tasks opened, in order; those of a remote store a few ahead of their use."""
     if len(tasks) < 2 or "://" not in tasks[0].uri:
-        yield from map(OpenTask, tasks)
+        yield from map(ScanTaskReader, tasks)
         return
     waiting = iter(tasks)
     with ThreadPoolExecutor(_REMOTE_OPENS) as pool:
-        pending = deque(pool.submit(OpenTask, task) for task in islice(waiting, _REMOTE_OPENS))
+        pending = deque(pool.submit(ScanTaskReader, task) for task in islice(waiting, _REMOTE_OPENS))
         while pending:
             task = pending.popleft().result()
-            pending.extend(pool.submit(OpenTask, following) for following in islice(waiting, 1))
+            pending.extend(pool.submit(ScanTaskReader, following) for following in islice(waiting, 1))
             yield task

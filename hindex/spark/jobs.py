@@ -44,7 +44,7 @@ _DELETED_FILE = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] .*? file (\S+?
 
 
 @contextlib.contextmanager
-def described(spark: SparkSession, text: str) -> Iterator[None]:
+def job_description(spark: SparkSession, text: str) -> Iterator[None]:
     """Describe the jobs that this thread starts in the block as ``hindex: <text>``.
 
     Spark's UI and listeners show it as the description of the jobs, Spark Connect as a tag of the operations. The

@@ -17,9 +17,9 @@ import pyarrow as pa
 from hindex.formatting import counted
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import Always
-from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan
 from hindex.scan.scan_task import ScanTask
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import Runner, Unit, run_units
 from hindex.spark.locations import escape_glob
 from hindex.spark.session import session_time_zones
@@ -120,7 +120,7 @@ def scan_frame(
     return scan.attempt(run)
 
 
-def read_few(
+def collect_if_small(
     scan: RowScan, plan: ScanPlan, max_rows: int, units: Sequence[Unit] | None = None
 ) -> pa.Table | None:
     """Read the rows of a plan in the driver; return None, after reading a part, if there are more than ``max_rows``.
@@ -129,7 +129,7 @@ def read_few(
     """
     selected = scan.runner.run_lookups(plan.tasks) if units is None else units
     batches, rows = [], 0
-    for batch in run_units(selected, OpenTask.read, cautious=True):
+    for batch in run_units(selected, ScanTaskReader.read, cautious=True):
         rows += batch.num_rows
         if rows > max_rows:
             return None
@@ -139,7 +139,7 @@ def read_few(
 
 
 def rows_frame(spark: SparkSession, rows: pa.Table, plan: ScanPlan) -> DataFrame:
-    """Return rows of :func:`read_few` as a DataFrame with the types of :func:`scan_frame`."""
+    """Return rows of :func:`collect_if_small` as a DataFrame with the types of :func:`scan_frame`."""
     return _local_frame(spark, rows).toDF(*(column.name for column in plan.columns))
 
 
@@ -236,7 +236,7 @@ def _local_units(
 
 
 def _read_units(units: Sequence[Unit], schema: pa.Schema, limit: int | None) -> pa.Table:
-    batches = [numbered(batch) for batch in run_units(units, OpenTask.read)]
+    batches = [numbered(batch) for batch in run_units(units, ScanTaskReader.read)]
     # PySpark rejects a table without batches
     return pa.Table.from_batches(batches, schema).slice(0, limit) if batches else schema.empty_table()
 

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from hindex.errors import HindexError, MissingRuntimeError
 from hindex.plan.time_zones import TimeZones
-from hindex.spark.jobs import described, first_line
+from hindex.spark.jobs import first_line, job_description
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -376,7 +376,7 @@ def session_time_zones(spark: SparkSession) -> TimeZones:
     check_running(spark)
     java = _java_zones.get(spark)
     if java is None:
-        with described(spark, "ask for the time zone of Java"):
+        with job_description(spark, "ask for the time zone of Java"):
             java = str(spark.sql("SELECT reflect('java.time.ZoneId', 'systemDefault')").collect()[0][0])
         _java_zones[spark] = java
     return TimeZones(java, str(spark.conf.get("spark.sql.session.timeZone")))

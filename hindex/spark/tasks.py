@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from hindex.errors import DeletedFileError, HindexError
 from hindex.plan.modes import Mode
-from hindex.scan.open_task import OpenTask
 from hindex.scan.scan_task import ScanTask
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import is_deleted_file
 from hindex.spark.workers import check_workers
 
@@ -105,7 +105,7 @@ def _read_unit(unit: ReadUnit, limit: int | None, mode: Mode) -> Iterator[pa.Rec
 
 
 def _read_stripes(unit: ReadUnit, limit: int | None, mode: Mode) -> Iterator[pa.RecordBatch]:
-    with OpenTask(unit.task) as opened:
+    with ScanTaskReader(unit.task) as opened:
         for stripe in opened.stripes[unit.first : unit.end]:
             if limit is not None and limit <= 0:
                 return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from hindex.errors import MissingRuntimeError
-from hindex.spark.jobs import described, failure_message, is_connect, is_interrupt, worker_remedy
+from hindex.spark.jobs import failure_message, is_connect, is_interrupt, job_description, worker_remedy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +45,7 @@ def check_workers(spark: SparkSession) -> None:
     # a plain UDF: a mapInArrow needs pyarrow before it runs anything
     probe = functions.udf(_probe(), "string", useArrow=False)
     try:
-        with described(spark, "look for hindex in the Python workers"):
+        with job_description(spark, "look for hindex in the Python workers"):
             report = spark.range(0, 1, 1, 1).select(probe("id")).collect()[0][0]
     except Exception as error:  # of PySpark or Py4J
         if is_interrupt(error):

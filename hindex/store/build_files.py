@@ -67,7 +67,7 @@ class Builder:
 
 
 @dataclass(frozen=True, slots=True)
-class BuildNotice:
+class BuildMarker:
     """A build under way, of some indexes, since ``started_ms`` (since 1970)."""
 
     builder: Builder

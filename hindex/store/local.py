@@ -246,7 +246,7 @@ class LocalStorage:
         make_directories(Path(self.root, directory))
 
     @contextlib.contextmanager
-    def turn(self, directory: str) -> Iterator[None]:
+    def commit_lock(self, directory: str) -> Iterator[None]:
         """Hold the lock of a directory, which its holder's death frees; without it after :data:`TURN_S` seconds."""
         directory_path = Path(self.root, directory)
         held_locks: set[Path] = _turns.__dict__.setdefault("mine", set())

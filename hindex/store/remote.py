@@ -137,7 +137,7 @@ class RemoteStorage:
     def prepare(self, directory: str) -> None:
         self._prove_exclusive()
 
-    def turn(self, directory: str) -> contextlib.AbstractContextManager[None]:
+    def commit_lock(self, directory: str) -> contextlib.AbstractContextManager[None]:
         """Do not wait: writers of an object store cannot see each other."""
         return contextlib.nullcontext()
 

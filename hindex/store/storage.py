@@ -95,7 +95,7 @@ class Storage(Protocol):
         """Make a directory, where there are such things, and fail where nothing can be written there."""
         ...
 
-    def turn(self, directory: str) -> AbstractContextManager[None]:
+    def commit_lock(self, directory: str) -> AbstractContextManager[None]:
         """Wait for other writers of the same machine, where possible.
 
         This keeps a writer from losing every race; correctness does not rely on it, and the wait ends after

@@ -26,7 +26,7 @@ from hindex.store.build_files import (
     BUILDS,
     MAX_NOTICE_BYTES,
     Builder,
-    BuildNotice,
+    BuildMarker,
     notice_name,
     parse_notice_name,
 )
@@ -88,8 +88,8 @@ class GarbageFile:
 
     :param path: relative to the store's directory.
     :param length: bytes.
-    :param mtime_ns: since when it is not needed, as far as known: a superseded manifest since the next one, other files
-        since their modification time. A young one may belong to a build that has not committed yet.
+    :param mtime_ns: when the file became garbage: the time of a superseded manifest's successor, or the file's own
+        modification time. A recent file may belong to a build that has not committed yet.
     """
 
     path: str
@@ -225,7 +225,7 @@ class Store:
         :raises StoreError: if the store cannot be read or written; the old state is intact, unless the message
             says otherwise.
         """
-        with self._storage.turn(_MANIFESTS):
+        with self._storage.commit_lock(_MANIFESTS):
             for attempt in range(COMMIT_ATTEMPTS):
                 new = self._try_commit(change)
                 if new is not None:
@@ -331,7 +331,7 @@ class Store:
         return directory
 
     @contextlib.contextmanager
-    def announced(self, entries: Sequence[IndexEntry]) -> Iterator[None]:
+    def register_build(self, entries: Sequence[IndexEntry]) -> Iterator[None]:
         """Announce a build of indexes to other processes for the duration of the context.
 
         :raises StoreError: if nothing can be written to the store.
@@ -353,7 +353,7 @@ class Store:
                 self._storage.delete(path)
                 self._storage.tidy(BUILDS)
 
-    def builds(self) -> tuple[BuildNotice, ...]:
+    def builds(self) -> tuple[BuildMarker, ...]:
         """Return the builds under way in the order of their start, as far as their notices can be read.
 
         :raises StoreError: if the store cannot be listed.
@@ -372,7 +372,7 @@ class Store:
                 notice = decode(data, self._message_path(f"{BUILDS}/{name}"))
             except (OSError, ValueError, StoreError, NewerFormatError):
                 continue  # the build has ended, or another version wrote the notice: nothing relies on it
-            notices.append(BuildNotice(builder, notice.created_ms, notice.indexes))
+            notices.append(BuildMarker(builder, notice.created_ms, notice.indexes))
         return tuple(sorted(notices, key=lambda item: item.started_ms))
 
     def index_files(self) -> dict[str, int]:

@@ -120,8 +120,8 @@ def discover(
     if not partitions:
         if parsed and "" not in parsed:
             raise TableError(
-                f"Table {table!r} is invalid: its files are in directories that are not named column=value, "
-                f"such as {next(iter(parsed))!r}; name a directory that holds data files itself"
+                f"Table {table!r} is invalid: directory {next(iter(parsed))!r} is not named column=value; "
+                "use the path of the directory that contains the ORC files"
             )
         return Partitioning(), {item: () for item in parsed if not item}
     _check_agreement(table, parsed, partitions)

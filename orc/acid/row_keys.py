@@ -118,7 +118,7 @@ def bucket_property(bucket: int, statement: int = -1) -> int:
 
 
 def bucket_codes(properties: Ints) -> Ints:
-    """Encode the bucket and statement of properties of either version as one number, so that equal ones are equal.
+    """Map bucket properties of version 0 or 1 to codes that are equal if bucket and statement are equal.
 
     :raises OrcError: for a property of an unknown version.
     """

@@ -51,7 +51,7 @@ def scatter_valid(values: npt.NDArray[Any], valid: Bytes | None) -> npt.NDArray[
 
 
 def fixed_array(data_type: pa.DataType, values: npt.NDArray[Any], valid: Bytes | None) -> pa.Array:
-    """Make an array of a fixed-width type from the non-null values, which have its physical type."""
+    """Build a fixed-width array. ``values`` holds only the non-null values, in the type's physical dtype."""
     full = np.ascontiguousarray(scatter_valid(values, valid))
     return pa.Array.from_buffers(data_type, len(full), [validity(valid), pa.py_buffer(full)])
 

@@ -167,7 +167,7 @@ class OrcReader:
     ) -> Iterator[pa.RecordBatch]:
         """Read the same rows as :meth:`read` in batches of at most ``batch_size`` rows, each from one stripe.
 
-        Memory also holds the rows of some more row groups, of about 32 MiB of content. If only some rows are selected,
+        Besides the batch, up to about 32 MiB of decoded row groups are in memory. If only some rows are selected,
         columns without a row index are decoded a stripe at a time. The selected bytes of a stripe of a remote file are
         fetched together.
 

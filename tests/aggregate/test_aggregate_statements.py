@@ -153,7 +153,7 @@ def test_a_limit_of_no_rows_asks_no_index_of_several_files(
 
 @pytest.mark.parametrize("limit", [-1, 1.5, "x"])
 def test_limits_that_are_none(table: Table, limit: Any) -> None:
-    with pytest.raises(ValueError, match=f"^limit is {limit!r}: it "):
+    with pytest.raises(ValueError, match=f"^limit is {limit!r}: (it|pass) "):
         table.scan().aggregate([Group("a", "a")], "a", limit)
     assert table.scan().aggregate([Group("a", "a")], "a", 2).to_arrow().column(0).to_pylist() == [None, 0]
 

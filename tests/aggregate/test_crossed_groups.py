@@ -20,7 +20,7 @@ from hindex.explain.explanation import ReadPath
 from hindex.index.bitmap import BitmapReader
 from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
-from hindex.scan import index_lookups, open_task
+from hindex.scan import lookup_cost, scan_task_reader
 from hindex.sql.statements import AggregateFunction
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
@@ -44,7 +44,7 @@ CROSSED: dict[str, list[Any]] = {
 @pytest.fixture
 def crossed(connection: LocalConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     """Two partitions of one file each; the second has no ``y``. All but ``bare`` have a BITMAP."""
-    monkeypatch.setattr(index_lookups, "_ROWS_PER_CROSSING", 400)
+    monkeypatch.setattr(lookup_cost, "_ROWS_PER_CROSSING", 400)
     types = {"y": pa.string(), "z": pa.float64()}
     for number in range(2):
         columns = {
@@ -177,13 +177,13 @@ def test_columns_of_the_predicate_are_decoded_once(
     # as the table was when it was planned, but for a column that this file does not have
     write_columns(tmp_path / "t" / "p=2" / "b.orc", columns | {"gone": pa.array(np.arange(900))})
     reads: list[list[str]] = []
-    real = open_task.OpenTask._read_columns
+    real = scan_task_reader.ScanTaskReader._read_columns
 
     def told(self: Any, wanted: Any, *given: Any) -> Any:
         reads.append([column.name for column in wanted if self.has(column.name)])
         return real(self, wanted, *given)
 
-    monkeypatch.setattr(open_task.OpenTask, "_read_columns", told)
+    monkeypatch.setattr(scan_task_reader.ScanTaskReader, "_read_columns", told)
     table = connection.table(str(tmp_path / "t")).scan("a > 549755813888 AND p = 1").value_counts(*by)
     assert reads == read
     kept = [row for row in pa.table(columns).to_pylist() if row["a"] > 549755813888]
@@ -230,7 +230,7 @@ def test_sets_of_few_keys_are_crossed_first(crossed: Table, monkeypatch: pytest.
 )
 def test_what_is_crossed(keys: list[int], rows: int, pays: bool) -> None:
     """Measured on a million rows that are spread evenly, of which some are left."""
-    assert index_lookups.are_crossed(keys, rows, 1_000_000) == pays
+    assert lookup_cost.is_key_intersection_worthwhile(keys, rows, 1_000_000) == pays
 
 
 def test_many_keys_are_told_of_each_file_once(crossed: Table) -> None:

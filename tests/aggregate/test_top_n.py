@@ -115,7 +115,7 @@ def test_an_index_of_many_keys_is_not_walked_for_a_few_rows(
 
 @pytest.mark.parametrize("limit", [-3, 2.5, "3", 10**30])
 def test_limits_that_are_refused(table: Table, limit: Any) -> None:
-    with pytest.raises(ValueError, match=rf"limit is '?{limit}'?: it "):
+    with pytest.raises(ValueError, match=rf"limit is '?{limit}'?: (it|pass) "):
         table.scan(limit=limit)
     integer: Any = np.int64(3)
     assert table.scan(limit=integer).to_arrow().num_rows == 3

@@ -295,7 +295,7 @@ def test_a_path_that_is_too_long() -> None:
 def test_places_that_are_neither_text_nor_paths(path: Path) -> None:
     hx = hindex.connect()
     assert ids(hx.table(path).scan("id < 3")) == [0, 1, 2]
-    with pytest.raises(TypeError, match=r"name is b'big': it is a path or URI as text, or a pathlib\.Path"):
+    with pytest.raises(TypeError, match=r"name is b'big': pass a path or URI as text, or a pathlib\.Path"):
         hx.table(b"big")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"name is 5: "):
         hx.table(5)  # type: ignore[arg-type]

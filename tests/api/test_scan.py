@@ -17,7 +17,7 @@ from hindex.errors import PredicateError, TableError
 from hindex.explain.explanation import ReadPath
 from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
-from hindex.scan import open_task, task_runner
+from hindex.scan import scan_task_reader, task_runner
 from hindex.scan.scan_task import ScanTask
 from tests.support.small import ids, reasons, write_rows
 
@@ -53,7 +53,7 @@ def opened(windows: str, monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
         readers.append(OrcReader(source, timezone=timezone))
         return readers[-1]
 
-    monkeypatch.setattr(open_task, "OrcReader", open_reader)
+    monkeypatch.setattr(scan_task_reader, "OrcReader", open_reader)
     return readers
 
 
@@ -277,9 +277,9 @@ def test_an_explanation_holds_one_file_open_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content: list[int] = []
-    alive: weakref.WeakSet[open_task.OpenTask] = weakref.WeakSet()
+    alive: weakref.WeakSet[scan_task_reader.ScanTaskReader] = weakref.WeakSet()
 
-    class Counted(open_task.OpenTask):
+    class Counted(scan_task_reader.ScanTaskReader):
         def __init__(self, task: ScanTask) -> None:
             super().__init__(task)
             alive.add(self)
@@ -287,7 +287,7 @@ def test_an_explanation_holds_one_file_open_at_a_time(
 
     for number in range(6):
         write_rows(tmp_path / f"{number}.orc", number, [number])
-    monkeypatch.setattr(task_runner, "OpenTask", Counted)
+    monkeypatch.setattr(task_runner, "ScanTaskReader", Counted)
     assert hindex.connect().table(str(tmp_path)).scan("a = 3").explain().files.total == 6
     assert len(content) == 6
     # the one before is let go once the next is open

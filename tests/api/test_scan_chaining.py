@@ -151,7 +151,7 @@ MISTAKES: list[tuple[Callable[[Table], object], type[HindexError], str]] = [
     ),
     (lambda t: t.scan().order_by("idd"), ColumnError, "Column 'idd' cannot be resolved; did you mean id?"),
     (lambda t: t.scan().limit(-1), ArgumentError, "limit is -1: it cannot be negative"),
-    (lambda t: t.scan().limit("5"), ArgumentError, "limit is '5': it is a whole number"),  # type: ignore[arg-type]
+    (lambda t: t.scan().limit("5"), ArgumentError, "limit is '5': pass a whole number"),  # type: ignore[arg-type]
     (
         lambda t: t.scan().limit(5).where("a = 1"),
         ArgumentError,

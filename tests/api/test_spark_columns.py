@@ -153,7 +153,7 @@ def test_columns_of_pyspark_where_they_have_no_place(spark: SparkSession, tmp_pa
         ),
         (lambda: column.isin(f.col("b")), "^Column<'b'> of type Column is not a value of SQL: use None,"),
         (lambda: column == f.col("b"), "^Column<'b'> of type Column is not a value of SQL: use None,"),
-        (lambda: table.check_indexes(f.col("b")), "^names is Column<'b'>: it is a list of names, such as "),
+        (lambda: table.check_indexes(f.col("b")), "^names is Column<'b'>: pass a list of names, such as "),
     ]
     for use, message in cases:
         with pytest.raises(HindexError, match=message):

@@ -44,8 +44,8 @@ call: Callable[..., Any] = hindex.call
 opened: Callable[..., Any] = OrcReader
 aggregate: Callable[..., Any] = Aggregate
 group: Callable[..., Any] = Group
-_SESSION = "it is a Spark session, such as SparkSession.builder.getOrCreate() gives"
-_ITEMS = "it is a list of hindex.aggregate.aggregation.Aggregate and Group, one for each column of the result"
+_SESSION = "pass a Spark session, such as SparkSession.builder.getOrCreate() gives"
+_ITEMS = "pass a list of hindex.aggregate.aggregation.Aggregate and Group, one for each column of the result"
 _NO_NAME = "the name of an index is 5: pass a string such as 'by_id'"
 _VALID = "the list of valid write ids 5 cannot be read: it is not a string; write table:highWatermark:"
 
@@ -75,9 +75,9 @@ class _Session:
 
 CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (lambda t: t.scan(limit=-1), ValueError, "limit is -1: it cannot be negative"),
-    (lambda t: t.scan(limit="5"), ValueError, "limit is '5': it is a whole number, such as 10"),
-    (lambda t: t.scan(limit=True), ValueError, "limit is True: it is a whole number, such as 10"),
-    (lambda t: t.scan(limit=1.5), ValueError, "limit is 1.5: it is a whole number, such as 10"),
+    (lambda t: t.scan(limit="5"), ValueError, "limit is '5': pass a whole number, such as 10"),
+    (lambda t: t.scan(limit=True), ValueError, "limit is True: pass a whole number, such as 10"),
+    (lambda t: t.scan(limit=1.5), ValueError, "limit is 1.5: pass a whole number, such as 10"),
     (
         lambda t: t.scan(columns=col("id")),
         ColumnError,
@@ -118,9 +118,9 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (
         lambda t: t.scan().head(True),
         ValueError,
-        "the number of rows is True: it is a whole number, such as 10",
+        "the number of rows is True: pass a whole number, such as 10",
     ),
-    (lambda t: t.scan().head(1.5), ValueError, "the number of rows is 1.5: it is a whole number, such as 10"),
+    (lambda t: t.scan().head(1.5), ValueError, "the number of rows is 1.5: pass a whole number, such as 10"),
     (lambda t: t.scan(mode=5), HindexError, "Unknown mode 5: it is lenient, strict, prove"),
     (lambda t: t.scan(valid_write_ids=5), TableError, _VALID),
     (
@@ -131,12 +131,12 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (
         lambda _: connect().table(5),
         TypeError,
-        "name is 5: it is a path or URI as text, or a pathlib.Path",
+        "name is 5: pass a path or URI as text, or a pathlib.Path",
     ),
     (
         lambda _: connect(store=5),
         TypeError,
-        "store is 5: it is a path or URI as text, or a pathlib.Path",
+        "store is 5: pass a path or URI as text, or a pathlib.Path",
     ),
     (lambda _: connect(store="s3:/b/x"), ValueError, "store is 's3:/b/x': write 's3://b/x'"),
     (lambda _: connect(store="hdfs:/user/x"), ValueError, "store is 'hdfs:/user/x': write 'hdfs:///user/x'"),
@@ -151,9 +151,9 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (
         lambda _: connect(cache_bytes="x"),
         TypeError,
-        "cache_bytes is 'x': it is a whole number of bytes",
+        "cache_bytes is 'x': pass a whole number of bytes",
     ),
-    (lambda _: connect(cache_bytes=True), TypeError, "cache_bytes is True: it is a whole number of bytes"),
+    (lambda _: connect(cache_bytes=True), TypeError, "cache_bytes is True: pass a whole number of bytes"),
     (lambda _: connect(cache_bytes=-1), ValueError, "cache_bytes is -1: it cannot be negative"),
     (lambda _: connect(valid_write_ids=5), TableError, _VALID),
     (lambda t: t.create_index(5, "id"), TypeError, _NO_NAME),
@@ -161,7 +161,7 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (
         lambda t: t.create_index("i", "id", properties=5),
         TypeError,
-        "properties is 5: it is a mapping of names to strings",
+        "properties is 5: pass a mapping of names to strings",
     ),
     (
         lambda t: t.create_index("i", "id", properties={"level": 5}),
@@ -173,8 +173,8 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
         TypeError,
         "a name in annotations is 5: pass a string such as '5'",
     ),
-    (lambda t: t.create_indexes(5), TypeError, "specs is 5: it is a list of hindex.IndexSpec"),
-    (lambda t: t.create_indexes(["i"]), TypeError, "specs is ['i']: it is a list of hindex.IndexSpec"),
+    (lambda t: t.create_indexes(5), TypeError, "specs is 5: pass a list of hindex.IndexSpec"),
+    (lambda t: t.create_indexes(["i"]), TypeError, "specs is ['i']: pass a list of hindex.IndexSpec"),
     (lambda t: t.create_indexes(hindex.IndexSpec("i", "id")), TypeError, "specs is IndexSpec(name='i', "),
     (lambda t: t.index(5), TypeError, _NO_NAME),
     (lambda t: t.drop_index(5), TypeError, _NO_NAME),
@@ -184,30 +184,30 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (
         lambda t: t.refresh_indexes("by_a"),
         TypeError,
-        "names is 'by_a': it is a list of names, such as ['by_a']",
+        "names is 'by_a': pass a list of names, such as ['by_a']",
     ),
     (lambda t: t.refresh_indexes([5]), TypeError, "a name in names is 5: pass a string such as '5'"),
     (
         lambda t: t.check_indexes("by_a"),
         TypeError,
-        "names is 'by_a': it is a list of names, such as ['by_a']",
+        "names is 'by_a': pass a list of names, such as ['by_a']",
     ),
-    (lambda t: t.check_indexes(5), TypeError, "names is 5: it is a list of names, such as ['5']"),
+    (lambda t: t.check_indexes(5), TypeError, "names is 5: pass a list of names, such as ['5']"),
     (
         lambda t: t.vacuum(retain_hours=True),
         ValueError,
-        "retain_hours is True: it is a number of hours, such as 168",
+        "retain_hours is True: pass a number of hours, such as 168",
     ),
     (lambda t: t.vacuum(retain_hours=-1), ValueError, "retain_hours is -1: it cannot be negative"),
     (
         lambda t: t.vacuum(retain_hours="x"),
         ValueError,
-        "retain_hours is 'x': it is a number of hours, such as 168",
+        "retain_hours is 'x': pass a number of hours, such as 168",
     ),
     (
         lambda t: t.vacuum(retain_hours=float("nan")),
         ValueError,
-        "retain_hours is nan: it is a number of hours, such as 168",
+        "retain_hours is nan: pass a number of hours, such as 168",
     ),
     (lambda _: col(5), TypeError, "col takes a string, not 5"),
     (lambda _: col("a..b"), ValueError, "'a..b' is not the name of a column; put a step with dots"),
@@ -254,7 +254,7 @@ CASES: list[tuple[Callable[[Any], object], type[Exception], str]] = [
     (
         lambda t: t.scan().aggregate([], "id", having="count > 1"),
         TypeError,
-        "having is 'count > 1': it is a hindex.aggregate.aggregation.GroupFilter",
+        "having is 'count > 1': pass a hindex.aggregate.aggregation.GroupFilter",
     ),
     (
         lambda _: aggregate("count", "id", "n"),

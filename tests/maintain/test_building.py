@@ -95,7 +95,7 @@ def test_a_killed_builder_is_not_building(path: Path, hx: LocalConnection) -> No
     # the process number is in use again, by this process, which began at another time
     reused = Path(store.root, BUILDS, notice_name(Builder(this.host, os.getpid(), this.began + 1)))
     elsewhere = Path(store.root, BUILDS, notice_name(Builder("another.host", 1, 1)))
-    with store.announced(table.snapshot().manifest.indexes):
+    with store.register_build(table.snapshot().manifest.indexes):
         (mine,) = Path(store.root, BUILDS).iterdir()
         notice = mine.read_bytes()
         assert table.index("i").state is IndexState.BUILDING

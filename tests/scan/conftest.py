@@ -13,7 +13,7 @@ import hindex
 from hindex.api.table import IndexSpec, Table
 from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader
-from hindex.scan import open_task
+from hindex.scan import scan_task_reader
 from tests.support import local_build
 from tests.support.small import ROWS, write_rows
 
@@ -53,7 +53,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
         readers.append(OrcReader(source, timezone=timezone))
         return readers[-1]
 
-    monkeypatch.setattr(open_task, "OrcReader", open_reader)
+    monkeypatch.setattr(scan_task_reader, "OrcReader", open_reader)
     return readers
 
 

@@ -18,7 +18,7 @@ from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader
 from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
-from hindex.scan import global_index_pruning, open_task
+from hindex.scan import global_index_pruning, scan_task_reader
 from hindex.store.store import Store
 from hindex.table.listing import DataFile
 from tests.support.local_build import LocalConnection
@@ -69,7 +69,7 @@ def planned_groups(table: Table, where: str) -> dict[str, set[int]]:
     """What the tasks of a scan with one indexed leaf are told: row groups of 100 rows, by file."""
     result = {}
     for task in table.scan(where).plan().tasks:
-        (located,) = task.located
+        (located,) = task.candidates
         assert located.row_group_rows == 100
         result[task.path] = set(BitMap.deserialize(located.groups))
     return result
@@ -138,7 +138,7 @@ def test_files_without_a_match_are_not_opened(
 
     write_rows(path / "needle.orc", 50_000, [7_777, 8_888, None])
     table.index("by_a").refresh()
-    monkeypatch.setattr(open_task, "OrcReader", open_reader)
+    monkeypatch.setattr(scan_task_reader, "OrcReader", open_reader)
     cases: list[tuple[str, list[int], list[str]]] = [
         ("a = 7777", [50_000], ["needle.orc"]),
         ("a > 1000 AND id >= 0", [50_000, 50_001], ["needle.orc"]),
@@ -185,7 +185,7 @@ def test_tasks_are_small_and_travel(table: Table) -> None:
         assert len(data) < 6000
         assert pickle.loads(data) == task
         (leaf,) = leaves(task.filter)
-        assert task.located[0].domain == leaf.domain
+        assert task.candidates[0].domain == leaf.domain
 
 
 # Staleness
@@ -225,7 +225,7 @@ def test_a_file_replaced_with_the_same_length_and_time(
     keep_stat(file, lambda: write_rows(file, 0, list(range(100_300, 100_800)), ["k"] * 500))
     scan = table.scan("a = 100450")
     (task,) = scan.plan().tasks
-    assert (task.path, task.located) == ("0.orc", ())
+    assert (task.path, task.candidates) == ("0.orc", ())
     for known in (True, False):
         if not known:
             monkeypatch.setattr(DataFile, "is_untouched_since", lambda *_: True)
@@ -266,7 +266,7 @@ def test_a_damaged_file(table: Table, damage: Callable[[Path], Any], reason: Rea
     assert ids(scan) == rows_where(lambda i, a: a == 5)
     assert reasons(scan) == {reason: ["by_a"]}
     # nothing is ruled out
-    assert [(task.path, task.located) for task in scan.plan().tasks] == [(name, ()) for name in FILES]
+    assert [(task.path, task.candidates) for task in scan.plan().tasks] == [(name, ()) for name in FILES]
 
 
 def test_every_flipped_byte_is_found_and_the_rows_are_right(tmp_path: Path) -> None:

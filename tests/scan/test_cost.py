@@ -19,8 +19,8 @@ from hindex.index.page_cache import shared_cache
 from hindex.maintain.results import IndexState
 from hindex.maintain.verification import ProveWarning
 from hindex.plan.reasons import Reason
-from hindex.scan.open_task import OpenTask
 from hindex.scan.scan_task import ScanTask
+from hindex.scan.scan_task_reader import ScanTaskReader
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import reasons
@@ -94,14 +94,14 @@ def test_counting_asks_every_index_whatever_the_columns(
 ) -> None:
     table.create_index("m", "mixed")
     values = table.scan(None, ["mixed"]).to_arrow().column("mixed").to_numpy()
-    opened: list[OpenTask] = []
-    real = OpenTask.__init__
+    opened: list[ScanTaskReader] = []
+    real = ScanTaskReader.__init__
 
-    def init(self: OpenTask, task: ScanTask) -> None:
+    def init(self: ScanTaskReader, task: ScanTask) -> None:
         real(self, task)
         opened.append(self)
 
-    monkeypatch.setattr(OpenTask, "__init__", init)
+    monkeypatch.setattr(ScanTaskReader, "__init__", init)
     for columns in (None, ["id"], ["mixed"], []):
         for where, kept in (("mixed < 40000", values < 40_000), ("mixed >= 18000", values >= 18_000)):
             scan = table.scan(where, columns)

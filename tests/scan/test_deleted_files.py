@@ -75,7 +75,7 @@ def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
         result.opened.append(name)
         return OrcReader(uri, **options)
 
-    monkeypatch.setattr("hindex.scan.open_task.OrcReader", open_reader)
+    monkeypatch.setattr("hindex.scan.scan_task_reader.OrcReader", open_reader)
     return result
 
 

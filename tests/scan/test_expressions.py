@@ -20,7 +20,7 @@ from hindex.orc.io.thread_pool import ThreadPool
 from hindex.plan import filter_evaluation as evaluation
 from hindex.plan.filter import Residual
 from hindex.plan.reasons import Reason
-from hindex.scan import open_task
+from hindex.scan import scan_task_reader
 from hindex.scan.scan_task import OutputColumn
 from tests.support.small import ids, reasons
 from tests.support.writers import write_pyarrow
@@ -196,10 +196,10 @@ def test_columns_of_pyspark_are_conditions(table: Table) -> None:
 
 def test_columns_of_a_condition_are_read_first(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[tuple[str, ...], int]] = []
-    read_columns = open_task.OpenTask._read_columns
+    read_columns = scan_task_reader.ScanTaskReader._read_columns
 
     def spied(
-        self: open_task.OpenTask,
+        self: scan_task_reader.ScanTaskReader,
         columns: list[OutputColumn],
         stripe: int,
         selection: RowSelection,
@@ -209,7 +209,7 @@ def test_columns_of_a_condition_are_read_first(table: Table, monkeypatch: pytest
         asked.append((names, len(selection)))
         return read_columns(self, columns, stripe, selection, pool)
 
-    monkeypatch.setattr(open_task.OpenTask, "_read_columns", spied)
+    monkeypatch.setattr(scan_task_reader.ScanTaskReader, "_read_columns", spied)
     rows = table.scan("a = 3 AND b * 2 = 6 AND p + 0 = 1", ["id", "s", "a"]).to_arrow()
     kept = [i for i in range(1000) if a_of(i) == 3 and i % 20 == 3]
     assert rows.column("id").to_pylist() == kept
@@ -237,7 +237,7 @@ def test_counting_reads_no_more_than_the_expression(table: Table, monkeypatch: p
         readers.append(OrcReader(source, timezone=timezone))
         return readers[-1]
 
-    monkeypatch.setattr(open_task, "OrcReader", open_reader)
+    monkeypatch.setattr(scan_task_reader, "OrcReader", open_reader)
     assert table.scan("p + 1 = 2").count() == 1000
     assert table.scan("a = 200 AND b + 1 = 2").count() == 0
     assert sum(reader.counts.row_groups + reader.counts.whole_columns for reader in readers) == 0

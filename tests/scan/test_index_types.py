@@ -21,8 +21,8 @@ from hindex.orc import OrcReader
 from hindex.orc.io.source import LocalSource
 from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
-from hindex.scan import open_task
-from hindex.scan.open_task import OpenTask
+from hindex.scan import scan_task_reader
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.store.store import Store
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
@@ -67,7 +67,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         result.append(Path(source).name)
         return real(source, timezone=timezone)
 
-    monkeypatch.setattr(open_task, "OrcReader", open_reader)
+    monkeypatch.setattr(scan_task_reader, "OrcReader", open_reader)
     return result
 
 
@@ -133,7 +133,7 @@ def test_two_inexact_indexes_leave_what_both_leave(tmp_path: Path, monkeypatch: 
         scan = table.scan(where)
         expected = [i for i in range(2000) if values[i] == value]
         for task in scan.plan().tasks:
-            with OpenTask(task) as opened:
+            with ScanTaskReader(task) as opened:
                 (leaf,) = leaves(task.filter)
                 alone = {name: bounds.upper for name, bounds in opened.lookup_each(0, leaf)}
                 assert set(alone) == {"a_minmax", "a_bloom"}
@@ -239,7 +239,7 @@ def test_bytes_of_an_index_file_flipped(tmp_path: Path, monkeypatch: pytest.Monk
         scan = table.scan(where, ["id"])
         plan = scan.plan()
         (task,) = plan.tasks
-        with OpenTask(task) as opened:
+        with ScanTaskReader(task) as opened:
             answers = [opened.answer(stripe) for stripe in opened.stripes]
             rows = [i for answer in answers for i in opened.read(answer).column(0).to_pylist()]
         assert rows == expected, at

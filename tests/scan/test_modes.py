@@ -16,7 +16,7 @@ from hindex.explain.explanation import ReadPath
 from hindex.plan.modes import Mode
 from hindex.plan.reasons import Reason
 from hindex.scan import global_index_pruning
-from hindex.scan.open_task import OpenTask
+from hindex.scan.scan_task_reader import ScanTaskReader
 from tests.scan.wrong_indexes import (
     KNOWN,
     ROWS,
@@ -168,7 +168,7 @@ def test_no_rows_take_nothing(table: Table, mode: Mode, monkeypatch: pytest.Monk
         raise AssertionError("a file is opened")
 
     whole = table.scan("s = 's1'").schema
-    monkeypatch.setattr(OpenTask, "__init__", opens)
+    monkeypatch.setattr(ScanTaskReader, "__init__", opens)
     monkeypatch.setattr(global_index_pruning, "open_btree_file", opens)
     where = "(id = 7 AND s = 's1' OR a > 3) AND a + 1 > 2"
     scan = table.scan(where, limit=0, mode=mode)

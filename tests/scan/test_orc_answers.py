@@ -17,7 +17,7 @@ from hindex.orc import OrcReader
 from hindex.orc.metadata.stripe import StreamKind
 from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
-from hindex.scan import open_task
+from hindex.scan import scan_task_reader
 from hindex.scan.orc_statistics import OrcStatistics, Verdict, judge
 from tests.support.small import ids, reasons, scan_of
 from tests.support.work import decoded
@@ -179,7 +179,7 @@ def test_an_answer_that_another_thread_drops_is_given_all_the_same(tmp_path: Pat
     )
     plan = hindex.connect().table(str(tmp_path / "t")).scan("a < 15").plan()
     (leaf,) = leaves(plan.filter)
-    with open_task.OpenTask(plan.tasks[0]) as opened:
+    with scan_task_reader.ScanTaskReader(plan.tasks[0]) as opened:
         result = OrcStatistics(opened.reader, "0.orc", [])
 
         class Dropped(dict[Any, Any]):

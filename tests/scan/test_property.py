@@ -20,7 +20,7 @@ from hindex.api.table import IndexSpec, Table
 from hindex.orc import OrcReader
 from hindex.orc.reader import stripe_reader
 from hindex.plan.filter import residuals
-from hindex.scan import index_lookups, open_task
+from hindex.scan import lookup_cost, scan_task_reader
 from hindex.sql import parse_predicate
 from hindex.sql.predicate import columns as named_columns
 from tests.support.aggregates import check_aggregates
@@ -54,7 +54,7 @@ def readers(window: int) -> Iterator[list[OrcReader]]:
         return opened[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_task, "OrcReader", open_reader)
+        patch.setattr(scan_task_reader, "OrcReader", open_reader)
         patch.setattr(stripe_reader, "WINDOW_BYTES", window)
         yield opened
 
@@ -68,7 +68,7 @@ def test_rows_are_those_of_spark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # the tables are small
-    monkeypatch.setattr(index_lookups, "_ROWS_PER_CROSSING", 4)
+    monkeypatch.setattr(lookup_cost, "_ROWS_PER_CROSSING", 4)
     made = RandomTable(spark, rng, tmp_path / "table", turn, is_varied=True)
     table = hindex.connect(spark=spark).table(str(made.path))
     indexed = create_indexes(made, table)

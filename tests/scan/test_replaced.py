@@ -17,9 +17,9 @@ from hindex.api.table import Table
 from hindex.errors import OrcError
 from hindex.orc.io.source import FileSystemSource, FsspecSource, LocalSource
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason
-from hindex.scan.open_task import OpenTask
 from hindex.scan.planning import ScanPlan
 from hindex.scan.scan_task import ScanTask
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups, run_units
 from hindex.spark import scan as scan_frame
 from tests.acid.writing import bucket_property, write_acid, write_flat, write_side_file
@@ -137,15 +137,15 @@ def test_aggregates_compare_too(
     """Their values are those of the file as it is when it is opened."""
     table = table_of(tmp_path / "t", connection, using)
     opened: list[ScanTask] = []
-    real = OpenTask.__init__
+    real = ScanTaskReader.__init__
 
-    def replace_first(self: OpenTask, task: ScanTask, *args: Any) -> None:
+    def replace_first(self: ScanTaskReader, task: ScanTask, *args: Any) -> None:
         if not opened:
             permute(tmp_path / "t")
         opened.append(task)
         real(self, task, *args)
 
-    monkeypatch.setattr(OpenTask, "__init__", replace_first)
+    monkeypatch.setattr(ScanTaskReader, "__init__", replace_first)
     assert table.scan(f"{WHERE} AND id < 100").count() == 0
     assert opened
 

@@ -21,7 +21,7 @@ from hindex.errors import ColumnError, OrcError, TableError
 from hindex.orc import OrcReader
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.plan.reasons import Reason
-from hindex.scan.open_task import OpenTask
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups, run_units
 from hindex.store import snapshot
 from hindex.store.snapshot import read_file_tail
@@ -305,7 +305,7 @@ def test_a_file_deleted_after_planning(path: Path, table: Table) -> None:
     plan = table.scan(WHERE).plan()
     (path / "two.orc").unlink()
     with pytest.raises(TableError, match=r"data file 'two.orc' was deleted after the scan was planned: run"):
-        list(run_units(run_lookups(plan.tasks), OpenTask.read))
+        list(run_units(run_lookups(plan.tasks), ScanTaskReader.read))
 
 
 def test_a_file_rewritten_after_planning(path: Path, table: Table) -> None:

@@ -14,7 +14,7 @@ from hindex.api.table import Table
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
 from hindex.scan import file_columns
-from hindex.scan.open_task import OpenTask
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups, run_units
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
@@ -97,7 +97,7 @@ def test_rows_and_counts(table: Table, where: str) -> None:
     assert rows.column("c").to_pylist() == C[ids].tolist()
     assert scan.count() == len(ids)
     # the same by single stripes
-    by_one = list(run_units(run_lookups(scan.plan().tasks), OpenTask.read))
+    by_one = list(run_units(run_lookups(scan.plan().tasks), ScanTaskReader.read))
     assert pa.Table.from_batches(by_one, rows.schema).equals(rows)
     ordered = table.scan(where, ["id"]).order_by("id", descending=True).to_arrow()
     assert ordered.column("id").to_pylist() == sorted(ids, reverse=True)
@@ -138,7 +138,7 @@ def test_damage_in_one_stripe_of_several_is_told(table: Table, path: Path) -> No
     content[begin:end] = bytes(end - begin)
     (path / "one.orc").write_bytes(content)
     with pytest.raises(OrcError, match=r"one\.orc, stripe 5\b"):
-        list(run_units(run_lookups(plan.tasks), OpenTask.read))
+        list(run_units(run_lookups(plan.tasks), ScanTaskReader.read))
 
 
 def test_expressions_and_python_conditions(table: Table) -> None:

@@ -63,12 +63,12 @@ def test_a_frame_is_planned_once_more(
             table.refresh_indexes()
         return OrcReader(uri, **options)
 
-    monkeypatch.setattr("hindex.scan.open_task.OrcReader", open_reader)
+    monkeypatch.setattr("hindex.scan.scan_task_reader.OrcReader", open_reader)
     caplog.set_level(logging.INFO, "hindex.scan")
     frame = table.scan("a = 1", ["id"]).to_spark(spark)
     assert done
     lines = [record.getMessage() for record in caplog.records]
-    monkeypatch.setattr("hindex.scan.open_task.OrcReader", OrcReader)
+    monkeypatch.setattr("hindex.scan.scan_task_reader.OrcReader", OrcReader)
     assert ids(frame) == list(range(101, 120, 2))
     # of the attempt that failed, nothing is told
     (line,) = lines

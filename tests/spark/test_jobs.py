@@ -13,7 +13,7 @@ import pytest
 import hindex
 from hindex.build.task import run_build_task
 from hindex.errors import BuildError
-from hindex.spark.jobs import described
+from hindex.spark.jobs import job_description
 from tests.support.small import write_rows
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ DESCRIPTION = "spark.job.description"
 
 
 def recording(run: Any, path: str, task: Any) -> Iterator[pa.RecordBatch]:
-    """As ``run``, and write down how the job of the task is described."""
+    """As ``run``, and write down how the job of the task is job_description."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -110,7 +110,7 @@ def test_a_failed_build_leaves_the_description(
 
 
 def test_without_a_description_there_is_none_afterwards(spark: SparkSession) -> None:
-    with described(spark, "a,\n b"):
+    with job_description(spark, "a,\n b"):
         assert spark.sparkContext.getLocalProperty(DESCRIPTION) == "hindex: a, b"
     assert spark.sparkContext.getLocalProperty(DESCRIPTION) is None
 
@@ -136,9 +136,9 @@ def test_operations_of_spark_connect_are_tagged() -> None:
     session: Any = ConnectSession()
 
     def run() -> None:
-        with described(session, "CREATE INDEX i, j ON t"):
+        with job_description(session, "CREATE INDEX i, j ON t"):
             assert session.tags == {"users", "hindex: CREATE INDEX i; j ON t"}
-            with described(session, "CREATE INDEX i, j ON t"):
+            with job_description(session, "CREATE INDEX i, j ON t"):
                 pass
             assert len(session.tags) == 2
             raise ZeroDivisionError

@@ -101,9 +101,9 @@ def test_a_table_that_is_overwritten_while_a_query_is_planned(
         return OrcReader(uri, **options)
 
     with hindex.accelerate(spark):
-        monkeypatch.setattr("hindex.scan.open_task.OrcReader", open_reader)
+        monkeypatch.setattr("hindex.scan.scan_task_reader.OrcReader", open_reader)
         frame = spark.sql(QUERY)
-        monkeypatch.setattr("hindex.scan.open_task.OrcReader", OrcReader)
+        monkeypatch.setattr("hindex.scan.scan_task_reader.OrcReader", OrcReader)
         assert done
         assert ids(frame) == expected(200, 300)
 

@@ -19,7 +19,7 @@ import hindex
 from hindex.api.table import IndexSpec
 from hindex.errors import IndexExistsError, StoreError
 from hindex.plan.reasons import Reason
-from hindex.scan.open_task import OpenTask
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups, run_units
 from hindex.store.manifest import IndexEntry, Manifest, add_indexes, drop_index, new_index_id
 from hindex.store.remote import RemoteStorage
@@ -175,9 +175,9 @@ def test_an_object_replaced_after_planning(
     table = LocalConnection().table(f"{bucket}/t")
     table.create_index("i", "id", "minmax")
     plan = table.scan(f"id = {APART[10]}").plan()
-    assert [batch.num_rows for batch in run_units(run_lookups(plan.tasks), OpenTask.read)] == [1]
+    assert [batch.num_rows for batch in run_units(run_lookups(plan.tasks), ScanTaskReader.read)] == [1]
     s3.requests.clear()
-    list(run_units(run_lookups(plan.tasks), OpenTask.read))
+    list(run_units(run_lookups(plan.tasks), ScanTaskReader.read))
     before = s3.count("HEAD", "x.orc")
     time.sleep(1.1)
     filesystem.pipe_file(path, second)

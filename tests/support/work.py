@@ -13,7 +13,7 @@ from hindex.index.index_file import IndexFileReader
 from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader, ReadCounts
 from hindex.orc.reader.file_cache import FILE_CACHE
-from hindex.scan.open_task import OpenTask
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups
 
 
@@ -30,7 +30,7 @@ def scan_counts(scan: Scan) -> dict[str, int]:
         ``index_bytes`` read after their footers; ``rows`` that come out.
     """
     forget()
-    tasks: list[OpenTask] = []
+    tasks: list[ScanTaskReader] = []
     rows = 0
     with _opened() as indexes:
         plan = scan.plan()
@@ -74,6 +74,6 @@ def planned_rows(table: Table, where: str) -> int:
     """Rows that remain of files that are opened, before anything of them is read."""
     total = 0
     for task in table.scan(where).plan().tasks:
-        with OpenTask(task) as opened:
+        with ScanTaskReader(task) as opened:
             total += sum(len(opened.answer(stripe).bounds.upper) for stripe in opened.stripes)
     return total

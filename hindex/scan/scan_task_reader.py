@@ -33,7 +33,7 @@ from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
 
 
-class OpenTask:
+class ScanTaskReader:
     """A scan task with its data file and index files open. Its stripes may be read from several threads.
 
     ``notes`` tell of every index that was planned but could not be used.
@@ -87,7 +87,7 @@ class OpenTask:
             self._live.close()
         self.reader.close()
 
-    def __enter__(self) -> OpenTask:
+    def __enter__(self) -> ScanTaskReader:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -264,7 +264,7 @@ class OpenTask:
 
     def _open_indexes(self) -> IndexLookups | None:
         """The task's indexes; None where it has none, or the data file is not the one that was indexed."""
-        if not self.task.indexes and not self.task.located:
+        if not self.task.indexes and not self.task.candidates:
             return None
         if not self.is_fresh:
             self.notes.append(Note(Reason.STALE_FILE, self.task.path, self.difference))
