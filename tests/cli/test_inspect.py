@@ -290,7 +290,7 @@ def test_several_are_no_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         out, err = capsys.readouterr()
         assert out == ""
         assert err == (
-            "Error: several files are no rows of one kind, as CSV has them: use --output json or table\n"
+            "Error: several files are no rows of one kind, as csv has them: use --output json or table\n"
         )
 
 

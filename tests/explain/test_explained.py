@@ -223,7 +223,7 @@ def test_a_statement_lists_its_table_once(
 
     monkeypatch.setattr("hindex.api.table.take_snapshot", counted)
     # none is started: nothing of these is about time
-    monkeypatch.setattr(connection, "_is_users", is_asked_for)
+    monkeypatch.setattr(connection, "_has_user_session", is_asked_for)
     of = f"FROM '{table.name}' WHERE a = 3"
     for text in (
         f"SELECT s {of}",

@@ -76,7 +76,7 @@ def test_threads_may_share_it() -> None:
 
 @pytest.mark.parametrize("text", ["many", "-1", "1.5"])
 def test_a_bound_that_is_no_number(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(HindexError, match=f"HINDEX_CACHE_BYTES is '{text}': a number of bytes"):
+    with pytest.raises(HindexError, match=f"HINDEX_CACHE_BYTES is '{text}': set it to a number of bytes"):
         parse_bytes(text)
 
 

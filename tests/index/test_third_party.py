@@ -121,5 +121,5 @@ def test_it_refuses_what_it_does_not_support(connection: Connection, path: Path)
     table: Table = connection.table(str(path))
     with pytest.raises(ColumnError, match="PREFIX cannot index"):
         table.create_index("no", "a", "prefix")
-    with pytest.raises(HindexError, match="set it to a number of bytes"):
+    with pytest.raises(HindexError, match="a number of bytes is expected"):
         table.create_index("no", "s", "prefix", properties={"length": "0"})

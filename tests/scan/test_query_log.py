@@ -196,7 +196,8 @@ def test_a_proof_is_told(connection: LocalConnection, table: Table, lines: Lines
 def test_builds_are_one_line(table: Table, tmp_path: Path, lines: Lines) -> None:
     lines()
     table.create_index("m", "id", "minmax")
-    ((level, line),) = lines()
+    *progress, (level, line) = lines()
+    assert all("building m" in text for _, text in progress)
     count = stripes(table, 0, 1, 2, 3)
     start = f"CREATE INDEX m ON {table.name}: 4 files, {count} stripes, 12,000 rows read, "
     assert (level, line[: len(start)]) == (logging.INFO, start)

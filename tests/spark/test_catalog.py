@@ -183,6 +183,7 @@ def test_partitions_in_the_directories_of_others(
     root = tmp_path / "made"
     table = hindex.connect(spark=spark).table(made)
     table.create_index("i", "a")
+    is_first = True
     # Java's URIs and descriptions write the second one alike
     shutil.copytree(root / "p=1", tmp_path / "a b")
     shutil.copytree(root / "p=2", tmp_path / "a%20b")
@@ -204,9 +205,10 @@ def test_partitions_in_the_directories_of_others(
             spark.sql(f"ALTER TABLE made {change}")
         statements.clear()
         found = [(row["a"], row["p"]) for row in table.scan("a > 0", ["a", "p"]).to_arrow().to_pylist()]
-        assert len(statements) == (
-            0 if lookup == "at once" else 1 + spark.sql("SHOW PARTITIONS made").count()
-        )
+        # the first scan of a table also lists it to check the names of the scan
+        listings = 0 if lookup == "at once" else 2 if is_first else 1
+        is_first = False
+        assert len(statements) == listings * (1 + spark.sql("SHOW PARTITIONS made").count())
         assert sorted(found) == wanted == sorted(map(tuple, spark.sql("SELECT a, p FROM made").collect()))
         in_one = [row["a"] for row in table.scan("a = 2 AND p = 2", ["a"]).to_arrow().to_pylist()]
         assert in_one == [2] * wanted.count((2, 2))

@@ -316,7 +316,7 @@ def test_a_catalog_that_refuses_is_warned_of(
     with caplog.at_level(logging.WARNING, "hindex"):
         hx.table(NAME).create_index("long", "url", comment=noise)
     (warning,) = [record.getMessage() for record in caplog.records]
-    assert "at most 4,000 are kept" in warning
+    assert "of at most 4,000" in warning
 
 
 def test_damaged_properties_are_ignored(

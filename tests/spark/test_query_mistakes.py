@@ -125,10 +125,14 @@ def test_paths_in_quotes_are_not_to_blame(tables: hindex.Connection, wide: Path)
         ("SELECT trim(both 'x' FROM 'xax') a, f.id IS DISTINCT FROM 'y' FROM {0} f JION {0} d", "JION"),
     ):
         written = text.format(f"'{wide}'")
-        with pytest.raises(StatementError, match=rf"^\[PARSE_SYNTAX_ERROR\].* near '{word}'") as caught:
+        # hindex's own, where its grammar reads the statement up to the mistake
+        message = rf"^\[PARSE_SYNTAX_ERROR\].* near '{word}'|^syntax error .*: unexpected '{word}'"
+        with pytest.raises(StatementError, match=message) as caught:
             tables.sql(written)
         before = written[: written.index(word)].split("\n")
-        assert f"(line {len(before)}, pos {len(before[-1])})" in str(caught.value)
+        line, column = len(before), len(before[-1])
+        places = (f"(line {line}, pos {column})", f"at line {line}, column {column + 1}: ")
+        assert any(place in str(caught.value) for place in places)
 
 
 def test_paths_without_quotes(
@@ -137,7 +141,7 @@ def test_paths_without_quotes(
     monkeypatch.chdir(tmp_path)
     write_columns(tmp_path / "flat" / "1.orc", {"a": pa.array([1])})
     for text in ("SELECT a FROM {}", "SELECT sum(a) FROM {}", "SHOW INDEXES ON `{}`"):
-        with pytest.raises(hindex.HindexError, match=r"written in quotes: FROM 'flat'$"):
+        with pytest.raises(hindex.HindexError, match=r"Quote the path: FROM 'flat'$"):
             tables.sql(text.format("flat"))
         with pytest.raises(hindex.HindexError) as caught:
             tables.sql(text.format("nodir"))
@@ -193,9 +197,7 @@ def test_a_mistake_in_what_only_spark_reads(tables: hindex.Connection) -> None:
 
 
 def test_without_a_session() -> None:
-    with pytest.raises(
-        StatementError, match=r"JOIN; hindex alone reads one table .* hindex\.connect\(spark="
-    ):
+    with pytest.raises(StatementError, match=r"JOIN; with a Spark session, hindex\.connect\(spark="):
         hindex.connect().sql("SELECT a FROM t JOIN u")
     with pytest.raises(StatementError, match=r"a query for Spark; .* hindex\.connect\(spark="):
         hindex.connect().sql("WITH t AS (SELECT 1) SELECT * FROM t")
