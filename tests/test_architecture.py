@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,11 @@ def test_the_kernel_imports_only_c() -> None:
     code = (ROOT / "orc" / "kernel.pyx").read_text()
     loaded = re.findall(r"^ *(?:from|import|cimport) +([\w.]+)", code, re.MULTILINE)
     assert set(loaded) == {"libc.stdint", "libc.string"}
+
+
+def test_pytest_collects_every_test_file(pytestconfig: pytest.Config) -> None:
+    """By default it leaves out folders of some names, such as build."""
+    left_out = pytestconfig.getini("norecursedirs")
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        folders = path.relative_to(ROOT).parts[:-1]
+        assert not any(fnmatch(folder, pattern) for folder in folders for pattern in left_out), path

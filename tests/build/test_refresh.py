@@ -107,7 +107,9 @@ def test_a_column_that_is_gone(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for file in path.glob("*.orc"):
         write_columns(file, {"id": pa.array([1, 2]), "a": pa.array([3, 5], pa.int32())})
     before = store_state(table)
-    with pytest.raises(ColumnError, match=r"Index 'by_s' is on a column .* any more: drop the index"):
+    with pytest.raises(
+        ColumnError, match=r"Index 'by_s' is on a column that the table no longer has: drop the index"
+    ):
         table.refresh_indexes()
     assert store_state(table) == before
     table.drop_index("by_s")
