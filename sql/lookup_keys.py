@@ -82,7 +82,7 @@ class LookupPushdown(Pushdown):
         self._current.pop()
 
     def _join_conditions(self, source: Source, before: Sequence[Source]) -> list[Node]:
-        found = super()._join_conditions(source, before)
+        conditions = super()._join_conditions(source, before)
         join = source.join
         using = [] if join is None or join.args.get("method") else join.args.get("using") or []
         for name in using:
@@ -95,8 +95,8 @@ class LookupPushdown(Pushdown):
                 left, right = (
                     exp.column(name.name, table=item.alias, quoted=True) for item in (*having, source)
                 )
-                found.append(exp.EQ(this=left, expression=right))
-        return found
+                conditions.append(exp.EQ(this=left, expression=right))
+        return conditions
 
     def _renamed(self, node: Node, sources: Sequence[Source], number: int, last: int) -> Node | None:
         renamed = super()._renamed(node, sources, number, last)
@@ -127,12 +127,12 @@ class LookupPushdown(Pushdown):
     def _equality(
         self, node: Node, own_name: Callable[[Node], str | None], key_of: Callable[[Node], KeyColumn | None]
     ) -> list[Node]:
-        found = []
+        conditions = []
         left, right = node.this.unnest(), node.expression.unnest()
         for own, other in ((left, right), (right, left)):
             if (name := own_name(own)) is not None and (key := key_of(other)) is not None:
-                found.append(_membership(name, key))
-        return found
+                conditions.append(_membership(name, key))
+        return conditions
 
     def _exists(
         self, query: Node, own_name: Callable[[Node], str | None], sources: Sequence[Source], last: int
@@ -153,13 +153,13 @@ class LookupPushdown(Pushdown):
         def outer_name(column: Node) -> str | None:
             return None if self._is_captured(column, inner) else own_name(column)
 
-        found = []
+        conditions = []
         for part in conjuncts(select.args["where"].this):
             if isinstance(part, exp.EQ):
-                found += self._equality(
+                conditions += self._equality(
                     part, outer_name, lambda column: self._traced(column, inner, len(inner) - 1)
                 )
-        return found
+        return conditions
 
     # From columns to the tables that they are of
 
@@ -167,8 +167,8 @@ class LookupPushdown(Pushdown):
         self, column: Node, select: exp.Select, sources: Sequence[Source], last: int
     ) -> KeyColumn | None:
         """Resolve a name to a column of the table, in the SELECT or an enclosing one."""
-        found = self._traced(column, sources, last)
-        while found is None and not self._is_captured(column, sources):
+        key = self._traced(column, sources, last)
+        while key is None and not self._is_captured(column, sources):
             outer = self._enclosing.get(id(select))
             if outer is None or select.args.get("laterals"):
                 return None
@@ -176,8 +176,8 @@ class LookupPushdown(Pushdown):
             if enclosing is None:
                 return None
             select, sources = outer, enclosing
-            found = self._traced(column, sources, len(sources) - 1)
-        return found
+            key = self._traced(column, sources, len(sources) - 1)
+        return key
 
     def _is_captured(self, column: Node, sources: Sequence[Source]) -> bool:
         """True if a name may be of a column of some sources, and so of none around them."""

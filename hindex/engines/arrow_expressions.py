@@ -306,8 +306,8 @@ class _Translator:
             case _Condition():
                 return part
             case _Column(path, data_type, text) if pa.types.is_boolean(data_type):
-                found = BooleanValue(ColumnRef(path))
-                return self._checked(found, Not(found), True, text)
+                predicate = BooleanValue(ColumnRef(path))
+                return self._checked(predicate, Not(predicate), True, text)
             case _Value(scalar, text) if pa.types.is_boolean(scalar.type) or pa.types.is_null(scalar.type):
                 truth = scalar.as_py()
                 return _Condition(TruthValue(truth is True), TruthValue(truth is False), True, text)
@@ -414,8 +414,10 @@ class _Translator:
         ):
             return _Other(text)
         escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        found = Like(column.ref, f"{escaped}%")
-        return self._checked(found, Not(found), True, f"starts_with({column.text}, {_shortened(pattern)})")
+        predicate = Like(column.ref, f"{escaped}%")
+        return self._checked(
+            predicate, Not(predicate), True, f"starts_with({column.text}, {_shortened(pattern)})"
+        )
 
     def _cast(self, column: _Column, options: dict[str, Any], text: str) -> _Part:
         """Return a column for a cast that changes none of its values, if only its type's name is another."""
@@ -499,14 +501,14 @@ def _ordered(
     :param is_negated: NaN, which compares with nothing, is among the rows.
     """
     is_below = op in (ComparisonOp.LT, ComparisonOp.LE)
-    found = Comparison(op, column, high if is_below else low)
+    comparison = Comparison(op, column, high if is_below else low)
     if not is_float:
-        return found
+        return comparison
     if is_below and is_negated:
-        return any_of((found, Comparison(ComparisonOp.EQ, column, _NAN)))
+        return any_of((comparison, Comparison(ComparisonOp.EQ, column, _NAN)))
     if not is_below and not is_negated:
-        return all_of((found, Comparison(ComparisonOp.LT, column, _NAN)))
-    return found
+        return all_of((comparison, Comparison(ComparisonOp.LT, column, _NAN)))
+    return comparison
 
 
 def _simple(

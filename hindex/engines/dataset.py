@@ -117,10 +117,10 @@ class DatasetSchema:
         else:
             names.update(columns)
         for expression in expressions:
-            found = read_columns(expression)
-            if found is None:
+            filter_names = read_columns(expression)
+            if filter_names is None:
                 return list(self.arrow.names)
-            names |= found
+            names |= filter_names
         if not names.issubset(self.arrow.names):
             # PyArrow's error lists the columns that there are
             return list(self.arrow.names)

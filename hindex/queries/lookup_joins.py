@@ -170,19 +170,19 @@ class _LookupJoins:
             return
         item = self._planned[at]
         where = (item.state, self._own[at], memberships)
-        found = next((planned for other, planned in self._by_keys if other == where), None)
-        if found is None:
+        target = next((planned for other, planned in self._by_keys if other == where), None)
+        if target is None:
             try:
-                found = self._planner.plan_by_keys(self._query.tables[at], *where)
+                target = self._planner.plan_by_keys(self._query.tables[at], *where)
             except HindexError as error:
                 self._decline(at, str(error))
                 return
-            self._by_keys.append((where, found))
-        if found.scan is None:
-            self._decline(at, found.decision.reason or "")
+            self._by_keys.append((where, target))
+        if target.scan is None:
+            self._decline(at, target.decision.reason or "")
             return
-        decision = replace(found.decision, predicate=self._shown(at), lookups=tuple(self._lookups(at, used)))
-        self._planned[at] = replace(found, decision=decision)
+        decision = replace(target.decision, predicate=self._shown(at), lookups=tuple(self._lookups(at, used)))
+        self._planned[at] = replace(target, decision=decision)
         self._dependencies[at] = {key.table for key in used}
 
     def _decline(self, at: int, reason: str) -> None:
@@ -229,16 +229,16 @@ class _LookupJoins:
 
     def _reachable(self, at: int) -> list[int]:
         """Return the tables whose keys may restrict a table, directly or by way of others."""
-        found: list[int] = []
+        source_tables: list[int] = []
         stack = [at]
         while stack:
             for source in self._sources(stack.pop()):
-                if source not in found:
-                    found.append(source)
+                if source not in source_tables:
+                    source_tables.append(source)
                     # one that its own indexes narrow needs no keys
                     if self._planned[source].scan is None:
                         stack.append(source)
-        return found
+        return source_tables
 
     def _compute_keys(self, targets: Sequence[int]) -> None:
         """Read the tables that give keys, those with few rows first, until none gives more."""
@@ -294,7 +294,7 @@ class _LookupJoins:
             self._reasons[at] = f"{item.decision.table} leaves about {rows.kept:,} rows"
             return False
         try:
-            found = self._planner.plan_key_source(
+            source_plan = self._planner.plan_key_source(
                 self._query.tables[at],
                 item.state,
                 [*self._own[at], *memberships],
@@ -302,15 +302,15 @@ class _LookupJoins:
                 max_listed=MAX_LISTED,
                 max_values=max_values,
             )
-            if found.scan is None or found.plan is None:
-                self._reasons[at] = f"{item.decision.table}: {found.decision.reason}"
+            if source_plan.scan is None or source_plan.plan is None:
+                self._reasons[at] = f"{item.decision.table}: {source_plan.decision.reason}"
                 return False
-            read = collect_if_small(found.scan, found.plan, MAX_ROWS, found.units)
+            read = collect_if_small(source_plan.scan, source_plan.plan, MAX_ROWS, source_plan.units)
             if read is None:
                 self._reasons[at] = f"{item.decision.table}: more than {MAX_ROWS:,} rows match its conditions"
                 return False
             schema = item.state.snapshot.schema
-            names = [column.name.lower() for column in found.plan.columns]
+            names = [column.name.lower() for column in source_plan.plan.columns]
             for key in self._key_columns(at):
                 name, data_type = key.column.lower(), schema.resolve((key.column,)).type
                 literals = _literals(data_type, read.column(names.index(name))) if name in names else None
@@ -320,13 +320,13 @@ class _LookupJoins:
             self._reasons[at] = f"{item.decision.table}: {error}"
             return False
         decision = replace(
-            found.decision,
+            source_plan.decision,
             predicate=self._shown(at),
             lookups=tuple(self._lookups(at, used)),
             gives_keys=True,
         )
         self._reasons.pop(at, None)
-        self._planned[at] = replace(found, decision=decision, rows=read)
+        self._planned[at] = replace(source_plan, decision=decision, rows=read)
         self._dependencies[at] = {key.table for key in used}
         if not used and not self._own[at]:
             self._listed.add(at)
@@ -348,7 +348,7 @@ class _LookupJoins:
         Of a condition whose keys are missing, what holds without them is left.
         """
         state = self._planned[at].state
-        found: list[Predicate] = []
+        predicates: list[Predicate] = []
         used: set[KeyColumn] = set()
         # the columns of one key restrict about the same rows: the one with the fewest values is enough
         fewest: dict[int, tuple[KeyColumn, In]] = {}
@@ -362,17 +362,17 @@ class _LookupJoins:
                         keys[key] = values
             bound = with_keys(condition, keys)
             if bound is None or bound == with_keys(condition, {}):
-                found += [] if bound is None else [bound]
+                predicates += [] if bound is None else [bound]
                 continue
             if isinstance(condition, In) and isinstance(bound, In):
                 (key,) = keys
                 if key.table not in fewest or len(bound.items) < len(fewest[key.table][1].items):
                     fewest[key.table] = key, bound
             else:
-                found.append(bound)
+                predicates.append(bound)
                 used |= set(keys)
         used |= {key for key, _ in fewest.values()}
-        return [*found, *(bound for _, bound in fewest.values())], used
+        return [*predicates, *(bound for _, bound in fewest.values())], used
 
     # All of them
 
