@@ -355,7 +355,7 @@ class HindexParser(MarkingParser):
     def end(self) -> None:
         """Refuse further tokens."""
         if not self.at_end:
-            hint = self.suggest("AND", "OR", "LIMIT", "WHERE") or self._conjunction_hint()
+            hint = self.suggest("AND", "OR", "LIMIT", "OFFSET", "WHERE") or self._conjunction_hint()
             self.fail(f"unexpected {self.token_text()}{hint}")
 
     def _conjunction_hint(self) -> str:

@@ -51,7 +51,6 @@ _CLAUSES = {
     "TABLESAMPLE": "TABLESAMPLE",
     "PIVOT": "PIVOT",
     "UNPIVOT": "UNPIVOT",
-    "OFFSET": "OFFSET",
     "FOR": "FOR",
     "VERSION": "time travel",
 }
@@ -84,7 +83,7 @@ def select(parser: HindexParser) -> Select | SelectExists:
 
 
 def _exists(parser: HindexParser) -> SelectExists:
-    """Parse ``EXISTS(SELECT 1 | * | columns FROM t [WHERE predicate] [LIMIT n]) [AS alias]``, after ``(``."""
+    """Parse the rest of ``EXISTS(SELECT 1 | * | columns FROM t [WHERE predicate] [LIMIT n] [OFFSET n]) [AS alias]``."""
     start = parser.offset
     parser.expect("SELECT")
     rows = _select(parser, in_exists=True)
@@ -93,14 +92,16 @@ def _exists(parser: HindexParser) -> SelectExists:
     parser.expect(")")
     if parser.at_end:
         return SelectExists(rows)
-    follows = _clause(parser) in (",", "FROM", "WHERE", "LIMIT", _GROUP_BY, _ORDER_BY, *_CLAUSES)
+    follows = _clause(parser) in (",", "FROM", "WHERE", "LIMIT", "OFFSET", _GROUP_BY, _ORDER_BY, *_CLAUSES)
     if not parser.accept("AS") and (follows or not parser.is_name):
         parser.unsupported(f"more than EXISTS in SELECT; {WITH_SPARK}")
     return SelectExists(rows, parser.identifier("an alias"))
 
 
 def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
-    """``SELECT [DISTINCT] items FROM t [WHERE ...] [GROUP BY columns] [HAVING ...] [ORDER BY items] [LIMIT n]``."""
+    """Parse the rest of ``SELECT [DISTINCT] items FROM t [WHERE ...] [GROUP BY columns] [HAVING ...] [ORDER BY items]
+    [LIMIT n] [OFFSET n]``.
+    """
     start = parser.offset
     parser.alternative = WITH_SPARK
     distinct = parser.accept("DISTINCT")
@@ -133,9 +134,12 @@ def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
     _no_clause(parser)
     limit = _limit(parser) if parser.accept("LIMIT") else None
     if limit is not None and parser.word() == ",":
-        parser.fail("unexpected ',' after LIMIT: there is one number, of the rows wanted")
+        parser.fail("unexpected ',' after LIMIT: write LIMIT number of rows OFFSET rows to skip")
+    offset = _row_count(parser, "OFFSET") if parser.accept("OFFSET") else 0
+    if parser.word() == "LIMIT":
+        parser.fail("unexpected LIMIT after OFFSET: write LIMIT before OFFSET")
     _no_clause(parser)
-    return Select(table, items, where, groups, tuple(orders), limit, having)
+    return Select(table, items, where, groups, tuple(orders), limit, having, offset)
 
 
 def _accept(parser: HindexParser, clause: str) -> bool:
@@ -148,14 +152,17 @@ def _clause(parser: HindexParser) -> str:
 
 
 def _limit(parser: HindexParser) -> int | None:
-    if parser.accept("ALL"):
-        return None
-    limit = parser.whole_number(or_argument=True)
-    if limit is None:
+    return None if parser.accept("ALL") else _row_count(parser, "LIMIT")
+
+
+def _row_count(parser: HindexParser, clause: str) -> int:
+    """Consume the number of rows after LIMIT or OFFSET."""
+    count = parser.whole_number(or_argument=True)
+    if count is None:
         if parser.is_literal and parser.written().isdigit():
-            parser.fail(f"LIMIT {parser.written()} is too large: it has at most 18 digits")
-        parser.fail(f"expected a whole number after LIMIT, found {parser.token_text()}")
-    return limit
+            parser.fail(f"{clause} {parser.written()} is too large: it has at most 18 digits")
+        parser.fail(f"expected a whole number after {clause}, found {parser.token_text()}")
+    return count
 
 
 def _items(parser: HindexParser) -> tuple[SelectItem, ...] | None:
@@ -394,7 +401,7 @@ def _table_names(parser: HindexParser, table: TableRef) -> None:
         alias = parser.identifier("an alias")
     elif _clause(parser) not in (_GROUP_BY, _ORDER_BY, "WHERE", "LIMIT", "OFFSET"):
         _no_clause(parser)
-        is_misspelled = parser.suggest("WHERE", "LIMIT") and parser.following not in _AFTER_TABLE
+        is_misspelled = parser.suggest("WHERE", "LIMIT", "OFFSET") and parser.following not in _AFTER_TABLE
         if parser.is_name and not is_misspelled:
             alias = parser.identifier("an alias")
     if alias is not None and parser.word() == "(":

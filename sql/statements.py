@@ -299,7 +299,8 @@ class SortItem:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """``SELECT [DISTINCT] items FROM table [WHERE ...] [GROUP BY ...] [HAVING ...] [ORDER BY ...] [LIMIT limit]``.
+    """``SELECT [DISTINCT] items FROM table [WHERE ...] [GROUP BY ...] [HAVING ...] [ORDER BY ...] [LIMIT limit]
+    [OFFSET offset]``.
 
     ``items`` is None for ``*``. ``SELECT DISTINCT c, d`` is the same as ``SELECT c, d ... GROUP BY c, d``, and is given
     so.
@@ -312,6 +313,7 @@ class Select:
     orders: tuple[SortItem, ...] = ()
     limit: int | None = None
     having: Having | None = None
+    offset: int = 0
 
     @property
     def is_aggregate(self) -> bool:
@@ -325,6 +327,7 @@ class Select:
         group += "" if self.having is None else f" HAVING {self.having}"
         order = f" ORDER BY {', '.join(map(str, self.orders))}" if self.orders else ""
         limit = "" if self.limit is None else f" LIMIT {self.limit}"
+        limit += f" OFFSET {self.offset}" if self.offset else ""
         return f"SELECT {items} FROM {self.table}{_where(self.where)}{group}{order}{limit}"
 
 

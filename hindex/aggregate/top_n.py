@@ -85,13 +85,13 @@ def check_orders(plan: ScanPlan, orders: Sequence[Order]) -> None:
             )
 
 
-def first_rows(plan: ScanPlan, order: Order, limit: int, runner: Runner) -> pa.Table:
-    """The first ``limit`` rows of an order.
+def first_rows(plan: ScanPlan, order: Order, start: int, stop: int, runner: Runner) -> pa.Table:
+    """Return the rows of an order from the position ``start`` to before ``stop``.
 
     :param plan: its first lookup is the order's column.
     """
     files = _Files(plan, runner)
-    places = _first_places(plan, order, limit, files) if limit > 0 else []
+    places = _first_places(plan, order, stop, files)[start:] if stop > start else []
     parts: list[pa.RecordBatch] = []
     at: dict[_Place, int] = {}
     in_file = sorted(places, key=lambda place: (place.task, place.stripe, place.row))

@@ -285,7 +285,9 @@ class ScanRows:
     def count(self, column: ColumnName | None = None) -> int:
         if column is None:
             return self.scan.count()
-        return self._materialized.count(column) if self._is_limited else self.scan.count(self._path(column))
+        return (
+            self._materialized.count(column) if self.scan.is_limited else self.scan.count(self._path(column))
+        )
 
     def exists(self) -> bool:
         return self.scan.exists()
@@ -331,7 +333,7 @@ class ScanRows:
         return counts.rename_columns([*names, "count"])
 
     def order_by(self, column: ColumnName, order: Order) -> ScanRows | SortedRows:
-        if self._is_limited:
+        if self.scan.is_limited:
             return self._materialized.order_by(column, order)
         path = self._path(column)
         return ScanRows(self.scan.order_by(path, descending=order.descending, nulls_first=order.nulls_first))
@@ -342,13 +344,9 @@ class ScanRows:
     def to_spark(self, spark: SparkSession) -> DataFrame:
         return self.scan.to_spark(spark)
 
-    @property
-    def _is_limited(self) -> bool:
-        return self.scan.row_limit is not None
-
     def _needs_rows(self, columns: Sequence[ColumnName]) -> bool:
         """Return True if aggregates of these columns need the rows."""
-        return self._is_limited or not all(self.scan.has_keys(self._path(column)) for column in columns)
+        return self.scan.is_limited or not all(self.scan.has_keys(self._path(column)) for column in columns)
 
     @property
     def _materialized(self) -> _MaterializedRows:

@@ -105,7 +105,7 @@ class SchemaSnapshot:
 
 
 class Scan:
-    """A query of one table: ``columns`` of the rows that satisfy ``where``, at most ``limit`` of them.
+    """A query of one table: ``columns`` of the rows that satisfy ``where``, at most ``limit`` of them after ``offset``.
 
     Each method that returns rows lists the table and reads it as it is at that moment. Rows have the order of the
     files' paths and of the rows within them, unless :meth:`order_by` sets another.
@@ -127,6 +127,7 @@ class Scan:
         columns: Sequence[ColumnName] | None = None,
         limit: int | None = None,
         *,
+        offset: int = 0,
         names: Sequence[str] | None = None,
         orders: Sequence[Order] = (),
         mode: Mode = Mode.LENIENT,
@@ -141,6 +142,7 @@ class Scan:
         self._where = where
         self._columns = None if columns is None else column_names(columns, "columns")
         self._limit = None if limit is None else int(limit)
+        self._offset = int(offset)
         self._names = None if names is None else tuple(names)
         self._orders = tuple(orders)
         self._runner = Runner(mode)
@@ -151,7 +153,7 @@ class Scan:
         self._schema = SchemaSnapshot(snapshot) if schema is None else schema
         self._translate = translate
         #: True after :meth:`limit`: an order would select other rows than the limited ones.
-        self._is_limited = False
+        self._is_order_final = False
         self._last_plan: ScanPlan | None = None
         #: The report of the last proof, if the mode is ``prove``.
         self.proof: ProveReport | None = None
@@ -184,7 +186,8 @@ class Scan:
         where = "" if self._where is None else f" WHERE {self._where}"
         order = f" ORDER BY {', '.join(map(str, self._orders))}" if self._orders else ""
         limit = "" if self._limit is None else f" LIMIT {self._limit}"
-        return f"SELECT {columns} FROM {table}{where}{order}{limit}"
+        offset = f" OFFSET {self._offset}" if self._offset else ""
+        return f"SELECT {columns} FROM {table}{where}{order}{limit}{offset}"
 
     def _repr_html_(self) -> str:
         """Return the first rows for notebooks, or the error as text.
@@ -223,6 +226,16 @@ class Scan:
         return self._limit
 
     @property
+    def row_offset(self) -> int:
+        """The number of rows that are skipped before the first one."""
+        return self._offset
+
+    @property
+    def is_limited(self) -> bool:
+        """True if the scan returns some of the rows that satisfy its condition, chosen by their number."""
+        return self._limit is not None or self._offset > 0
+
+    @property
     def orders(self) -> tuple[Order, ...]:
         """The orders of the rows, the first one first; none for the order of the files."""
         return self._orders
@@ -248,6 +261,8 @@ class Scan:
         columns: Sequence[ColumnName] | None,
         limit: int | None,
         names: Sequence[str] | None = None,
+        *,
+        offset: int = 0,
     ) -> Scan:
         """Another scan of the same table, in the same mode."""
         return Scan(
@@ -255,6 +270,7 @@ class Scan:
             where,
             columns,
             limit,
+            offset=offset,
             names=names,
             mode=self.mode,
             quarantine=self._quarantine,
@@ -290,7 +306,7 @@ class Scan:
         :raises ColumnError: for an unknown column.
         :raises PredicateError: for a condition that does not fit the columns' types.
         """
-        if self._limit is not None:
+        if self.is_limited:
             raise ArgumentError(
                 "where() does not filter the rows of a limit: call .where() before .limit(), or filter the table of "
                 ".to_arrow()"
@@ -323,14 +339,22 @@ class Scan:
                     )
         return scan
 
-    def limit(self, rows: int) -> Scan:
-        """Return a scan of at most a number of rows: the first ones, in the scan's order.
+    @check_keywords
+    def limit(self, rows: int | None, *, offset: int = 0) -> Scan:
+        """Return a scan of at most a number of rows: the first ones after ``offset``, in the scan's order.
 
-        :raises ArgumentError: if ``rows`` is not a number of rows.
+        :param rows: the number of rows; None for all after ``offset``.
+        :param offset: the number of rows to skip.
+        :raises ArgumentError: if ``rows`` or ``offset`` is not a number of rows.
         """
-        check_limit(rows)
-        limit = int(rows) if self._limit is None else min(int(rows), self._limit)
-        return self._modified(_limit=limit, _is_limited=True)
+        if rows is not None:
+            check_limit(rows)
+        check_limit(offset, "offset", "leave it out for the first rows")
+        limits = [] if rows is None else [int(rows)]
+        if self._limit is not None:
+            limits.append(max(self._limit - int(offset), 0))
+        total_offset = min(self._offset + int(offset), _MAX_ROWS)
+        return self._modified(_limit=min(limits, default=None), _offset=total_offset, _is_order_final=True)
 
     @check_keywords
     def order_by(
@@ -348,7 +372,7 @@ class Scan:
 
         from hindex.plan.order import Order
 
-        if self._is_limited:
+        if self._is_order_final:
             raise ArgumentError(
                 "order_by() does not sort the rows of a limit: call .order_by() before .limit(), or sort the table of "
                 ".to_arrow()"
@@ -388,6 +412,11 @@ class Scan:
 
         plan = plan_nothing(snapshot, self._where, self._columns, self._lookups, zones=self._zones)
         check_orders(plan, self._orders)
+
+    @property
+    def _stop(self) -> int | None:
+        """The number of rows up to the last one of the limit, those of the offset included; None for all."""
+        return None if self._limit is None else self._offset + self._limit
 
     @property
     def _lookups(self) -> tuple[ColumnName, ...]:
@@ -495,6 +524,7 @@ class Scan:
                         certain += len(answer.bounds.lower)
 
             total = sum(run_units(undecided(), ScanTaskReader.count)) + certain
+            total = max(total - self._offset, 0)
             total = total if self._limit is None else min(total, self._limit)
             self.log(plan, runner, f"{counted(total, 'row')} counted", "count(*)")
             return total
@@ -504,8 +534,10 @@ class Scan:
     def exists(self) -> bool:
         """Return True if there is any row.
 
-        Data is read only if no index decides, and only up to the first match.
+        Data is read only if no index decides, and only up to the first match. After an offset, the rows are counted.
         """
+        if self._offset:
+            return self.count() > 0
 
         def run(runner: Runner) -> bool:
             plan = self._counting_plan(runner)
@@ -574,7 +606,7 @@ class Scan:
             ``group``.
         :raises ArgumentTypeError: for ``items`` or ``having`` of other types.
         """
-        if self._limit is not None:
+        if self.is_limited:
             raise ArgumentError(
                 "a scan with a limit has no aggregates but the count of its rows: leave the limit out"
             )
@@ -644,6 +676,7 @@ class Scan:
             shown=tuple(map(quote_name, labels)),
             orders=self._orders,
             limit=self._limit,
+            offset=self._offset,
         )
 
     def _aggregate_value(self, item: Aggregate) -> Any:  # noqa: ANN401 a value of any type
@@ -679,18 +712,30 @@ class Scan:
         if self._orders and plan.columns:
             yield from self._ordered(plan, runner).to_batches()
             return
-        remaining = self._limit
+        remaining, skipped = self._limit, self._offset
 
         def units() -> Iterator[Unit]:
-            unplanned = self._limit
+            nonlocal skipped
+            unplanned, are_decided = self._stop, True
             for task, answer in runner.run_lookups(plan.tasks):
-                yield task, answer.first(unplanned)
+                rows = answer.first(unplanned)
+                are_decided = are_decided and not answer.undecided
+                # rows to skip are not read, as long as their number is certain
+                if skipped and are_decided:
+                    rows = rows.after(skipped)
+                    skipped = max(skipped - len(answer.bounds.lower), 0)
+                if len(rows.bounds.upper):
+                    yield task, rows
                 if unplanned is not None:
                     unplanned -= len(answer.bounds.lower)
                     if unplanned <= 0:
                         return
 
         for batch in run_units(units(), ScanTaskReader.read, cautious=remaining is not None):
+            if skipped:
+                unwanted = min(skipped, batch.num_rows)
+                batch = batch.slice(unwanted)
+                skipped -= unwanted
             if remaining is not None:
                 batch = batch.slice(0, remaining)
                 remaining -= batch.num_rows
@@ -702,8 +747,8 @@ class Scan:
     def _ordered(self, plan: ScanPlan, runner: Runner) -> pa.Table:
         from hindex.aggregate.top_n import SortKey, first_rows, sorted_rows
 
-        if self._limit is not None and plan.is_walkable:
-            return first_rows(plan, self._orders[0], self._limit, runner)
+        if self._stop is not None and plan.is_walkable:
+            return first_rows(plan, self._orders[0], self._offset, self._stop, runner)
         width = len(plan.columns)
 
         def read(task: ScanTaskReader, answer: StripeResult, pool: ThreadPool) -> pa.RecordBatch:
@@ -721,7 +766,7 @@ class Scan:
             SortKey(order, column.type, values)
             for order, column, values in zip(self._orders, plan.lookups, table.columns[width:], strict=True)
         ]
-        return sorted_rows(rows, keys).slice(0, self._limit)
+        return sorted_rows(rows, keys).slice(self._offset, self._limit)
 
     def _stream(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Return the schema and the batches of the rows; plan again, once, if a data file was deleted.

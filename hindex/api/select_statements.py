@@ -38,15 +38,22 @@ class Summary(ComputedRows):
     """An aggregation of a scan's rows, sorted and limited.
 
     :param orders: the positions of the items to sort by, and their orders.
+    :param offset: the number of sorted rows to skip.
     """
 
     def __init__(
-        self, scan: Scan, aggregation: Aggregation, orders: Sequence[tuple[int, Order]], limit: int | None
+        self,
+        scan: Scan,
+        aggregation: Aggregation,
+        orders: Sequence[tuple[int, Order]],
+        limit: int | None,
+        offset: int,
     ) -> None:
         self._scan = scan
         self._aggregation = aggregation
         self._orders = orders
         self._limit = limit
+        self._offset = offset
         self._columns: tuple[ResultColumn, ...] | None = None
 
     @property
@@ -71,22 +78,23 @@ class Summary(ComputedRows):
         """Compute the rows."""
         table = self._aggregation.to_arrow()
         keys = [SortKey(order, self.columns[at].type, table.column(at)) for at, order in self._orders]
-        return sorted_rows(table, keys).slice(0, self._limit)
+        return sorted_rows(table, keys).slice(self._offset, self._limit)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         """Explain how the rows are computed, see :meth:`~hindex.aggregate.aggregation.Aggregation.explain`."""
         explanation = self._aggregation.explain(analyze=analyze)
         analyzed = explanation.analyzed
-        if analyzed is not None and self._limit is not None:
-            analyzed = replace(analyzed, rows=min(analyzed.rows, self._limit))
+        if analyzed is not None:
+            rows = max(analyzed.rows - self._offset, 0)
+            analyzed = replace(analyzed, rows=rows if self._limit is None else min(rows, self._limit))
         orders = ", ".join(str(order) for _, order in self._orders)
         text = f"{orders}: the result is sorted" if orders else ""
-        return replace(explanation, order=text, limit=self._limit, analyzed=analyzed)
+        return replace(explanation, order=text, limit=self._limit, offset=self._offset, analyzed=analyzed)
 
     def with_zones(self, zones: ZonesOf) -> Summary:
         """Aggregate timestamps as instants by other time zones."""
         aggregation = replace(self._aggregation, zones=zones)
-        return Summary(self._scan.with_zones(zones), aggregation, self._orders, self._limit)
+        return Summary(self._scan.with_zones(zones), aggregation, self._orders, self._limit, self._offset)
 
 
 class Existence(ComputedRows):
@@ -114,10 +122,12 @@ class Existence(ComputedRows):
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         """Explain how the boolean is computed, see :meth:`~hindex.api.scan.Scan.explain`."""
-        limit = 1 if self._scan.row_limit is None else min(self._scan.row_limit, 1)
-        explanation = self._scan.narrowed(self._scan.predicate, [], limit).explain(analyze=analyze)
+        scan = self._scan
+        limit = 1 if scan.row_limit is None else min(scan.row_limit, 1)
+        row = scan.narrowed(scan.predicate, [], limit, offset=scan.row_offset)
+        explanation = row.explain(analyze=analyze)
         # one row is enough; the explanation shows the limit of the statement
-        return replace(explanation, limit=self._scan.row_limit)
+        return replace(explanation, limit=scan.row_limit)
 
     def with_zones(self, zones: ZonesOf) -> Existence:
         """Compare timestamps as instants by other time zones."""
@@ -140,6 +150,7 @@ def run_select(scan: Scan, select: Select | SelectExists) -> ScanRows | Summary 
         None if items is None else [item.value.parts for item in items if isinstance(item.value, ColumnRef)],
         None if select.is_aggregate else select.limit,
         None if items is None or select.is_aggregate else [item.name for item in items],
+        offset=0 if select.is_aggregate else select.offset,
     )
     if not select.is_aggregate:
         orders = [
@@ -154,12 +165,14 @@ def run_select(scan: Scan, select: Select | SelectExists) -> ScanRows | Summary 
             outputs.append(_aggregate(item.value, item.name))
         else:
             outputs.append(Group(item.value.parts, item.name))
-    # rows are sorted before they are limited
-    limit = None if select.orders and select.limit != 0 else select.limit
+    limit = select.limit
+    if limit:
+        # rows are sorted before they are limited
+        limit = None if select.orders else limit + select.offset
     groups = [column.parts for column in select.groups]
     having = None if select.having is None else _group_filter(select.having, select.groups)
     summary = selection.aggregate(outputs, groups, limit, having)
-    return Summary(selection, summary, _positioned(select), select.limit)
+    return Summary(selection, summary, _positioned(select), select.limit, select.offset)
 
 
 def _aggregate(call: AggregateCall, name: str) -> Aggregate:

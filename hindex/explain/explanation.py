@@ -333,6 +333,7 @@ class Explanation:
     :param group: the column that rows are grouped by, or "".
     :param order: what rows are ordered by and how, or "".
     :param limit: the greatest number of rows; None for all.
+    :param offset: the number of rows that are skipped before them.
     :param analyzed: what running it took, where it was run.
     :param table_map: what becomes of each row group; in HTML only.
     :param shown: the columns returned as SQL writes them; as they are called where empty.
@@ -357,6 +358,7 @@ class Explanation:
     group: str = ""
     order: str = ""
     limit: int | None = None
+    offset: int = 0
     analyzed: Analyzed | None = None
     table_map: TableMap | None = field(default=None, repr=False)
     deleted: int = 0
@@ -374,6 +376,7 @@ class Explanation:
             ("group by", self.group),
             ("order by", self.order),
             ("limit", "" if self.limit is None else f"{self.limit:,}"),
+            ("offset", f"{self.offset:,}" if self.offset else ""),
         ]
         return [(name, text) for name, text in parts if text]
 
@@ -473,6 +476,7 @@ class Explanation:
             "group_by": self.group or None,
             "order_by": self.order or None,
             "limit": self.limit,
+            "offset": self.offset,
             "analyzed": None if self.analyzed is None else _analyzed_json(self.analyzed),
             "cache": None
             if self.cache is None

@@ -103,6 +103,7 @@ def explain_plan(
     group: str | None = None,
     orders: Sequence[Order] = (),
     limit: int | None = None,
+    offset: int = 0,
     is_known: Callable[[ScanTaskReader, StripeResult], bool] | None = None,
 ) -> Explanation:
     """Explain the decisions of a scan: indexes are looked up stripe by stripe, data is not read.
@@ -164,6 +165,7 @@ def explain_plan(
         group=group or "",
         order=_orders_text(orders, totals) if orders else "",
         limit=limit,
+        offset=offset,
         deleted=totals.deleted,
         invisible=totals.invisible,
         table_map=table_map(

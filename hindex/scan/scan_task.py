@@ -142,3 +142,7 @@ class StripeResult:
             return self
         kept = BitMap(islice(self.bounds.lower, max(limit, 0)))
         return replace(self, bounds=Bounds.exactly(kept))
+
+    def after(self, offset: int) -> StripeResult:
+        """Return the result without its first rows; all rows must be decided."""
+        return replace(self, bounds=Bounds.exactly(self.bounds.lower[offset:]))

@@ -67,6 +67,10 @@ class RowScan(Protocol):
     def row_limit(self) -> int | None:
         """Return the maximum number of rows; None for all."""
 
+    @property
+    def row_offset(self) -> int:
+        """Return the number of rows that are skipped before the first one."""
+
     def with_zones(self, zones: ZonesOf) -> Self:
         """Return the scan with timestamps as instants in other time zones."""
 
@@ -175,7 +179,8 @@ def _frame_of_plan(
     units: Sequence[Unit] | None = None,
 ) -> DataFrame:
     """Return the rows of a plan of a scan; other parameters are those of :func:`scan_frame`."""
-    plan, limit = scan.proved(planned), scan.row_limit
+    plan, limit, offset = scan.proved(planned), scan.row_limit, scan.row_offset
+    stop = None if limit is None else offset + limit
     columns = plan.columns
     names = scan.names or [column.name for column in columns]
     if not columns:
@@ -186,9 +191,9 @@ def _frame_of_plan(
     if scan.orders:
         ordered = [numbered(batch) for batch in scan.to_arrow().to_batches()]
         return _local_frame(spark, pa.Table.from_batches(ordered, schema)).toDF(*names)
-    local_units = _local_units(plan, limit, runner, units if plan is planned else None)
+    local_units = _local_units(plan, stop, runner, units if plan is planned else None)
     if not isinstance(local_units, int):
-        rows = _read_units(local_units, schema, limit)
+        rows = _read_units(local_units, schema).slice(offset, limit)
         scan.log(plan, runner, f"{counted(rows.num_rows, 'row')} for Spark")
         return _local_frame(spark, rows).toDF(*names)
     num_rows = local_units
@@ -197,13 +202,14 @@ def _frame_of_plan(
     frame = None
     if rest.tasks or not native:
         groups = group_units(rest, cores(spark))
-        read = partial(read_group, limit=limit, mode=scan.mode)
+        read = partial(read_group, limit=stop, mode=scan.mode)
         frame = task_frame(spark, groups, read, schema, rows=num_rows)
     if native:
         spark_frame = native_frame(spark, plan, native)
         frame = spark_frame if frame is None else frame.unionAll(spark_frame)
     assert frame is not None
     typed = frame.toDF(*names)
+    typed = typed.offset(offset) if offset else typed
     return typed if limit is None else typed.limit(limit)
 
 
@@ -235,10 +241,10 @@ def _local_units(
     return selected
 
 
-def _read_units(units: Sequence[Unit], schema: pa.Schema, limit: int | None) -> pa.Table:
+def _read_units(units: Sequence[Unit], schema: pa.Schema) -> pa.Table:
     batches = [numbered(batch) for batch in run_units(units, ScanTaskReader.read)]
     # PySpark rejects a table without batches
-    return pa.Table.from_batches(batches, schema).slice(0, limit) if batches else schema.empty_table()
+    return pa.Table.from_batches(batches, schema) if batches else schema.empty_table()
 
 
 def _local_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
@@ -247,6 +253,9 @@ def _local_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
     # Spark stops reading at an empty batch
     batches = [batch for batch in table.to_batches() if batch.num_rows]
     table = pa.Table.from_batches(batches, table.schema) if batches else table.schema.empty_table()
+    if any(chunk.offset for column in table.columns for chunk in column.chunks):
+        # PySpark fails on lists that begin within their buffers
+        table = table.take(pa.array(range(table.num_rows)))
     return spark.createDataFrame(table, from_arrow_schema(table.schema))
 
 

@@ -82,6 +82,9 @@ def test_every_order(table: Table, indexes: tuple[str, ...]) -> None:
         result = scan.to_arrow()
         assert result.column("id").to_pylist() == expected, scan
         assert result.column(column).to_pylist() == [values[i] for i in expected], scan
+        for offset in (2, 150):
+            after = scan.limit(None, offset=offset).to_arrow()
+            assert after.column("id").to_pylist() == expected[offset:], (scan, offset)
         alone = table.scan(where, [column], limit).order_by(column, descending=descending, nulls_first=nulls)
         assert alone.to_arrow().column(column).to_pylist() == [values[i] for i in expected], scan
 

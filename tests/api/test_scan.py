@@ -131,6 +131,26 @@ def test_chained_conditions_use_indexes_as_one_condition(table: Table, opened: l
     assert first.to_arrow().column("id").to_pylist() == [number for _, number in sorted(key)[:3]]
 
 
+def test_rows_of_an_offset_are_not_read(table: Table, opened: list[OrcReader]) -> None:
+    expected = [row[0] for row in ROWS if row[1] == 3]
+    count = len(expected)
+    # of each opened file, True if more than its tail is read
+    for offset, limit, reads in (
+        (0, 2, [True]),
+        (5, 1, [True]),
+        (count - 2, 2, [False, True]),
+        (count - 2, None, [False, True]),
+        (count, 1, [False, False]),
+    ):
+        opened.clear()
+        rows = table.scan("a = 3", ["id"]).limit(limit, offset=offset).to_arrow()
+        assert rows.column("id").to_pylist() == expected[offset:][:limit]
+        assert [reader.counts.ranges > 1 for reader in opened] == reads, (offset, limit)
+    # rows of a condition that no index decides have to be counted
+    undecided = table.scan("a = 3 AND id % 2 = 1", ["id"]).limit(2, offset=3)
+    assert undecided.to_arrow().column("id").to_pylist() == [i for i in expected if i % 2 == 1][3:5]
+
+
 def test_mixed_with_a_column_that_is_not_indexed(table: Table, opened: list[OrcReader]) -> None:
     """What the files' own statistics keep of ``id`` are hundreds of rows: the row groups."""
     # the rows wanted, those kept by indexes and statistics, and whether these are the same for certain

@@ -91,11 +91,14 @@ def test_random_chains_return_the_rows_of_plain_python(table: Table, rng: Any) -
         if order is not None:
             rows.sort(key=sort_key(*order))
         for _ in range(rand.randrange(3)):
-            limit = rand.randrange(COUNT // 2)
-            scan, rows = scan.limit(limit), rows[:limit]
+            limit = rand.choice([None, rand.randrange(COUNT // 2)])
+            offset = rand.choice([0, rand.randrange(COUNT // 2)])
+            scan, rows = scan.limit(limit, offset=offset), rows[offset:][:limit]
         expected = [{name: row[name] for name in names} for row in rows]
         assert scan.to_arrow().to_pylist() == expected, repr(scan)
         assert scan.count() == len(rows), repr(scan)
+        assert scan.exists() == bool(rows), repr(scan)
+        assert scan.head(3).to_pylist() == expected[:3], repr(scan)
         assert scan.schema.names == names
 
 
@@ -114,6 +117,9 @@ def test_steps_do_not_change_the_scan(table: Table) -> None:
     assert scan.to_arrow().equals(rows)
     steps = table.scan().where("a > 10").where(col("id") < 9).select("id").order_by("a").limit(5).limit(7)
     assert repr(steps) == f"Scan(SELECT id FROM '{table.name}' WHERE a > 10 AND id < 9 ORDER BY a LIMIT 5)"
+    pages = steps.limit(None, offset=2)
+    assert repr(pages) == repr(steps).replace("LIMIT 5", "LIMIT 3 OFFSET 2")
+    assert (pages.row_limit, pages.row_offset) == (3, 2)
     # an OR keeps its parentheses
     assert "(a > 1 OR s = 's1') AND id < 9" in repr(table.scan("a > 1 OR s = 's1'").where("id < 9"))
 
@@ -151,6 +157,23 @@ MISTAKES: list[tuple[Callable[[Table], object], type[HindexError], str]] = [
     ),
     (lambda t: t.scan().order_by("idd"), ColumnError, "Column 'idd' cannot be resolved; did you mean id?"),
     (lambda t: t.scan().limit(-1), ArgumentError, "limit is -1: it cannot be negative"),
+    (lambda t: t.scan().limit(None, offset=-1), ArgumentError, "offset is -1: it cannot be negative"),
+    (
+        lambda t: t.scan().limit(None, offset=1).where("a = 1"),
+        ArgumentError,
+        "where() does not filter the rows",
+    ),
+    (
+        lambda t: t.scan().limit(None, offset=1).order_by("a"),
+        ArgumentError,
+        "order_by() does not sort the rows",
+    ),
+    (
+        lambda t: t.scan().limit(None, offset=1).max("a"),
+        ArgumentError,
+        "a scan with a limit has no aggregates",
+    ),
+    (lambda t: t.scan().limit(1, ofset=1), ArgumentTypeError, "did you mean 'offset'?"),  # type: ignore[call-arg]
     (lambda t: t.scan().limit("5"), ArgumentError, "limit is '5': pass a whole number"),  # type: ignore[arg-type]
     (
         lambda t: t.scan().limit(5).where("a = 1"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -17,7 +19,7 @@ from tests.support.small import write_columns
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROWS = 300
+ROWS, FILE_ROWS = 300, 100
 
 
 @pytest.fixture(scope="module")
@@ -26,18 +28,21 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
     root = tmp_path_factory.mktemp("one_table") / "t"
 
     def some(values: list[Any], data_type: pa.DataType) -> pa.Array:
-        return pa.array([rng.choice(values) for _ in range(ROWS)], data_type)
+        return pa.array([rng.choice(values) for _ in range(FILE_ROWS)], data_type)
 
-    write_columns(
-        root / "1.orc",
-        {
-            "id": pa.array(range(ROWS), pa.int64()),
-            "a": some([1, 2, 3, None], pa.int32()),
-            "x": some([float("nan"), -0.0, 0.0, 2.5, None], pa.float64()),
-            "s": some(["", "b", "ä", None], pa.string()),
-            "st": pa.array([{"a": rng.randint(0, 3)} for _ in range(ROWS)], pa.struct([("a", pa.int32())])),
-        },
-    )
+    for start in range(0, ROWS, FILE_ROWS):
+        fields = [{"a": rng.randint(0, 3)} for _ in range(FILE_ROWS)]
+        write_columns(
+            root / f"{start}.orc",
+            {
+                "id": pa.array(range(start, start + FILE_ROWS), pa.int64()),
+                "a": some([1, 2, 3, None], pa.int32()),
+                "x": some([float("nan"), -0.0, 0.0, 2.5, None], pa.float64()),
+                "s": some(["", "b", "ä", None], pa.string()),
+                "st": pa.array(fields, pa.struct([("a", pa.int32())])),
+            },
+        )
+    hindex.connect(spark=spark).table(root).create_index("by_a", "a", "bitmap")
     return root
 
 
@@ -52,6 +57,9 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
         "SELECT a, s, count(*) AS n FROM {} GROUP BY a, s ORDER BY n DESC, 2, a DESC LIMIT 5",
         "SELECT s, x, id FROM {} ORDER BY x DESC, s, id DESC",
         "SELECT id FROM {} ORDER BY st.a DESC, a NULLS LAST, id LIMIT 17",
+        "SELECT id FROM {} e WHERE e.a = 2 ORDER BY e.id LIMIT 4 OFFSET 3",
+        "SELECT a, s, count(*) FROM {} GROUP BY a, s ORDER BY a DESC, s OFFSET 13",
+        "SELECT EXISTS(SELECT 1 FROM {} WHERE a = 2 OFFSET 300)",
     ],
 )
 def test_rows_and_names_are_those_of_spark(text: str, spark: SparkSession, table: Path) -> None:
@@ -64,6 +72,47 @@ def test_rows_and_names_are_those_of_spark(text: str, spark: SparkSession, table
     assert result.columns == expected.columns
     assert_rows(result.to_arrow(), expected.toArrow())
     assert_rows(result.to_spark().toArrow(), expected.toArrow())
+
+
+def test_random_orders_with_limits_and_offsets(
+    spark: SparkSession, table: Path, rng: np.random.Generator
+) -> None:
+    rand = random.Random(int(rng.integers(1 << 30)))
+    hx = hindex.connect(spark=spark)
+    ids_seen = set()
+    for _ in range(int(os.environ.get("HINDEX_CASES", "40"))):
+        columns = rand.sample(["a", "x", "s", "st.a", "id"], rand.randrange(1, 4))
+        directions = rand.choices(["", " ASC", " DESC"], k=len(columns))
+        nulls = rand.choices(["", " NULLS FIRST", " NULLS LAST"], k=len(columns))
+        orders = ", ".join(map("".join, zip(columns, directions, nulls, strict=True)))
+        where = rand.choice(["", " WHERE a >= 2", " WHERE x IS NOT NULL", " WHERE s = 'b' AND id % 3 > 0"])
+        limit = rand.choice(["", " LIMIT ALL", f" LIMIT {rand.randrange(ROWS)}", " LIMIT 3"])
+        offset = rand.choice(["", f" OFFSET {rand.randrange(ROWS)}", f" OFFSET {rand.randrange(30)}"])
+        keys = ", ".join(f"{column} AS k{at}" for at, column in enumerate(columns))
+        text = f"SELECT id AS row, {keys} FROM {{}}{where} ORDER BY {orders}{limit}{offset}"
+        expected = spark.sql(text.format(f"orc.`{table}`")).toArrow()
+        own = text.format(f"'{table}'")
+        assert isinstance(hx.sql(f"EXPLAIN {own}"), Explanation), text
+        result = hx.sql(own)
+        assert isinstance(result, QueryResult)
+        rows = result.to_arrow()
+        # rows that are equal in all columns of the order have no order among themselves
+        assert sort_keys(rows) == sort_keys(expected), text
+        ids = rows.column("row").to_pylist()
+        assert len(set(ids)) == len(ids), text
+        if "id" in columns:
+            assert ids == expected.column("row").to_pylist(), text
+        ids_seen.update(ids)
+        assert result.count() == expected.num_rows, text
+    assert ids_seen
+
+
+def sort_keys(rows: pa.Table) -> list[str]:
+    """Return the values after the first column as strings: NaN equals NaN, and 0.0 equals -0.0."""
+    return [
+        str([value + 0.0 if isinstance(value, float) else value for value in list(row.values())[1:]])
+        for row in rows.to_pylist()
+    ]
 
 
 def test_names_of_a_table_of_the_catalog(spark: SparkSession, table: Path) -> None:

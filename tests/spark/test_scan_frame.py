@@ -175,19 +175,32 @@ def test_few_rows_are_read_here_and_many_by_executors(
 
 
 @pytest.mark.parametrize(
-    ("where", "limit"),
-    [(None, 0), ("whole < 9", 150), ("tiny > 5", 1), ("tiny > 5", ROWS + 1)],
+    ("where", "limit", "offset"),
+    [
+        (None, 0, 0),
+        ("whole < 9", 150, 0),
+        ("tiny > 5", 1, 40),
+        ("tiny > 5", ROWS + 1, 7),
+        ("whole < 9", None, 99),
+    ],
 )
 def test_a_limit_is_that_of_all_files(
-    where: str | None, limit: int, anywhere: str, everything: hindex.Table, spark: SparkSession
+    where: str | None,
+    limit: int | None,
+    offset: int,
+    anywhere: str,
+    everything: hindex.Table,
+    spark: SparkSession,
 ) -> None:
     wanted = everything.scan(where).to_arrow()
-    frame = everything.scan(where, limit=limit).to_spark(spark)
+    frame = everything.scan(where).limit(limit, offset=offset).to_spark(spark)
     assert types(frame) == types(spark.read.orc(everything.uri))
     found = frame.toArrow()["id"].to_pylist()
-    assert len(found) == min(limit, wanted.num_rows)
+    assert len(found) == wanted.slice(offset, limit).num_rows
     assert len(set(found)) == len(found)
     assert set(found) <= set(wanted["id"].to_pylist())
+    ordered = everything.scan(where).order_by("id").limit(limit, offset=offset).to_spark(spark)
+    assert ordered.toArrow()["id"].to_pylist() == sorted(wanted["id"].to_pylist())[offset:][:limit]
 
 
 def test_files_that_are_wanted_whole_are_left_to_spark(

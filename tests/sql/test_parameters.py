@@ -82,6 +82,9 @@ def test_where_parameters_are() -> None:
     })  # fmt: skip
     assert str(statement.where) == "a >= -3 AND a <= 2.5 AND s LIKE 'a%'"
     assert statement.limit == 5
+    page = select("SELECT a FROM t WHERE s = ? LIMIT ? OFFSET ?", ["a", 5, 10])
+    assert (page.limit, page.offset) == (5, 10)
+    assert select("SELECT a FROM t OFFSET :n", {"n": 3}).offset == 3
     grouped = select("SELECT a, count(*) FROM t WHERE b <=> ? GROUP BY a HAVING count(*) > ?", [None, 3])
     assert str(grouped.having) == "COUNT(*) > 3"
     assert str(parse("EXPLAIN SELECT a FROM t WHERE a = ?", [1])) == "EXPLAIN SELECT a FROM t WHERE a = 1"
@@ -114,6 +117,7 @@ def test_where_parameters_are() -> None:
         ("a = 'x' :x", {"x": "y"}, ArgumentError, r"no parameter :x"),
         ("a = :x 'y'", {"x": "x"}, StatementError, r"unexpected"),
         ("a = :x LIMIT :x", {"x": "1"}, StatementError, r"expected a whole number after LIMIT"),
+        ("a = :x OFFSET :x", {"x": 1.5}, StatementError, r"expected a whole number after OFFSET"),
     ],
 )
 def test_mistakes(text: str, args: Any, error: type[Exception], message: str) -> None:

@@ -153,6 +153,7 @@ _TABLES = st.one_of(
 )
 _WHERE = st.none() | _PREDICATES
 _LIMITS = st.none() | st.integers(0, 10**12)
+_OFFSETS = st.just(0) | st.integers(0, 10**12)
 _ALIASES = st.none() | _NAMES
 _CALLS = st.builds(AggregateCall, st.sampled_from(AggregateFunction), _COLUMNS) | st.just(
     AggregateCall(AggregateFunction.COUNT)
@@ -189,6 +190,7 @@ def _grouped(columns: list[ColumnRef]) -> st.SearchStrategy[Select]:
         _orders(st.just(count)),
         _LIMITS,
         _having(columns),
+        _OFFSETS,
     )
 
 
@@ -244,6 +246,7 @@ _SELECTS = st.one_of(
         st.none() | _items(st.builds(SelectItem, _COLUMNS, _ALIASES)),
         where=_WHERE,
         limit=_LIMITS,
+        offset=_OFFSETS,
     ),
     st.builds(
         Select,
@@ -252,8 +255,16 @@ _SELECTS = st.one_of(
         where=_WHERE,
         orders=_orders(_COLUMNS),
         limit=_LIMITS,
+        offset=_OFFSETS,
     ).filter(_can_be_written),
-    st.builds(Select, _TABLES, _items(st.builds(SelectItem, _CALLS, _ALIASES)), _WHERE, limit=_LIMITS),
+    st.builds(
+        Select,
+        _TABLES,
+        _items(st.builds(SelectItem, _CALLS, _ALIASES)),
+        _WHERE,
+        limit=_LIMITS,
+        offset=_OFFSETS,
+    ),
     st.lists(_COLUMNS, min_size=1, max_size=3, unique_by=str).flatmap(_grouped),
 ).filter(_is_unqualified)
 _STATEMENTS: st.SearchStrategy[Statement] = st.one_of(
