@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hindex.sql import index_grammar as grammar
 from hindex.sql.help import HELP
 from hindex.sql.select_grammar import select
-from hindex.sql.statements import Explain, Statement
+from hindex.sql.statements import DescribeTable, Explain, ShowColumns, Statement
 from hindex.sql.words import NO_CHANGES
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def _write_hint(parser: HindexParser, first: str) -> str:
 
 def _hint(parser: HindexParser, first: str) -> str:
     """Return the remedy for a statement of another database, by its first word."""
-    if first in ("DESCRIBE", "DESC") or (first == "SHOW" and parser.word() in ("COLUMNS", "CREATE")):
-        return _SCHEMA_HINT
+    if first == "SHOW" and parser.word() == "CREATE":
+        return "; DESCRIBE TABLE table lists the columns of a table"
     if first == "CREATE" and parser.following == "INDEX":
         return "; the type follows the name: CREATE INDEX name USING bitmap ON table (column)"
     return ""
@@ -79,6 +79,23 @@ def explain(parser: HindexParser) -> Explain:
     return parser.fail(f"expected SELECT, found {parser.token_text()}{hint}")
 
 
+def describe_table(parser: HindexParser) -> DescribeTable:
+    """Parse the table of ``DESCRIBE [TABLE] table``."""
+    misspelled = parser.suggest("INDEX", "TABLE") if parser.following not in ("", ".") else ""
+    statement = DescribeTable(parser.table())
+    if not parser.at_end:
+        hint = misspelled or ": write DESCRIBE TABLE table, or DESCRIBE INDEX name ON table"
+        parser.fail(f"unexpected {parser.token_text()}{hint}")
+    return statement
+
+
+def show_columns(parser: HindexParser) -> ShowColumns:
+    """Parse the table of ``SHOW COLUMNS IN | FROM table``."""
+    if not parser.accept_any("IN", "FROM"):
+        parser.fail(f"expected IN, found {parser.token_text()}")
+    return ShowColumns(parser.table())
+
+
 STATEMENTS: dict[str, Callable[[HindexParser], Statement]] = {
     "CREATE INDEX": grammar.create_index,
     "SHOW INDEXES": grammar.show_indexes,
@@ -87,6 +104,11 @@ STATEMENTS: dict[str, Callable[[HindexParser], Statement]] = {
     "SHOW FORMATTED INDEX": grammar.show_indexes,
     "DESCRIBE INDEX": grammar.describe_index,
     "DESC INDEX": grammar.describe_index,
+    "DESCRIBE TABLE": describe_table,
+    "DESC TABLE": describe_table,
+    "DESCRIBE": describe_table,
+    "DESC": describe_table,
+    "SHOW COLUMNS": show_columns,
     "DROP INDEX": grammar.drop_index,
     "REFRESH INDEX": grammar.refresh_index,
     "REFRESH INDEXES": grammar.refresh_indexes,
@@ -100,11 +122,6 @@ STATEMENTS: dict[str, Callable[[HindexParser], Statement]] = {
     "EXPLAIN": explain,
     "SELECT": select,
 }
-#: How to see the columns of a table.
-_SCHEMA_HINT = (
-    "; SELECT * FROM table LIMIT 0 shows the columns of a table, "
-    "and hx.table(...).schema in Python their types"
-)
 #: The spelling of statements that begin with another word in other databases.
 _OTHER_SPELLINGS = {
     "REBUILD": "ALTER INDEX name ON table REBUILD rebuilds an index",

@@ -45,6 +45,15 @@ HELP: dict[str, StatementHelp] = {
         "Describes one index, one line for each property.",
         ("DESCRIBE INDEX name [ON table];",),
     ),
+    "DESCRIBE TABLE": StatementHelp(
+        "Lists the columns of a table with their types.",
+        ("DESCRIBE [TABLE] table;",),
+        ("Partition columns are listed again in a section of their own.",),
+    ),
+    "SHOW COLUMNS": StatementHelp(
+        "Lists the names of the columns of a table.",
+        ("SHOW COLUMNS IN table;   FROM table is the same",),
+    ),
     "REFRESH INDEX": StatementHelp(
         "Updates an index: reads changed and new files, and drops deleted ones.",
         (
@@ -103,12 +112,14 @@ HELP: dict[str, StatementHelp] = {
 _OTHER_WORDS = {"UPDATE": "REFRESH", "DESC": "DESCRIBE"}
 
 
-def statement_help(words: str) -> StatementHelp | None:
-    """Return the help for a statement by its first words, in any letter case; None for an unknown statement."""
-    tokens = words.upper().replace("FORMATTED ", "").split()
-    if not tokens:
-        return None
-    first = _OTHER_WORDS.get(tokens[0], tokens[0])
-    if len(tokens) > 1 and tokens[1] not in ("INDEX", "INDEXES"):
-        return None
-    return next((text for statement, text in HELP.items() if statement.split()[0] == first), None)
+def statement_help(words: str) -> str | None:
+    """Return the help for the statements that begin with some words, in any letter case; None if there are none."""
+    first, *others = words.upper().replace("FORMATTED ", "").split() or [""]
+    first = _OTHER_WORDS.get(first, first)
+    matches = [
+        str(text)
+        for statement, text in HELP.items()
+        if statement.split()[0] == first
+        and (not others or others[0].removesuffix("ES") in statement.removesuffix("ES").split()[1:])
+    ]
+    return "\n\n".join(matches) or None

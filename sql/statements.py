@@ -358,6 +358,26 @@ class Explain:
         return f"EXPLAIN {'ANALYZE ' if self.analyze else ''}{self.statement}"
 
 
+@dataclass(frozen=True, slots=True)
+class DescribeTable:
+    """``DESCRIBE [TABLE] table``."""
+
+    table: TableRef
+
+    def __str__(self) -> str:
+        return f"DESCRIBE TABLE {self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShowColumns:
+    """``SHOW COLUMNS IN table``."""
+
+    table: TableRef
+
+    def __str__(self) -> str:
+        return f"SHOW COLUMNS IN {self.table}"
+
+
 IndexStatement: TypeAlias = (
     CreateIndex
     | ShowIndexes
@@ -369,7 +389,7 @@ IndexStatement: TypeAlias = (
     | CheckIndexes
     | VacuumIndexes
 )
-Statement: TypeAlias = IndexStatement | Select | SelectExists | Explain
+Statement: TypeAlias = IndexStatement | DescribeTable | ShowColumns | Select | SelectExists | Explain
 
 
 def _on(table: TableRef | None) -> str:

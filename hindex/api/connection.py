@@ -267,7 +267,7 @@ class Connection:
         :raises StatementError: if it cannot be parsed; the message marks the position.
         :raises ArgumentError: for a parameter without an argument, and for an argument without a parameter.
         """
-        from hindex.sql.statements import Explain, Select, SelectExists
+        from hindex.sql.statements import DescribeTable, Explain, Select, SelectExists, ShowColumns
 
         if not isinstance(cast("object", text), str):
             raise StatementError(f"{text!r} is not a statement: pass SQL as a string")
@@ -288,6 +288,10 @@ class Connection:
                     if not has_session:
                         raise
                     return self._run_by_spark(self._spark_query(text, args, error))
+            case (DescribeTable() | ShowColumns()) as statement:
+                from hindex.api.table_statements import run_table_statement
+
+                return run_table_statement(self, statement)
             case statement:
                 from hindex.api.index_statements import run_index_statement
 
@@ -499,22 +503,33 @@ class Connection:
 
         if ref.kind is TableRefKind.PATH:
             return self._path_table(ref.text)
-        from hindex.spark.catalog import quoting_hint, wrong_format_error
-        from hindex.spark.session import may_have_tables
+        from hindex.spark.catalog import wrong_format_error
 
-        if not self._has_session and not may_have_tables():
-            if ref.other_format:
-                raise wrong_format_error(str(ref), ref.other_format)
-            raise UnknownTableError(
-                f"Unknown table {ref.text!r}. {quoting_hint(ref.text)}; to find it in a catalog, use "
-                "hindex.connect(spark=spark) or --master 'local[*]'"
-            )
+        self.check_catalog(ref)
         try:
             return self._catalog_table(str(ref))
         except UnknownTableError as error:
             if ref.other_format:
                 raise wrong_format_error(str(ref), ref.other_format) from error
             raise
+
+    def check_catalog(self, ref: TableRef) -> None:
+        """Check that there is a catalog that may have a name; no session starts.
+
+        :raises UnknownTableError: if there is none.
+        :raises NotOrcError: for a path of files of another format.
+        """
+        from hindex.spark.catalog import quoting_hint, wrong_format_error
+        from hindex.spark.session import may_have_tables
+
+        if self._has_session or may_have_tables():
+            return
+        if ref.other_format:
+            raise wrong_format_error(str(ref), ref.other_format)
+        raise UnknownTableError(
+            f"Unknown table {ref.text!r}. {quoting_hint(ref.text)}; to find it in a catalog, use "
+            "hindex.connect(spark=spark) or --master 'local[*]'"
+        )
 
     def describe(self, ref: TableRef, *, in_full: bool = False) -> dict[str, Any] | None:
         """Return the catalog's description of a table that a query names; None for a path.

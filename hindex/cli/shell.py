@@ -93,7 +93,7 @@ def help_text(words: str) -> str:
     overview = HELP.format(statements=statement_list())
     if not words:
         return overview
-    return str(statement_help(words) or f"there is no statement {words!r}\n\n{overview}")
+    return statement_help(words) or f"there is no statement {words!r}\n\n{overview}"
 
 
 def statement_list() -> str:

@@ -55,7 +55,7 @@ def complete(text: str, completer: Completer | None = None) -> list[str]:
         ("he^", ["help"]),
         ("help al^", ["alter"]),
         ("help create ^", ["INDEX"]),
-        ("help Show ^", ["INDEXES"]),
+        ("help Show ^", ["INDEXES", "COLUMNS"]),
         ("help select ^", []),
         ("help create index ^", []),
         ("create ind^", ["index"]),

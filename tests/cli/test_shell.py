@@ -322,7 +322,9 @@ def test_every_statement_has_help() -> None:
     from hindex.sql.grammar import STATEMENTS
     from hindex.sql.help import HELP, statement_help
 
-    assert {str(statement_help(words)) for words in STATEMENTS} == set(map(str, HELP.values()))
+    assert all(map(statement_help, STATEMENTS))
+    assert str(HELP["DESCRIBE TABLE"]) in (statement_help("desc") or "")
     for words, text in HELP.items():
         assert words in STATEMENTS
+        assert statement_help(words) == str(text)
         assert text.syntax[0].startswith(words.split(" ")[0])
