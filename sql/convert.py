@@ -48,10 +48,10 @@ from hindex.sql.predicate import (
 
 T = TypeVar("T")
 
-_AGGREGATES = ("AVG", "COUNT", "MAX", "MIN", "SUM")
+AGGREGATES = ("AVG", "COUNT", "MAX", "MIN", "SUM")
 
 #: How to evaluate a condition that is refused here.
-FILTER_WITH_SPARK = "filter with Spark on scan(...).to_spark()"
+FILTER_WITH_SPARK = "Filter with Spark on scan(...).to_spark()"
 _EVALUATED = "the conditions that are evaluated here are in docs/sql.md"
 
 #: Where a node's ``meta`` tells that its parentheses are written.
@@ -167,7 +167,7 @@ class Converter:
         :raises SqlSyntaxError: where aggregates have no place.
         """
         name = node.name.upper()
-        if name in _AGGREGATES:
+        if name in AGGREGATES:
             self.fail(
                 node, f"{name} is an aggregate, which a condition of rows cannot have: put it into HAVING"
             )
@@ -422,7 +422,7 @@ class Converter:
         first, operands = self._operands(node)
         if len(operands) > MAX_OPERATORS:
             subject = f"an expression of more than {MAX_OPERATORS} operators"
-            self.fail(node, f"{subject}; {self._alternative}", unsupported=True)
+            self.fail(node, subject, unsupported=True)
         result = self.operand(first)
         for kind, operand in operands:
             result = Arithmetic(_ARITHMETIC[kind], result, self.operand(operand))
@@ -505,7 +505,7 @@ class Converter:
         try:
             result = call(name, [self.expression(argument) for argument in arguments])
         except FunctionError as error:
-            self.fail(node, f"{error}; {self._alternative}", unsupported=True)
+            self.fail(node, str(error), unsupported=True)
         except ValueError as error:
             self.fail(node, str(error))
         if isinstance(result, Cast):
@@ -534,7 +534,7 @@ class Converter:
                 self.unsupported(node)
 
     def unsupported(self, node: exp.Expression) -> NoReturn:
-        self.fail(node, f"{self._describe(node)}; {_EVALUATED}; {self._alternative}", unsupported=True)
+        self.fail(node, f"{self._describe(node)}; {_EVALUATED}", unsupported=True)
 
     def _describe(self, node: exp.Expression) -> str:
         for kind, name in _NAMES.items():
@@ -548,6 +548,8 @@ class Converter:
         return f"expression '{text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'}'"
 
     def fail(self, node: exp.Expression, message: str, *, unsupported: bool = False) -> NoReturn:
+        """Refuse a node; what is only ``unsupported`` runs elsewhere, as the message says."""
+        message = f"{message}. {self._alternative}" if unsupported else message
         raise SqlSyntaxError(message, _offset(node), unsupported=unsupported)
 
 

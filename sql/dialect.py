@@ -88,7 +88,7 @@ class HindexParser(MarkingParser):
     #: The names of the table that may stand before its columns, the longest first.
     qualifiers: tuple[tuple[str, ...], ...] = ()
 
-    #: How to run what is refused here, for messages.
+    #: How to run what is refused here, a sentence for messages.
     alternative: str = FILTER_WITH_SPARK
 
     # IF without parentheses would be taken for a procedural statement, with a warning on the log.
@@ -149,8 +149,12 @@ class HindexParser(MarkingParser):
     def fail(self, message: str, offset: int | None = None) -> NoReturn:
         raise SqlSyntaxError(message, self.offset if offset is None else offset)
 
-    def unsupported(self, message: str, offset: int | None = None) -> NoReturn:
-        """Refuse SQL that Spark accepts and hindex does not."""
+    def unsupported(self, feature: str, offset: int | None = None, remedy: str | None = None) -> NoReturn:
+        """Refuse SQL that Spark accepts and hindex does not.
+
+        :param remedy: what to do instead; by default, :attr:`alternative`.
+        """
+        message = f"{feature}. {self.alternative}" if remedy is None else f"{feature}; {remedy}"
         raise SqlSyntaxError(message, self.offset if offset is None else offset, unsupported=True)
 
     def word(self) -> str:
@@ -308,6 +312,18 @@ class HindexParser(MarkingParser):
             parts.append(self.identifier("a column"))
         return ColumnRef(tuple(parts))
 
+    def qualified_star(self) -> tuple[str, ...]:
+        """Consume ``name.*`` if it comes next, and return the names before the star; otherwise an empty tuple."""
+        start = self._index
+        names: list[str] = []
+        while self.is_name and self.following == ".":
+            names.append(self.identifier("a table"))
+            self.accept(".")
+            if self.accept("*"):
+                return tuple(names)
+        self._advance(start - self._index)
+        return ()
+
     def unqualified(self, column: ColumnRef) -> ColumnRef:
         """Return a column without the name of its table; the same object if it has none."""
         parts = tuple(part.lower() for part in column.parts)
@@ -333,7 +349,7 @@ class HindexParser(MarkingParser):
             if parts[0].upper() == "ORC":
                 return TableRef.path(parts[1])
             if TableRef.name(*parts).other_format and "/" in parts[1]:
-                self.unsupported(f"format {parts[0]}; hindex reads tables of ORC files", start)
+                self.unsupported(f"format {parts[0]}", start, "hindex reads tables of ORC files")
         if self.word() in ("/", ":", "-", "~", "\\"):
             self.fail(f"unexpected {self.token_text()} in a table's name; put a path into quotes")
         return TableRef.name(*parts)
@@ -374,7 +390,7 @@ class HindexParser(MarkingParser):
         if not self.accept("("):
             self.fail(f"expected ( after IN, found {self.token_text()}")
         if self.word() in ("SELECT", "WITH", "FROM", "VALUES"):
-            self.unsupported(f"subquery: list the values; {self.alternative}")
+            self.unsupported("subquery: list the values")
         items: list[exp.Expression] = []
         while True:
             token, following = self._curr, self._next

@@ -13,7 +13,7 @@ from hindex.sql import index_grammar as grammar
 from hindex.sql.help import HELP
 from hindex.sql.select_grammar import select
 from hindex.sql.statements import DescribeTable, Explain, ShowColumns, Statement
-from hindex.sql.words import NO_CHANGES
+from hindex.sql.words import NO_CHANGES, WITH_SPARK
 
 if TYPE_CHECKING:
     from hindex.sql.dialect import HindexParser
@@ -26,6 +26,7 @@ def statement(parser: HindexParser) -> Statement:
             return parse(parser)
     if parser.at_end:
         parser.fail("expected a statement, found nothing")
+    _refuse_query(parser)
     first = {words.split()[0]: words for words in STATEMENTS}
     word = parser.word()
     if word in first:
@@ -35,14 +36,21 @@ def statement(parser: HindexParser) -> Statement:
         parser.fail(message + (parser.suggest(*second) or _write_hint(parser, word) or _hint(parser, word)))
     statements = ", ".join(HELP)
     if _is_write(parser):
-        parser.fail(f"unknown statement {parser.token_text()}: {NO_CHANGES}; it knows {statements}")
+        parser.fail(f"unknown statement {parser.token_text()}: {NO_CHANGES}")
     close = parser.closest(*first, *sorted(_WRITE_WORDS))
     if close in _WRITE_WORDS and parser.closest(close, cutoff=_WRITE_WORDS_CUTOFF):
-        parser.fail(f"unknown statement {parser.token_text()}; did you mean {close}? {NO_CHANGES}")
+        parser.fail(f"unknown statement {parser.token_text()}; did you mean {close}? But {NO_CHANGES}")
     if word in _OTHER_SPELLINGS and parser.following in ("INDEX", "INDEXES"):
         parser.fail(f"unknown statement {parser.token_text()}; {_OTHER_SPELLINGS[word]}")
     meant = f"; did you mean {close}?" if close in first else f"; hindex knows {statements}"
     return parser.fail(f"unknown statement {parser.token_text()}{meant}")
+
+
+def _refuse_query(parser: HindexParser) -> None:
+    """Refuse a query that does not begin with SELECT."""
+    if parser.word() in _QUERY_WORDS:
+        parser.alternative = WITH_SPARK
+        parser.unsupported(f"a query that begins with {parser.word()}")
 
 
 def _write_hint(parser: HindexParser, first: str) -> str:
@@ -70,6 +78,7 @@ def explain(parser: HindexParser) -> Explain:
     analyze = parser.accept("ANALYZE")
     if parser.accept("SELECT"):
         return Explain(select(parser), analyze)
+    _refuse_query(parser)
     if parser.word() == "CREATE":
         parser.fail(
             "expected SELECT, found 'CREATE': CREATE INDEX ... DRY RUN estimates what would be read and written"
@@ -128,6 +137,8 @@ _OTHER_SPELLINGS = {
     "RENAME": "ALTER INDEX name ON table RENAME TO new_name renames it",
     "LIST": "SHOW INDEXES ON table lists them",
 }
+#: First words and signs of queries beside SELECT.
+_QUERY_WORDS = ("WITH", "FROM", "VALUES", "TABLE", "(")
 _FIRST_WORDS = frozenset(words.split()[0] for words in STATEMENTS)
 #: First words of Spark statements that change tables or their rows; none is a misspelling of another.
 _WRITE_WORDS = frozenset({"DELETE", "INSERT", "LOAD", "MERGE", "MSCK", "OPTIMIZE", "REPLACE", "TRUNCATE"})

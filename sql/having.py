@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from hindex.sql.convert import Converter
+from hindex.sql.convert import AGGREGATES, Converter
 from hindex.sql.predicate import (
     Arithmetic,
     Call,
@@ -97,6 +97,8 @@ class _HavingConverter(Converter):
         """Return the column of groups that holds an aggregate; None for any other function."""
         function = _FUNCTIONS.get(node.name.upper())
         if function is None:
+            if node.name.upper() in AGGREGATES:
+                self.fail(node, f"{node.name.upper()} in HAVING", unsupported=True)
             return None
         arguments = list(node.expressions)
         if function is AggregateFunction.COUNT and len(arguments) == 1:
@@ -114,7 +116,7 @@ class _HavingConverter(Converter):
             by = ", ".join(map(str, self._groups))
             self.fail(
                 node,
-                f"{AggregateCall(function, column)} in a query that groups by {by} alone; {WITH_SPARK}",
+                f"{AggregateCall(function, column)} in a query that groups by {by} alone",
                 unsupported=True,
             )
         return self._made(AggregateCall(function, column))

@@ -108,7 +108,7 @@ def _refuse(parser: HindexParser, clauses: list[str], *, is_after_condition: boo
     for clause, remedy in _HIVE_CLAUSES.items():
         start = parser.offset
         if " ".join(parser.word().split()) == clause or parser.accept(*clause.split()):
-            parser.unsupported(f"{clause}; {remedy}", start)
+            parser.unsupported(clause, start, remedy)
     for word in ("WITH", "IDXPROPERTIES", "TBLPROPERTIES"):
         if parser.accept(word):
             parser.expect("(")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
@@ -23,7 +24,9 @@ from hindex.sql.words import WITH_SPARK
 if TYPE_CHECKING:
     from hindex.sql.dialect import HindexParser
 
-_ITEMS = f"list columns, or COUNT, COUNT(DISTINCT ...), MIN and MAX of one, or * alone; {WITH_SPARK}"
+_ITEMS = "list columns, or COUNT, COUNT(DISTINCT ...), MIN and MAX of one, or * alone"
+
+_STAR_BESIDE = f"'*' beside other columns; {_ITEMS}"
 
 # Clauses that need Spark, by their first word.
 _CLAUSES = {
@@ -37,7 +40,7 @@ _CLAUSES = {
     "NATURAL": "JOIN",
     "SEMI": "JOIN",
     "ANTI": "JOIN",
-    "LATERAL": "LATERAL",
+    "LATERAL": "LATERAL VIEW",
     "HAVING": "HAVING",
     "SORT BY": "SORT BY",
     "CLUSTER BY": "CLUSTER BY",
@@ -52,11 +55,17 @@ _CLAUSES = {
     "PIVOT": "PIVOT",
     "UNPIVOT": "UNPIVOT",
     "FOR": "FOR",
+    "WITH": "WITH",
+    "|>": "|>",
     "VERSION": "time travel",
 }
 #: Aggregates, by their first word.
 _FUNCTIONS = (AggregateFunction.COUNT, AggregateFunction.MIN, AggregateFunction.MAX)
 _GROUP_BY, _ORDER_BY = "GROUP BY", "ORDER BY"
+#: Select expressions with a name, by a part of their text.
+_ITEM_KINDS = {r"\)\s*OVER\b": "window function", r"^\(\s*(SELECT|WITH)\b": "subquery"}
+#: Operators after the first operand of an expression.
+_OPERATORS = ("+", "-", "*", "/", "%", "||", "|", "&", "^", "[", "::", "DIV")
 #: Tokens after a column that has the name of a keyword of SELECT.
 _AFTER_NAME = (",", ".", "AS", "FROM", "")
 #: Words that are values and never names.
@@ -88,13 +97,13 @@ def _exists(parser: HindexParser) -> SelectExists:
     parser.expect("SELECT")
     rows = _select(parser, in_exists=True)
     if rows.is_aggregate or rows.orders:
-        parser.unsupported(f"EXISTS of aggregates, groups or an order; {WITH_SPARK}", start)
+        parser.unsupported("EXISTS of aggregates, groups or an order", start)
     parser.expect(")")
     if parser.at_end:
         return SelectExists(rows)
     follows = _clause(parser) in (",", "FROM", "WHERE", "LIMIT", "OFFSET", _GROUP_BY, _ORDER_BY, *_CLAUSES)
     if not parser.accept("AS") and (follows or not parser.is_name):
-        parser.unsupported(f"more than EXISTS in SELECT; {WITH_SPARK}")
+        parser.unsupported("more than EXISTS in SELECT")
     return SelectExists(rows, parser.identifier("an alias"))
 
 
@@ -105,15 +114,27 @@ def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
     start = parser.offset
     parser.alternative = WITH_SPARK
     distinct = parser.accept("DISTINCT")
+    if distinct and parser.word() == "ON" and parser.following == "(":
+        parser.unsupported("DISTINCT ON")
     if not distinct and parser.word() == "ALL" and parser.following not in _AFTER_NAME:
         parser.accept("ALL")
-    items = None if in_exists and parser.accept("1") else _items(parser)
+    items_start = parser.offset
+    qualifier = parser.qualified_star()
+    items = None if qualifier or (in_exists and parser.accept("1")) else _items(parser)
+    if qualifier and parser.word() == ",":
+        parser.unsupported(_STAR_BESIDE)
     if not parser.accept("FROM"):
         parser.fail(f"expected , or FROM, found {parser.token_text()}{parser.suggest('FROM')}")
     if parser.word() == "(":
-        parser.unsupported(f"subquery in FROM; {WITH_SPARK}")
+        parser.unsupported("subquery in FROM")
     table = parser.table()
     _table_names(parser, table)
+    if qualifier and tuple(map(str.lower, qualifier)) not in [
+        tuple(map(str.lower, names)) for names in parser.qualifiers
+    ]:
+        parser.unsupported(
+            f"{'.'.join(map(quote_name, qualifier))}.*, which is not of the table", items_start
+        )
     items = None if items is None else tuple(_unqualified_item(parser, item) for item in items)
     where = parser.predicate() if parser.accept("WHERE") else None
     _no_clause(parser)
@@ -162,6 +183,8 @@ def _row_count(parser: HindexParser, clause: str) -> int:
         if parser.is_literal and parser.written().isdigit():
             parser.fail(f"{clause} {parser.written()} is too large: it has at most 18 digits")
         parser.fail(f"expected a whole number after {clause}, found {parser.token_text()}")
+    if parser.word() in _OPERATORS:
+        parser.unsupported(f"{clause} of an expression")
     return count
 
 
@@ -170,7 +193,7 @@ def _items(parser: HindexParser) -> tuple[SelectItem, ...] | None:
     start = parser.offset
     if parser.accept("*"):
         if parser.word() != "FROM" and not parser.at_end and not parser.suggest("FROM"):
-            parser.unsupported(f"'*' beside other columns; {_ITEMS}")
+            parser.unsupported(_STAR_BESIDE)
         return None
     items = [_item(parser)]
     while parser.accept(","):
@@ -184,11 +207,16 @@ def _items(parser: HindexParser) -> tuple[SelectItem, ...] | None:
 def _refuse_item(parser: HindexParser, start: int) -> NoReturn:
     """Refuse the item that begins at an offset."""
     text = parser.text_until(start, ",", "AS", "FROM")
-    parser.unsupported(f"select expression '{text}'{parser.double_quote_hint()}; {_ITEMS}", start)
+    kind = next(
+        (kind for pattern, kind in _ITEM_KINDS.items() if re.search(pattern, text, re.I)), "select expression"
+    )
+    parser.unsupported(f"{kind} '{text}'{parser.double_quote_hint()}; {_ITEMS}", start)
 
 
 def _item(parser: HindexParser) -> SelectItem:
     start = parser.offset
+    if parser.qualified_star():
+        parser.unsupported(_STAR_BESIDE, start)
     if parser.word() in ("(", "*", "-", "CASE", "CAST", *_CONSTANTS) or parser.is_literal:
         _refuse_item(parser, start)
     value = _aggregate(parser, start) or parser.column()
@@ -226,6 +254,8 @@ def _groups(parser: HindexParser, items: tuple[SelectItem, ...] | None) -> tuple
 
 def _group(parser: HindexParser, items: tuple[SelectItem, ...] | None) -> ColumnRef:
     start = parser.offset
+    if parser.word() in ("ROLLUP", "CUBE", "GROUPING SETS") and parser.following == "(":
+        parser.unsupported(f"{_GROUP_BY} {parser.word()}")
     value = _at_position(parser, items, _GROUP_BY)
     if isinstance(value, AggregateCall):
         parser.fail(f"{_GROUP_BY} {parser.text_from(start)} is {value}: groups are by columns", start)
@@ -247,7 +277,7 @@ def _at_position(
     if position is None:
         return None
     if items is None:
-        parser.unsupported(f"{clause} {position} of *: name the column; {WITH_SPARK}", start)
+        parser.unsupported(f"{clause} {position} of *: name the column", start)
     if not 0 < position <= len(items):
         parser.fail(
             f"{clause} {position}: the list has {len(items)} {'item' if len(items) == 1 else 'items'}", start
@@ -257,10 +287,14 @@ def _at_position(
 
 def _plain_column(parser: HindexParser, clause: str) -> ColumnRef:
     if parser.is_literal or parser.word() in ("(", *_CONSTANTS):
-        parser.unsupported(f"{clause} of {parser.token_text()}{parser.double_quote_hint()}; {WITH_SPARK}")
+        parser.unsupported(f"{clause} of {parser.token_text()}{parser.double_quote_hint()}")
+    if parser.word() == "ALL" and parser.following != ".":
+        parser.unsupported(f"{clause} ALL")
     column = parser.column()
     if parser.word() == "(":
-        parser.unsupported(f"{clause} of a function; {WITH_SPARK}")
+        parser.unsupported(f"{clause} of a function")
+    if parser.word() in _OPERATORS:
+        parser.unsupported(f"{clause} of an expression")
     return column
 
 
@@ -271,7 +305,7 @@ def _distinct(
     values = [item.value for item in items or ()]
     columns = tuple(value for value in values if isinstance(value, ColumnRef))
     if not values or len(columns) < len(values) or groups:
-        parser.unsupported(f"DISTINCT of anything but columns; {WITH_SPARK}", start)
+        parser.unsupported("DISTINCT of anything but columns", start)
     return columns
 
 
@@ -289,14 +323,14 @@ def _check_items(
             _fail_without_groups(parser, items or ())
         return
     if items is None:
-        parser.unsupported(f"* with GROUP BY; {WITH_SPARK}", start)
+        parser.unsupported("* with GROUP BY", start)
     for value in values:
         column = value.column if isinstance(value, AggregateCall) else value
         if isinstance(value, AggregateCall) and value.function is AggregateFunction.COUNT_DISTINCT:
             continue
         if column is not None and not any(is_same_column(column, group) for group in groups):
             by = ", ".join(map(str, groups))
-            parser.unsupported(f"{value} in a query that groups by {by} alone; {WITH_SPARK}", start)
+            parser.unsupported(f"{value} in a query that groups by {by} alone", start)
 
 
 def _fail_without_groups(parser: HindexParser, items: tuple[SelectItem, ...]) -> NoReturn:
@@ -304,7 +338,7 @@ def _fail_without_groups(parser: HindexParser, items: tuple[SelectItem, ...]) ->
     aliases = [item.alias.lower() for item in items if item.alias is not None]
     columns = [item.value for item in items if isinstance(item.value, ColumnRef)]
     if any(column.parts[0].lower() in (*aliases, *_CONSTANT_NAMES) for column in columns):
-        parser.unsupported(f"columns beside aggregates without GROUP BY; {WITH_SPARK}", 0)
+        parser.unsupported("columns beside aggregates without GROUP BY", 0)
     calls = ", ".join(str(item.value) for item in items if isinstance(item.value, AggregateCall))
     names = ", ".join(dict.fromkeys(map(str, columns)))
     parser.fail(
@@ -350,7 +384,7 @@ def _order(
     if isinstance(value, AggregateCall) != (isinstance(value, AggregateCall) and is_aggregate) or (
         is_aggregate and not (is_selected and is_grouped)
     ):
-        parser.unsupported(f"ORDER BY of what is not selected; {WITH_SPARK}", start)
+        parser.unsupported("ORDER BY of what is not selected", start)
     return SortItem(value, descending, nulls)
 
 
@@ -378,7 +412,7 @@ def _aliased(
 
 
 def _fail_of_many(parser: HindexParser, column: ColumnRef, start: int) -> NoReturn:
-    parser.unsupported(f"ORDER BY of {column}, which may stand for more than one column; {WITH_SPARK}", start)
+    parser.unsupported(f"ORDER BY of {column}, which may stand for more than one column", start)
 
 
 def _check_distinct_order(
@@ -405,7 +439,7 @@ def _table_names(parser: HindexParser, table: TableRef) -> None:
         if parser.is_name and not is_misspelled:
             alias = parser.identifier("an alias")
     if alias is not None and parser.word() == "(":
-        parser.unsupported(f"aliases of columns after the table's; {WITH_SPARK}")
+        parser.unsupported("aliases of columns after the table's")
     parser.qualifiers = table.qualifiers if alias is None else ((alias,),)
 
 
@@ -432,4 +466,4 @@ def _no_clause(parser: HindexParser) -> None:
         parser.fail("expected a condition after HAVING, found the end", parser.offset + len("HAVING"))
     clause = _CLAUSES.get(_clause(parser))
     if clause is not None:
-        parser.unsupported(f"{clause}; {WITH_SPARK}")
+        parser.unsupported(f"{clause}")

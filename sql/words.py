@@ -16,10 +16,12 @@ KEYWORDS = frozenset(
     """.split()  # noqa: SIM905
 )
 
-#: Who runs the queries that hindex alone does not.
+#: Who runs the queries that hindex alone does not, a sentence.
 WITH_SPARK = (
-    "with a Spark session, hindex.connect(spark=spark) or --master 'local[*]', every query runs; without one, DuckDB "
-    "has all of SQL: t = hx.table(...).dataset(), duckdb.sql('SELECT ... FROM t')"
+    "With a Spark session, hindex.connect(spark=spark) or --master 'local[*]', Spark runs it; without one, DuckDB "
+    "does: t = hx.table(...).dataset(), duckdb.sql('SELECT ... FROM t')"
 )
-#: What is said of statements of Spark's that change tables.
-NO_CHANGES = "hindex changes no table"
+#: The end of messages about statements that change tables.
+NO_CHANGES = (
+    "hindex changes no table. Run the statement by Spark; REFRESH INDEXES ON table then updates its indexes"
+)

@@ -34,6 +34,7 @@ from hindex.orc.reader.file_cache import check_bound
 from hindex.plan.modes import Mode
 from hindex.plan.time_zones import TimeZones
 from hindex.progress import LogProgress, Progress
+from hindex.sql.words import WITH_SPARK
 from hindex.store.storage import is_missing
 from hindex.store.store import Store, list_stores
 from hindex.table.location import is_local, normalize_uri, suggest_path
@@ -63,6 +64,8 @@ STORE_VARIABLE = "HINDEX_STORE"
 
 #: Beginning of the message of an unsupported feature.
 _UNSUPPORTED = re.compile(r"unsupported at line \d+, column \d+: ")
+#: Beginning of its remedy, which a session has.
+_WAY_OUT = f". {WITH_SPARK}"
 #: A URI that ``Path`` shortened to one slash.
 _CUT_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!/)")
 
@@ -93,7 +96,7 @@ class SparkQuery:
             return "it is more than a SELECT of one table"
         line = str(self.error).partition("\n")[0]
         position = _UNSUPPORTED.match(line)
-        return line if position is None else line[position.end() :].partition("; ")[0]
+        return line if position is None else line[position.end() :].partition(_WAY_OUT)[0].partition("; ")[0]
 
 
 _LOG = logging.getLogger("hindex.build")
@@ -403,7 +406,6 @@ class Connection:
         :raises StatementError: for a kind of EXPLAIN that the query does not have, and without a Spark session.
         """
         from hindex.sql.queries import explain_kind, parse_query
-        from hindex.sql.words import WITH_SPARK
 
         kind = explain_kind(text)
         if kind == "ANALYZE" and not isinstance(error, StatementError):
@@ -415,10 +417,8 @@ class Connection:
                 "spark.sql(query).explain('extended') shows Spark's own plan"
             ) from error
         query = parse_query(text, args)
-        if query is None or (query.is_select and not self._has_session):
+        if query is None or not self._has_session:
             raise error
-        if not self._has_session:
-            raise StatementError(f"this is a query for Spark; {WITH_SPARK}")
         return SparkQuery(query, text, error)
 
     def _run_by_spark(self, query: SparkQuery) -> QueryResult | QueryExplanation:

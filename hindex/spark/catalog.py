@@ -146,7 +146,7 @@ def quoting_hint(name: str) -> str:
 def wrong_format_error(name: str, file_format: str) -> NotOrcError:
     """Return the error for a path in Spark's notation with another format than ORC."""
     return NotOrcError(
-        f"Table {name!r} is invalid: hindex reads tables of ORC files, and this names {file_format} files; {WITH_SPARK}"
+        f"Table {name!r} is invalid: hindex reads tables of ORC files, and this names {file_format} files. {WITH_SPARK}"
     )
 
 

@@ -315,12 +315,12 @@ def test_files_of_other_formats(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("parquet.`users`", "delta.`users`", "JSON.`users`"):
         message = fail(capsys, "sql", f"SELECT * FROM {name}")
         assert (
-            f"hindex reads tables of ORC files, and this names {name.split('.')[0].lower()} files; with"
+            f"hindex reads tables of ORC files, and this names {name.split('.')[0].lower()} files. With"
             in message
         )
         assert message.count("\n") == 1
     message = fail(capsys, "sql", "CREATE INDEX i USING bitmap ON parquet.`users` (a)")
-    assert "hindex reads tables of ORC files, and this names parquet files; with a Spark session" in message
+    assert "hindex reads tables of ORC files, and this names parquet files. With a Spark session" in message
 
 
 def test_a_name_of_the_catalog_is_checked(

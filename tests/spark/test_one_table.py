@@ -58,6 +58,7 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
         "SELECT s, x, id FROM {} ORDER BY x DESC, s, id DESC",
         "SELECT id FROM {} ORDER BY st.a DESC, a NULLS LAST, id LIMIT 17",
         "SELECT id FROM {} e WHERE e.a = 2 ORDER BY e.id LIMIT 4 OFFSET 3",
+        "SELECT E.* FROM {} e WHERE e.st.a = 1 ORDER BY e.id",
         "SELECT a, s, count(*) FROM {} GROUP BY a, s ORDER BY a DESC, s OFFSET 13",
         "SELECT EXISTS(SELECT 1 FROM {} WHERE a = 2 OFFSET 300)",
     ],

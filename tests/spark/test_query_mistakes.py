@@ -197,9 +197,9 @@ def test_a_mistake_in_what_only_spark_reads(tables: hindex.Connection) -> None:
 
 
 def test_without_a_session() -> None:
-    with pytest.raises(StatementError, match=r"JOIN; with a Spark session, hindex\.connect\(spark="):
+    with pytest.raises(StatementError, match=r"JOIN\. With a Spark session, hindex\.connect\(spark="):
         hindex.connect().sql("SELECT a FROM t JOIN u")
-    with pytest.raises(StatementError, match=r"a query for Spark; .* hindex\.connect\(spark="):
+    with pytest.raises(StatementError, match=r"a query that begins with WITH\. .* hindex\.connect\(spark="):
         hindex.connect().sql("WITH t AS (SELECT 1) SELECT * FROM t")
 
 

@@ -188,7 +188,7 @@ def test_show_looks_as_sparks(spark: SparkSession, place: Path, capsys: pytest.C
         ("SELECT t.id FROM {} t JOIN range(3) r ON t.id = r.id", "JOIN"),
         ("SELECT id FROM {} ORDER BY length(s)", "ORDER BY of a function"),
         ("SELECT id FROM {} WHERE i = 1 UNION SELECT 2", "UNION"),
-        ("WITH q AS (SELECT * FROM {}) SELECT id FROM q", "it is more than a SELECT of one table"),
+        ("WITH q AS (SELECT * FROM {}) SELECT id FROM q", "a query that begins with WITH"),
         ("SELECT id FROM {} WHERE length(upper(repeat(s, 2))) = 2", "function repeat"),
         ("SELECT id FROM results_view", "Table 'results_view' is invalid: it is a view"),
     ],
