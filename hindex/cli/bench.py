@@ -33,6 +33,7 @@ from hindex.table.file_schema import bind_paths
 if TYPE_CHECKING:
     from hindex.api.connection import Connection
     from hindex.api.table import Table
+    from hindex.plan.time_zones import TimeZones
     from hindex.store.snapshot import Snapshot
 
 HINDEX = "hindex"
@@ -65,6 +66,11 @@ _PYARROW_KINDS = INTEGER_KINDS | {
     Kind.VARCHAR,
     Kind.BINARY,
 }
+_TIMES = (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT)
+#: Milliseconds since 1970 beyond which nanoseconds overflow; older versions of pyarrow return other values then.
+_MAX_NANOSECONDS_MS = (1 << 63) // 10**6
+#: Writers' time zones in which pyarrow shows the stored wall clock of every timestamp.
+_UTC = frozenset({"UTC", "GMT", "Etc/UTC", "Etc/GMT"})
 #: Decimals of more digits overflow in files with a scale per value.
 _SHORT_PRECISION = 18
 
@@ -75,12 +81,16 @@ class CannotReadError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BenchQuery:
-    """The query: its predicate as a string and parsed, and its columns (all if None)."""
+    """The query: its predicate as a string and parsed, and its columns (all if None).
+
+    With ``zones``, hindex reads timestamps as instants.
+    """
 
     table: Table
     text: str | None
     where: Predicate | None
     columns: Sequence[str] | None
+    zones: TimeZones | None = None
 
 
 def run_bench(
@@ -102,7 +112,7 @@ def run_bench(
 
     if with_spark:
         connection.spark()  # the session resolves names of tables
-    query = BenchQuery(connection.table(name), where, parse_condition(where), columns)
+    query = BenchQuery(connection.table(name), where, parse_condition(where), columns, connection.zones())
     readers: dict[str, Callable[[], pa.Table]] = {
         HINDEX: query.table.scan(query.where, columns).to_arrow,  # raises mistakes in the query
         "pyarrow": lambda: pyarrow_rows(query),
@@ -212,7 +222,7 @@ def pyarrow_rows(query: BenchQuery) -> pa.Table:
         raise CannotReadError("the table is transactional")
     schema = output_schema(plan.tasks[0].columns if plan.tasks else plan.columns)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        batches = list(pool.map(lambda place: _stripe(*place), _stripes(plan)))
+        batches = list(pool.map(lambda place: _stripe(query.zones, *place), _stripes(plan)))
     return pa.Table.from_batches([batch for batch in batches if batch.num_rows], schema)
 
 
@@ -228,22 +238,25 @@ def _stripes(plan: ScanPlan) -> Iterator[tuple[ScanTask, OrcReader, int]]:
             yield task, reader, stripe
 
 
-def _stripe(task: ScanTask, reader: OrcReader, stripe: int) -> pa.RecordBatch:
+def _stripe(zones: TimeZones | None, task: ScanTask, reader: OrcReader, stripe: int) -> pa.RecordBatch:
     num_rows = reader.stripes[stripe].num_rows
     columns = {
         column.name: column for column in (*task.filter_columns, *task.columns) if not column.is_partition
     }
     bound = bind_paths(task.binding, reader.tail.schema, columns)
     paths = {name: item.path for name, item in bound.items()}
-    _check(reader, list(paths.values()))
+    _check(reader, list(paths.values()), stripe, zones)
     filesystem, path = resolve_filesystem(task.uri)
     file = pyarrow.orc.ORCFile(filesystem.open_input_file(path))
 
     def decoded(columns: Sequence[OutputColumn]) -> dict[str, pa.Array]:
         in_file = {column.name: paths[column.name] for column in columns if column.name in paths}
-        batch = file.read_stripe(stripe, columns=list(in_file.values()))
-        arrays = {name: batch.column(path) for name, path in in_file.items()}
-        return {column.name: fitted(column, arrays) for column in columns if not column.is_partition}
+        try:
+            batch = file.read_stripe(stripe, columns=list(in_file.values()))
+            arrays = {name: batch.column(path) for name, path in in_file.items()}
+            return {column.name: fitted(column, arrays) for column in columns if not column.is_partition}
+        except pa.ArrowInvalid as error:  # such as a timestamp beyond the range of nanoseconds
+            raise CannotReadError(f"pyarrow cannot read {reader.path!r}: {error}") from error
 
     def fitted(column: OutputColumn, arrays: Mapping[str, pa.Array]) -> pa.Array:
         data_type = column.type.to_arrow()
@@ -269,14 +282,38 @@ def _stripe(task: ScanTask, reader: OrcReader, stripe: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _check(reader: OrcReader, names: Sequence[str]) -> None:
+def _check(reader: OrcReader, names: Sequence[str], stripe: int, zones: TimeZones | None) -> None:
     for name in names:
         data_type = reader.column_type(name)
+        if data_type.kind in _TIMES and "." not in name:
+            reason = _time_difference(reader, data_type, stripe, zones)
+            if reason:
+                raise CannotReadError(
+                    f"pyarrow reads other values of column {name!r} ({data_type}): {reason}"
+                )
+            continue
         if not _can_read(reader, data_type) or "." in name:
             raise CannotReadError(
                 f"pyarrow cannot read column {name!r} ({data_type}) of {reader.path!r}: it returns other values, or "
                 "aborts the process"
             )
+
+
+def _time_difference(
+    reader: OrcReader, data_type: OrcType, stripe: int, zones: TimeZones | None
+) -> str | None:
+    """Return the reason why pyarrow's values of a column of timestamps differ from hindex's; None if they do not."""
+    statistics = reader.tail.footer.statistics
+    if data_type.column < len(statistics):
+        times = statistics[data_type.column].timestamp_statistics
+        if max(abs(times.minimum_utc), abs(times.maximum_utc)) > _MAX_NANOSECONDS_MS:
+            return "some are out of the range of nanoseconds"
+    if data_type.kind is Kind.TIMESTAMP_INSTANT:
+        return None
+    if zones is not None and not zones.are_keys(data_type):
+        return f"hindex reads instants of the time zone {zones.reader}"
+    zone = reader.stripe(stripe).writer_timezone
+    return None if zone in _UTC else f"its writer's time zone is {zone or 'unknown'}, not UTC"
 
 
 def _can_read(reader: OrcReader, data_type: OrcType) -> bool:

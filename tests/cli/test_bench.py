@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
+import zoneinfo
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyorc
 import pytest
 
 from hindex.api.connection import Connection
@@ -107,13 +112,53 @@ def test_rows_that_differ_are_an_error(path: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_columns_that_pyarrow_may_not_decode_leave_it_out(tmp_path: Path) -> None:
-    times = pa.array([0, 1, None], pa.timestamp("us"))
-    write_columns(tmp_path / "t" / "x.orc", {"id": pa.array([1, 2, 3]), "at": times})
+    pairs = pa.array([[(1, 2)], [], None], pa.map_(pa.int32(), pa.int32()))
+    write_columns(tmp_path / "t" / "x.orc", {"id": pa.array([1, 2, 3]), "at": pairs})
     results = run(str(tmp_path / "t"), "id > 1", ["at"])
     assert results["hindex"]["rows"] == 2
     assert results["pyarrow"]["rows"] is results["pyarrow"]["ratio"] is None
-    assert "excluded: pyarrow cannot read column 'at' (timestamp) of" in str(results["pyarrow"]["note"])
+    assert "excluded: pyarrow cannot read column 'at' (map<int,int>) of" in str(results["pyarrow"]["note"])
     assert run(str(tmp_path / "t"), "id > 1", ["id"])["pyarrow"]["rows"] == 2
+
+
+def write_times(path: Path, zone: str, times: Sequence[datetime.datetime | None]) -> str:
+    path.mkdir()
+    with (path / "x.orc").open("wb") as file:
+        schema = "struct<at:timestamp,instant:timestamp with local time zone>"
+        writer = pyorc.Writer(file, schema, timezone=zoneinfo.ZoneInfo(zone))
+        for time in times:
+            instant = None if time is None else time.replace(tzinfo=datetime.UTC)
+            writer.write((instant, instant))
+        writer.close()
+    return str(path)
+
+
+def test_timestamps_of_writers_in_utc_are_compared(tmp_path: Path, rng: np.random.Generator) -> None:
+    epoch = datetime.datetime(1970, 1, 1)
+    seconds = [*rng.integers(-(9 * 10**9), 9 * 10**9, 500).tolist(), -1, 0, 1]
+    times = [epoch + datetime.timedelta(seconds=s, microseconds=u) for s in seconds for u in (0, 1, 999_999)]
+    expected = sum(time > datetime.datetime(1980, 1, 2, 3, 4, 5) for time in times)
+    for column, literal in (("at", "TIMESTAMP '1980-01-02 03:04:05'"), ("instant", None)):
+        where = None if literal is None else f"{column} > {literal}"
+        for zone in ("UTC", "Asia/Kolkata"):
+            path = tmp_path / f"{column}_{zone.replace('/', '_')}"
+            results = run(write_times(path, zone, [*times, None]), where, [column])
+            if column == "at" and zone != "UTC":
+                assert results["pyarrow"]["note"] == (
+                    "excluded: pyarrow reads other values of column 'at' (timestamp): its writer's time zone is "
+                    "Asia/Kolkata, not UTC"
+                )
+            else:
+                rows = len(times) + 1 if where is None else expected
+                assert results["hindex"]["rows"] == results["pyarrow"]["rows"] == rows
+
+
+def test_timestamps_beyond_nanoseconds_leave_pyarrow_out(tmp_path: Path) -> None:
+    path = write_times(tmp_path / "t", "UTC", [datetime.datetime(1900, 1, 1), datetime.datetime(2300, 1, 1)])
+    results = run(path, None, ["at"])
+    assert results["hindex"]["rows"] == 2
+    note = "excluded: pyarrow reads other values of column 'at' (timestamp): some are out of the range of nanoseconds"
+    assert results["pyarrow"]["note"] == note
 
 
 def test_mistakes_are_errors(path: str) -> None:
@@ -136,8 +181,7 @@ def test_the_command_writes_a_line_for_each_reader(path: str, capsys: pytest.Cap
 
 
 def test_excluded_readers_are_not_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    times = pa.array([0, 1, None], pa.timestamp("us"))
-    write_columns(tmp_path / "t" / "x.orc", {"id": pa.array([1, 2, 3]), "at": times})
+    write_times(tmp_path / "t", "Asia/Kolkata", [datetime.datetime(1990, 1, 1)])
     with pytest.raises(SystemExit):
         main.main(["bench", str(tmp_path / "t"), "--rounds", "3"])
     lines = re.findall(r": (\d of \d) \w+ in", capsys.readouterr().err)
