@@ -12,9 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+import pyarrow as pa
+
 from hindex.api.query_result import QueryResult
 from hindex.api.scan import Scan
 from hindex.api.select_statements import run_select
+from hindex.api.statement_table import StatementTable
 from hindex.api.table import Table
 from hindex.errors import (
     ArgumentError,
@@ -75,7 +78,7 @@ _HOSTLESS = ("hdfs:", "viewfs:", "dbfs:", "memory:")
 #: Errors of a query that Spark may answer although hindex does not.
 SPARK_MAY_ANSWER = (ColumnError, NotOrcError, PredicateError, UnsupportedError)
 
-Result: TypeAlias = "QueryResult | Explanation | IndexResult | QueryExplanation"
+Result: TypeAlias = "QueryResult | StatementTable | Explanation | IndexResult | QueryExplanation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,13 +267,21 @@ class Connection:
             values that SQL has no literal for.
         :returns: a :class:`~hindex.api.query_result.QueryResult` for a query; an
             :class:`~hindex.explain.explanation.Explanation` for EXPLAIN, or a
-            :class:`~hindex.queries.query_plan.QueryExplanation` if Spark runs the query; a table for SHOW and
-            DESCRIBE; the new :class:`~hindex.api.index.Index` for CREATE INDEX. CREATE INDEX ... DRY RUN and the other
-            statements return a record of :mod:`hindex.maintain.results`.
+            :class:`~hindex.queries.query_plan.QueryExplanation` if Spark runs the query; a
+            :class:`~hindex.api.statement_table.StatementTable` for SHOW and DESCRIBE; the new
+            :class:`~hindex.api.index.Index` for CREATE INDEX. CREATE INDEX ... DRY RUN and the other statements return
+            a record of :mod:`hindex.maintain.results`.
         :raises StatementError: if it cannot be parsed; the message marks the position.
         :raises ArgumentError: for a parameter without an argument, and for an argument without a parameter.
         """
-        from hindex.sql.statements import DescribeTable, Explain, Select, SelectExists, ShowColumns
+        from hindex.sql.statements import (
+            DescribeTable,
+            Explain,
+            Select,
+            SelectExists,
+            ShowColumns,
+            ShowIndexes,
+        )
 
         if not isinstance(cast("object", text), str):
             raise StatementError(f"{text!r} is not a statement: pass SQL as a string")
@@ -294,11 +305,15 @@ class Connection:
             case (DescribeTable() | ShowColumns()) as statement:
                 from hindex.api.table_statements import run_table_statement
 
-                return run_table_statement(self, statement)
+                return StatementTable(text, run_table_statement(self, statement))
             case statement:
-                from hindex.api.index_statements import run_index_statement
+                from hindex.api.index_statements import brief_columns, run_index_statement
 
-                return run_index_statement(self, statement)
+                result = run_index_statement(self, statement)
+                if not isinstance(result, pa.Table):
+                    return result
+                is_list = isinstance(statement, ShowIndexes)
+                return StatementTable(text, result, brief_columns(result) if is_list else None)
 
     def _classify(
         self, text: str, args: Mapping[str, object] | Sequence[object] | None

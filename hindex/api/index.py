@@ -290,13 +290,12 @@ class IndexList(list[Index]):
 
     def _repr_html_(self) -> str:
         """Return a row for each index."""
-        import pyarrow as pa
-
+        from hindex.api.index_statements import brief_columns, indexes_table
         from hindex.api.rows_html import rows_html
 
-        columns = ("name", "column", "type", "status", "size_bytes")
-        rows = pa.table({name: [getattr(index, name) for index in self] for name in columns})
-        return rows_html("Indexes", lambda _: (rows, ""), max_rows=len(self))
+        rows = indexes_table(self)
+        brief = rows.select([name for name in brief_columns(rows) if name != "table"])
+        return rows_html("Indexes", lambda _: (brief, ""), max_rows=len(self))
 
 
 def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:

@@ -70,6 +70,7 @@ SHOW_INDEXES_SCHEMA = pa.schema(
         ("comment", pa.string()),
     ]
 )
+_BRIEF = ("name", "table", "column", "type", "status", "size_bytes")
 
 
 def run_index_statement(connection: Connection, statement: IndexStatement) -> IndexResult:
@@ -117,6 +118,12 @@ def run_index_statement(connection: Connection, statement: IndexStatement) -> In
 def indexes_table(indexes: Sequence[Index]) -> pa.Table:
     """Return indexes as the rows of SHOW INDEXES."""
     return pa.Table.from_pylist([_index_row(index) for index in indexes], schema=SHOW_INDEXES_SCHEMA)
+
+
+def brief_columns(rows: pa.Table) -> list[str]:
+    """Return the columns of SHOW INDEXES that people need: those of partitions only if an index has any."""
+    has_partitions = rows.column("partitions").null_count < rows.num_rows
+    return [*_BRIEF, *(["partitions"] if has_partitions else [])]
 
 
 def describe_index(index: Index) -> pa.Table:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from hindex.api.index_statements import SHOW_INDEXES_SCHEMA
+from hindex.api.statement_table import StatementTable
 from hindex.cli.output import Output
 from hindex.errors import HindexError
 from hindex.maintain.results import CheckResult, Record, records_table
@@ -28,20 +28,11 @@ _INDEX_SCHEMA = pa.schema(
     ]
 )
 
-#: The columns of SHOW INDEXES on a terminal.
-_BRIEF = ("name", "table", "column", "type", "status", "size_bytes")
-
-
-def _brief_columns(indexes: pa.Table) -> list[str]:
-    """Return the columns of SHOW INDEXES for a terminal; DESCRIBE INDEX has all."""
-    has_partitions = indexes.column("partitions").null_count < indexes.num_rows
-    return [*_BRIEF, *(["partitions"] if has_partitions else [])]
-
 
 def write_result(result: object, output: Output) -> int | None:
     """Write a statement's result, and return the number of rows if it has rows."""
-    if isinstance(result, pa.Table) and result.schema.equals(SHOW_INDEXES_SCHEMA):
-        return output.listing(result, _brief_columns(result))
+    if isinstance(result, StatementTable):
+        return output.listing(result.to_arrow(), result.brief)
     if hasattr(result, "to_batches"):
         rows = cast("QueryResult | pa.Table", result)
         return output.rows(rows.schema, rows.to_batches())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from hindex.api.query_result import QueryResult
+from hindex.api.statement_table import StatementTable
 from hindex.errors import HindexError, StatementError
 
 if TYPE_CHECKING:
@@ -144,4 +145,4 @@ def _displayed(result: object) -> object:
     """Return rows as a pandas DataFrame, of queries the first ones; other results unchanged."""
     if isinstance(result, QueryResult):
         result = result.head(SHOWN_ROWS)
-    return result.to_pandas() if isinstance(result, pa.Table) else result
+    return result.to_pandas() if isinstance(result, pa.Table | StatementTable) else result

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
 import hindex
 from hindex.api.connection import STORE_VARIABLE
 from hindex.api.query_result import QueryResult
+from hindex.api.statement_table import StatementTable
 from hindex.api.table import Index
 from hindex.errors import IndexNotFoundError, StatementError, StoreError, TableError
 from hindex.explain.explanation import Explanation
@@ -63,7 +63,7 @@ def test_results_of_statements(path: Path, spark: SparkSession) -> None:
     assert everything.schema.names == ["id", "a", "s"]
     assert ids(everything) == list(range(500))
     output = hx.sql(f"SHOW INDEXES ON '{path}'")
-    assert isinstance(output, pa.Table)
+    assert isinstance(output, StatementTable)
     (row,) = output.to_pylist()
     assert row.pop("size_bytes") > 0
     assert row.pop("created") <= row.pop("refreshed")
@@ -169,7 +169,7 @@ def test_a_store_of_its_own(
     hx.sql(f"CREATE INDEX j USING bitmap ON '{other}' (s)")
     assert not (path / "_hindex").exists()
     output = hx.sql("SHOW INDEXES i")
-    assert isinstance(output, pa.Table)
+    assert isinstance(output, StatementTable)
     assert output.column("table").to_pylist() == sorted(map(str, (path, other)))
     with pytest.raises(
         StatementError, match=r"^Index 'I' is on several tables, name one with ON: '.*', '.*'$"
@@ -180,7 +180,7 @@ def test_a_store_of_its_own(
     (other / "x.orc").unlink()
     other.rmdir()
     output = hx.sql("SHOW INDEXES")
-    assert isinstance(output, pa.Table)
+    assert isinstance(output, StatementTable)
     result = {(row["name"], row["table"]): row["status"] for row in output.to_pylist()}
     assert result["i", str(path)] == "fresh"
     assert result["j", str(other)].startswith(f"table gone: Table '{other}' is invalid: no such file")
@@ -195,7 +195,7 @@ def test_a_store_of_its_own(
     explicit = hindex.connect(store=str(tmp_path / "another"))
     assert explicit.table(str(path)).indexes() == []
     output = explicit.sql("SHOW INDEXES")
-    assert isinstance(output, pa.Table)
+    assert isinstance(output, StatementTable)
     assert output.num_rows == 0
 
 

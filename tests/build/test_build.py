@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.statement_table import StatementTable
 from hindex.api.table import IndexSpec, Table
 from hindex.build import task as build_task
 from hindex.build.job import plan_build, run_build
@@ -300,7 +301,7 @@ def test_a_second_connection_sees_the_indexes(path: Path, table: Table) -> None:
         assert [index.name for index in other.indexes()] == ["by_a"]
         assert other.scan("a = 3").explain().exact
     shown = hindex.connect().sql(f"SHOW INDEXES ON '{path}'")
-    assert isinstance(shown, pa.Table)
+    assert isinstance(shown, StatementTable)
     assert shown.column("name").to_pylist() == ["by_a"]
     assert shown.column("status").to_pylist() == ["fresh"]
 
@@ -312,7 +313,7 @@ def test_one_store_for_several_tables(path: Path, spark: SparkSession, tmp_path:
     connection.sql(f"CREATE INDEX i USING bitmap ON '{other}' (a)")
     assert not (path / "_hindex").exists()
     shown = connection.sql("SHOW INDEXES")
-    assert isinstance(shown, pa.Table)
+    assert isinstance(shown, StatementTable)
     assert shown.column("table").to_pylist() == sorted([str(path), str(other)])
     assert connection.table(str(path)).scan("a = 3").explain().exact
     assert hindex.connect().table(str(path)).indexes() == []

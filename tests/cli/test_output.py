@@ -11,7 +11,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from hindex.api.index_statements import SHOW_INDEXES_SCHEMA
+from hindex.api.index_statements import SHOW_INDEXES_SCHEMA, brief_columns
+from hindex.api.statement_table import StatementTable
 from hindex.api.value_formatting import format_json, format_values
 from hindex.cli.output import SLICE_ROWS, output_for
 from hindex.cli.results import write_result
@@ -63,7 +64,8 @@ def test_indexes_are_brief_in_a_table_alone() -> None:
         result = {}
         for name in ("table", "csv", "json"):
             stream = io.StringIO()
-            assert write_result(table, output_for(name, stream)) == 2
+            result_table = StatementTable("SHOW INDEXES", table, brief_columns(table))
+            assert write_result(result_table, output_for(name, stream)) == 2
             result[name] = stream.getvalue()
         assert [name.strip() for name in result["table"].split("\n")[0].split("│")] == names
         assert result["csv"].split("\n")[0] == ",".join(SHOW_INDEXES_SCHEMA.names)

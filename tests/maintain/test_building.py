@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from hindex.api.index import Index
+from hindex.api.statement_table import StatementTable
 from hindex.errors import BuildError
 from hindex.maintain.results import IndexState
 from hindex.progress import NullProgress
@@ -32,10 +32,10 @@ class Watcher(NullProgress):
     def advance(self, count: int = 1) -> None:
         other = LocalConnection()
         shown = other.sql(f"SHOW INDEXES ON '{self.path}'")
-        assert isinstance(shown, pa.Table)
+        assert isinstance(shown, StatementTable)
         self.seen.append(dict(zip(*(shown[name].to_pylist() for name in ("name", "status")), strict=True)))
         described = other.sql(f"DESCRIBE INDEX i ON '{self.path}'")
-        assert isinstance(described, pa.Table)
+        assert isinstance(described, StatementTable)
         facts = dict(zip(described["fact"].to_pylist(), described["value"].to_pylist(), strict=True))
         self.described.append(facts["status"])
         self.states.append([index.state for index in other.table(str(self.path)).indexes()])

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hindex.api.statement_table import StatementTable
 from hindex.api.table import IndexSpec, Table
 from hindex.build import job
 from hindex.build.task import BuildTask, run_build_task
@@ -300,7 +301,7 @@ def test_one_table_under_many_spellings(path: Path, hx: LocalConnection, tmp_pat
             hx.sql(f"CREATE INDEX i USING bitmap ON '{spelling}' (s)")
     # the connection knows one table
     shown = hx.sql("SHOW INDEXES")
-    assert isinstance(shown, pa.Table)
+    assert isinstance(shown, StatementTable)
     assert shown.num_rows == 1
     hx.sql(f"DROP INDEX i ON 'file:{path}'")
     assert hx.table(str(path)).indexes() == []
@@ -331,7 +332,7 @@ def test_a_moment_that_no_clock_shows(
     hx = LocalConnection()
     hx.sql(f"CREATE INDEX i USING bitmap ON '{path}' (a)")
     described = hx.sql(f"DESCRIBE INDEX i ON '{path}'")
-    assert isinstance(described, pa.Table)
+    assert isinstance(described, StatementTable)
     facts = dict(zip(described["fact"].to_pylist(), described["value"].to_pylist(), strict=True))
     assert facts["created"] == facts["refreshed"] == f"{ms} ms since 1970"
     for output in ("table", "json", "csv"):
@@ -346,14 +347,14 @@ def test_a_table_that_is_gone(path: Path, tmp_path: Path) -> None:
     hx.sql(f"CREATE INDEX i USING bitmap ON '{path}' (a) COMMENT 'kept'")
     shutil.rmtree(path)
     shown = hx.sql("SHOW INDEX")
-    assert isinstance(shown, pa.Table)
+    assert isinstance(shown, StatementTable)
     (row,) = shown.to_pylist()
     assert row["status"].startswith(f"table gone: Table '{path}' is invalid: no such file or directory")
     described = hx.sql("DESCRIBE INDEX i")
-    assert isinstance(described, pa.Table)
+    assert isinstance(described, StatementTable)
     facts = dict(zip(described["fact"].to_pylist(), described["value"].to_pylist(), strict=True))
     assert (facts["comment"], facts["column"]) == ("kept", "a")
-    (checked,) = hx.sql("CHECK INDEX i VERIFY")  # type: ignore[misc]
+    (checked,) = hx.sql("CHECK INDEX i VERIFY")  # type: ignore[misc, attr-defined]
     assert checked.state is IndexState.TABLE_GONE
     with pytest.raises(TableError, match="no such file"):
         hx.sql("REFRESH INDEX i")

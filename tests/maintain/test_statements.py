@@ -7,10 +7,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 import hindex
 from hindex.api.connection import Connection
+from hindex.api.statement_table import StatementTable
 from hindex.errors import HindexError
 from hindex.maintain.results import CheckResult
 from tests.support.small import write_rows
@@ -27,7 +26,7 @@ def outcome(connection: Connection, statement: str) -> str:
         result = connection.sql(statement)
     except HindexError as error:
         return f"error: {str(error).splitlines()[0]}"
-    if isinstance(result, pa.Table) and result.schema.names == ["fact", "value"]:
+    if isinstance(result, StatementTable) and result.schema.names == ["fact", "value"]:
         facts = dict(zip(result["fact"].to_pylist(), result["value"].to_pylist(), strict=True))
         shown = (
             "name",
@@ -41,7 +40,7 @@ def outcome(connection: Connection, statement: str) -> str:
             "rows covered",
         )
         return " ".join(f"{name}={facts[name]}" for name in shown if facts[name] is not None)
-    if isinstance(result, pa.Table):
+    if isinstance(result, StatementTable):
         return ", ".join(f"{row['name']} {row['status']}" for row in result.to_pylist()) or "-"
     if isinstance(result, list):
         return ", ".join(map(checked, result))

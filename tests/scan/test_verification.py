@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
+from hindex.api.statement_table import StatementTable
 from hindex.api.table import Table
 from hindex.build import job
 from hindex.domain import Domain
@@ -147,7 +148,7 @@ def test_prove_finds_the_index_that_is_wrong_and_sets_it_aside(
     assert bad.state is IndexState.QUARANTINED
     assert bad.status.startswith("quarantined: REFRESH INDEX builds it anew; indexes of ")
     shown = connection.sql(f"SHOW INDEXES ON '{table.name}'")
-    assert isinstance(shown, pa.Table)
+    assert isinstance(shown, StatementTable)
     assert [status.split(":")[0] for status in shown.column("status").to_pylist()] == [
         "fresh",
         "quarantined",

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyorc
 import pytest
 
 import hindex
+from hindex.api.statement_table import StatementTable
 from hindex.errors import NotOrcError, StatementError, TableNotFoundError, UnknownTableError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def names(spark: SparkSession, path: Path) -> Iterator[list[str]]:
 
 
 def rows(table: Any) -> list[dict[str, Any]]:
-    assert isinstance(table, pa.Table)
+    assert isinstance(table, StatementTable)
     values: list[dict[str, Any]] = table.to_pylist()
     return values
 
