@@ -112,7 +112,7 @@ class Context:
             if note is None:
                 raise
             raise PredicateError(f"{error}; {note.detail}") from error
-        if (proof := proof_line(result)) is not None:
+        if self.mode == "prove" and (proof := proof_line(result)) is not None:
             write_stderr(proof)
         if note := quoting_note(self.connection(), statement):
             write_stderr(f"Note: {note}: double quotes make a string literal, the same for every row")

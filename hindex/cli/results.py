@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
+from hindex.api.query_result import QueryResult
 from hindex.api.statement_table import StatementTable
 from hindex.cli.output import Output
 from hindex.errors import HindexError
+from hindex.explain.explanation import Explanation
 from hindex.maintain.results import CheckResult, Record, records_table
 
 if TYPE_CHECKING:
     import hindex
     from hindex.api.index import Index
-    from hindex.api.query_result import QueryResult
-    from hindex.explain.explanation import Explanation
     from hindex.plan.reasons import Note
 
 _INDEX_SCHEMA = pa.schema(
@@ -58,9 +58,21 @@ def write_result(result: object, output: Output) -> int | None:
 
 
 def proof_line(result: object) -> str | None:
-    """Return the proof of a query in prove mode. A disagreement is a warning already."""
-    proof = getattr(result, "proof", None)
-    return None if proof is None or proof.disagreements else f"Proof: {proof}"
+    """Return the proof of a query in prove mode, or why there is none. A disagreement is a warning already."""
+    if not isinstance(result, QueryResult):
+        return None
+    if result.proof is not None:
+        return None if result.proof.disagreements else f"Proof: {result.proof}"
+    explanation = result.explain()
+    if isinstance(explanation, Explanation):
+        return None  # a query of no rows
+    names = [item.table for item in explanation.tables if item.is_accelerated]
+    if not names:
+        return "Nothing to prove: Spark alone runs this query"
+    tables = ", ".join(names)
+    return (
+        f"Not proved: Spark runs this query and reads {tables} through indexes; SELECT of one table is proved"
+    )
 
 
 def quoting_note(connection: object, statement: str) -> Note | None:

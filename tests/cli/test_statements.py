@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.orc
 import pytest
 
+import hindex
 from hindex.cli.main import main
+from tests.support.small import write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -210,7 +212,9 @@ def test_a_query_starts_no_spark(indexed: Path, statement: str, code: int) -> No
     unwanted = {"pyspark"} if "hour" in statement else {"pyspark", "pandas"}
     program = f"""
 import sys
+import hindex
 from hindex.cli.main import main
+from tests.support.small import write_rows
 try:
     main(["sql", {statement.format(indexed)!r}])
 except SystemExit as done:
@@ -366,3 +370,35 @@ def test_a_proof_follows_the_result(users: Path, capsys: pytest.CaptureFixture[s
     assert (exit_.value.code, out) == (0, "id\n7\n")
     assert err.startswith("Proof: indexes of ")
     assert "agree with the data: 30,000 rows of 1 files" in err or "1 rows of 1 files" in err
+
+
+def test_queries_that_spark_runs_are_not_proved(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_rows(tmp_path / "t" / "x.orc", 0, [i % 1000 for i in range(20_000)]).parent
+    hindex.connect(spark=spark).table(str(path)).create_index("by_a", "a")
+    for where, line in (
+        (
+            "a = 7",
+            f"Not proved: Spark runs this query and reads '{path}' through indexes; SELECT of one table is proved",
+        ),
+        ("s LIKE '%7'", "Nothing to prove: Spark alone runs this query"),
+    ):
+        text = f"SELECT sum(id) AS n FROM '{path}' WHERE {where}"
+        expected = spark.sql(text.replace(f"'{path}'", f"orc.`{path}`")).collect()[0].n
+        with pytest.raises(SystemExit):
+            main(
+                [
+                    "sql",
+                    text,
+                    "--mode",
+                    "prove",
+                    "--output",
+                    "csv",
+                    "--conf",
+                    "spark.sql.shuffle.partitions=1",
+                ]
+            )
+        out, err = capsys.readouterr()
+        assert out == f"n\n{expected}\n", err
+        assert err.splitlines()[-1] == line
