@@ -16,6 +16,7 @@ from hindex.sql.functions import NAMES
 from hindex.sql.functions import call as sql_call
 from hindex.sql.literals import of_value
 from hindex.sql.predicate import (
+    And,
     Arithmetic,
     ArithmeticOp,
     Call,
@@ -29,6 +30,7 @@ from hindex.sql.predicate import (
     Not,
     Predicate,
     RLike,
+    TruthValue,
     all_of,
     any_of,
     as_predicate,
@@ -135,12 +137,26 @@ class Expr:
         return (self >= _expr(low)) & (self <= _expr(high))
 
     def isin(self, *values: Value | Iterable[Value]) -> Expr:
-        """Return a condition: equal to one of the values, passed one by one or as a list."""
+        """Return a condition: equal to one of the values, passed one by one or as a list or array.
+
+        No row is in an empty list, and every row is outside of it.
+
+        :raises ArgumentTypeError: for a table.
+        :raises ArgumentError: without an argument.
+        """
+        if not values:
+            raise ArgumentError(f"isin of {self} needs at least one value")
+        if len(values) == 1 and hasattr(type(values[0]), "columns"):
+            raise ArgumentTypeError(
+                f"isin of {self} takes values, a list or an array, not a {type(values[0]).__name__}: pass one "
+                "column of it"
+            )
         elements = collection_items(values[0]) if len(values) == 1 else None
         arguments: Sequence[Any] = values if elements is None else elements
         items = [_node(value) for value in arguments]
         if not items:
-            raise ArgumentError(f"isin of {self} needs at least one value")
+            # the column is checked, too
+            return _condition(And((TruthValue(False), is_null(self._node))))
         return _condition(In(self._node, tuple(items)))
 
     def is_null(self) -> Expr:

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import hindex
 from hindex import call, col, lit
 from hindex.api.conditions import Expr, literal
 from hindex.api.predicate_input import parse_condition
-from hindex.errors import HindexError, PredicateError
+from hindex.errors import ArgumentTypeError, HindexError, PredicateError
 from hindex.sql import parse_predicate
 from hindex.sql.functions import EVALUATED, NAMES
 from hindex.sql.predicate import ColumnRef, Literal, LiteralKind
@@ -167,6 +168,19 @@ def test_times_finer_than_microseconds_are_refused() -> None:
 def test_values_without_a_literal_are_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="of SQL"):
         value == A  # noqa: B015
+
+
+@pytest.mark.parametrize(
+    "table",
+    [pa.table({"a": [7]}), pa.RecordBatch.from_pydict({"a": [7]}), pd.DataFrame({"a": [7]})],
+    ids=type,
+)
+def test_tables_are_no_lists_of_values(table: Any) -> None:
+    message = (
+        f"isin of a takes values, a list or an array, not a {type(table).__name__}: pass one column of it"
+    )
+    with pytest.raises(ArgumentTypeError, match=f"^{message}$"):
+        A.isin(table)
 
 
 @pytest.mark.parametrize(

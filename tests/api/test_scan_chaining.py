@@ -40,6 +40,9 @@ CONDITIONS: list[tuple[Any, Callable[[Row], bool]]] = [
     ("s = 's1' OR s IS NULL", lambda row: row["s"] in (None, "s1")),
     (col("s").isin("s1", "s2", "s3"), lambda row: row["s"] in ("s1", "s2", "s3")),
     ("id % 2 = 0", lambda row: row["id"] % 2 == 0),
+    (col("a").isin([]), lambda row: False),
+    (~col("a").isin(pa.array([], pa.int64())), lambda row: True),
+    (col("s").isin(pa.array([])) | (col("id") < 300), lambda row: row["id"] < 300),
     (pc.field("id") >= 150, lambda row: row["id"] >= 150),
     ("a IS NULL", lambda row: row["a"] is None),
 ]
@@ -143,6 +146,7 @@ def test_fields_of_a_selected_struct(tmp_path: Path) -> None:
 MISTAKES: list[tuple[Callable[[Table], object], type[HindexError], str]] = [
     (lambda t: t.scan("b = 1"), ColumnError, "Column 'b' cannot be resolved"),
     (lambda t: t.scan(columns=["idd"]), ColumnError, "Column 'idd' cannot be resolved; did you mean id?"),
+    (lambda t: t.scan(col("aa").isin([])), ColumnError, "Column 'aa' cannot be resolved; did you mean a?"),
     (lambda t: t.scan("a ="), StatementError, "syntax error at line 1"),
     (lambda t: t.scan("a = 'x'"), PredicateError, ""),
     (lambda t: t.scan().where("idd = 1"), ColumnError, "Column 'idd' cannot be resolved; did you mean id?"),
