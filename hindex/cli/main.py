@@ -7,7 +7,8 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO, cast
@@ -17,6 +18,7 @@ from click.core import ParameterSource
 from click.shell_completion import shell_complete
 
 from hindex.cli.streams import (
+    NewFile,
     cannot_encode,
     flush_or_drop,
     has_no_reader,
@@ -76,6 +78,7 @@ class Context:
     max_width: Callable[[], int | None] = lambda: None
     _connection: Connection | None = None
     _output: Output | None = None
+    _file: NewFile | None = None
 
     def connection(self, *, quick_java: bool = True) -> Connection:
         """Return the connection, made on first use.
@@ -159,13 +162,29 @@ class Context:
         if self.to is None:
             return output_for(self.output, sys.stdout, max_width=self.max_width)
         try:
-            # closed with the command, after errors too
-            stream = click.get_current_context().with_resource(
-                Path(self.to).open("w", encoding="utf-8", newline="")  # noqa: SIM115
-            )
+            self._file = NewFile(self.to)
         except OSError as error:
             raise HindexError(f"cannot write {self.to!r}: {error.strerror}; name another file") from error
-        return output_for(self.output, stream)
+        return output_for(self.output, self._file.stream)
+
+    def save(self) -> None:
+        """Give the file of the results its name: they are complete."""
+        if self._file is not None:
+            self._file.save()
+            self._file = None
+
+    @contextmanager
+    def saved(self) -> Iterator[None]:
+        """Save the file of the results after a command; discard it after an error."""
+        try:
+            yield
+            self.save()
+        except click.exceptions.Exit:
+            self.save()
+            raise
+        finally:
+            if self._file is not None:
+                self._file.discard()
 
 
 def _set_option(context: click.Context, parameter: click.Parameter, value: object) -> None:
@@ -411,6 +430,7 @@ def check(context: Context, table: str, verify: bool, fail_stale: bool) -> None:
     context.write(results)
     damaged = [result.index for result in results if not result.ok]
     if damaged:
+        context.save()
         raise HindexError(
             f"{len(damaged)} of {len(results)} indexes of {table!r} are damaged: {', '.join(damaged)}"
         )
@@ -562,7 +582,7 @@ def _run(arguments: Sequence[str]) -> int:
     warnings.showwarning = _show_warning
     try:
         # not cli.main(), which handles Ctrl-C and closed pipes differently
-        with cli.make_context("hindex", list(arguments)) as context:
+        with cli.make_context("hindex", list(arguments)) as context, context.ensure_object(Context).saved():
             cli.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as done:

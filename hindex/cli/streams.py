@@ -5,9 +5,11 @@ from __future__ import annotations
 import codecs
 import os
 import select
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TextIO
 
 
@@ -28,6 +30,37 @@ def flush_or_drop(stream: TextIO) -> None:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, stream.fileno())
             os.close(null)
+
+
+class NewFile:
+    """A text file that takes its name, and replaces another file of that name, only when it is complete.
+
+    It is written beside that name. What is not a regular file, such as a pipe, is written directly.
+
+    :raises OSError: if it cannot be written.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(os.path.realpath(path))
+        self._is_direct = self._path.exists() and not self._path.is_file()
+        self._unfinished = self._path.with_name(f".{self._path.name[:200]}.{os.getpid()}.unfinished")
+        target = self._path if self._is_direct else self._unfinished
+        self.stream: TextIO = target.open("w", encoding="utf-8", newline="")
+
+    def save(self) -> None:
+        """Close the file and give it its name."""
+        self.stream.close()
+        if not self._is_direct:
+            if self._path.exists():
+                shutil.copymode(self._path, self._unfinished)
+            self._unfinished.replace(self._path)
+
+    def discard(self) -> None:
+        """Close and remove the file."""
+        with suppress(OSError):  # a full disk
+            self.stream.close()
+        if not self._is_direct:
+            self._unfinished.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -20,6 +20,8 @@ import hindex
 from hindex.cli import main as command
 from hindex.errors import StatementError, TableError
 from hindex.maintain.results import CheckResult, IndexState
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
 
 
@@ -193,6 +195,48 @@ def test_results_go_to_a_file(
     assert run("sql", "SELECT 1; SELECT 2", "--output", "ndjson", "--to", str(file)) == 0
     assert capsys.readouterr() == ("", "")
     assert file.read_text() == '{"a": 1}\n{"a": 1}\n'
+
+
+def test_an_error_leaves_the_file_of_the_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second statement of a script fails, and the rows of a query do after the first ones."""
+    table = write_columns(
+        tmp_path / "t" / "x.orc", {"a": pa.array(range(200_000)), "b": pa.array([1] * 199_999 + [0])}
+    ).parent
+    (tmp_path / "results").mkdir()
+    file = tmp_path / "results" / "rows.csv"
+    statement = f"SELECT a FROM '{table}' WHERE a / b >= 0"
+    for old in (None, "old\n"):
+        if old is not None:
+            file.write_text(old)
+            file.chmod(0o640)
+        for text in (statement, f"SELECT a FROM '{table}' LIMIT 1; SELECT nope FROM '{table}'"):
+            for output in ("csv", "parquet", "json"):
+                assert run("sql", text, "--output", output, "--to", str(file)) == 2
+                assert capsys.readouterr().err.startswith("Error: ")
+                assert list(file.parent.iterdir()) == ([] if old is None else [file])
+    assert file.read_text() == "old\n"
+    link = tmp_path / "link.csv"
+    link.symlink_to(file)
+    assert run("sql", f"SELECT a FROM '{table}' LIMIT 1", "--output", "csv", "--to", str(link)) == 0
+    assert file.read_text() == "a\n0\n"
+    assert link.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert list(file.parent.iterdir()) == [file]
+    assert run("sql", f"SELECT a FROM '{table}' LIMIT 1", "--output", "csv", "--to", "/dev/null") == 0
+    assert not Path("/dev/null").is_file()
+
+
+def test_a_report_of_damaged_indexes_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local_build.install(monkeypatch)
+    path = write_columns(tmp_path / "t" / "x.orc", {"a": pa.array([1, 2])}).parent
+    table = LocalConnection().table(str(path))
+    table.create_index("i", "a")
+    for index_file in (path / "_hindex").rglob("*.hidx"):
+        index_file.unlink()
+    assert run("check", str(path), "--output", "json", "--to", str(tmp_path / "report.json")) == 2
+    (report,) = json.loads((tmp_path / "report.json").read_text())
+    assert report["index"] == "i"
+    assert report["problems"]
 
 
 @pytest.mark.parametrize(
