@@ -213,9 +213,7 @@ def test_a_query_starts_no_spark(indexed: Path, statement: str, code: int) -> No
     unwanted = {"pyspark"} if "hour" in statement else {"pyspark", "pandas"}
     program = f"""
 import sys
-import hindex
 from hindex.cli.main import main
-from tests.support.small import write_rows
 try:
     main(["sql", {statement.format(indexed)!r}])
 except SystemExit as done:
