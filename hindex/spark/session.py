@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -277,13 +281,69 @@ def _start(master: str, settings: Mapping[str, str], app_name: str) -> SparkSess
     # unnamed, so that no file remains; the Java side keeps it open while it runs
     log = tempfile.TemporaryFile()  # noqa: SIM115
     try:
-        gateway = launch_gateway(spark_conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
-        context = SparkContext(conf=spark_conf, gateway=gateway)
-        return SparkSession(context)
+        with _killing_java_on_interrupt():
+            gateway = launch_gateway(spark_conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+            context = SparkContext(conf=spark_conf, gateway=gateway)
+            return SparkSession(context)
     except (PySparkException, Py4JError, OSError) as error:
         raise HindexError(_start_failure(master, error, _tail(log))) from error
     finally:
         log.close()
+
+
+@contextlib.contextmanager
+def _killing_java_on_interrupt() -> Iterator[None]:
+    """Kill the JVM that the block starts if Ctrl-C ends the block; the process can then start another one.
+
+    PySpark has no handle of a JVM that does not listen yet, and a half-started one outlives its parent. The JVM gets
+    a session of its own, so that its launcher dies with it; like any JVM of PySpark, it ends at the end of its
+    standard input, that is, with this process.
+    """
+    from pyspark import SparkContext, java_gateway
+
+    module: Any = java_gateway
+    popen = module.Popen
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 as of Popen
+        def launch() -> subprocess.Popen[bytes]:
+            processes.append(popen(*arguments, start_new_session=True, **options))
+            return processes[-1]
+
+        # in a thread: an interrupt between the fork and the assignment would lose the process
+        return launcher.submit(launch).result()
+
+    def kill() -> None:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def interrupt(_number: int, _frame: object) -> None:
+        # before PySpark's own clean-up, which would wait for a busy JVM
+        kill()
+        warnings.filterwarnings("ignore", message="Unable to cleanly shutdown Spark JVM")
+        raise KeyboardInterrupt
+
+    is_handled = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    with ThreadPoolExecutor(1) as launcher:
+        module.Popen = start
+        if is_handled:
+            signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        except KeyboardInterrupt:
+            launcher.shutdown()  # waits for a launch under way
+            kill()
+            SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+            raise
+        finally:
+            module.Popen = popen
+            # a started context has a handler of its own, which cancels jobs
+            if signal.getsignal(signal.SIGINT) is interrupt:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _silence_pyspark() -> None:
@@ -296,6 +356,13 @@ def _silence_pyspark() -> None:
     warnings.filterwarnings(
         "ignore", message="PySpark does not yet fully support pandas", category=FutureWarning
     )
+    # Py4J logs the stack of a call that fails or is interrupted at the root logger, and raises the error too
+    logging.getLogger().addFilter(_is_worth_logging)
+
+
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    """Return False for log records of Py4J that repeat a raised error."""
+    return record.module != "java_gateway" or record.exc_info is None
 
 
 def _start_failure(master: str, error: Exception, log: list[str]) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,6 +63,57 @@ spark.stop()
     assert ran.stderr == ""
     assert list(here.iterdir()) == []
     assert list(temporary.glob("hindex-*")) == []
+
+
+def _java_processes(mark: str) -> list[int]:
+    """Return the ids of the Java processes with a variable in their environment."""
+    ids = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "comm").read_text() == "java\n" and mark in (process / "environ").read_text():
+                ids.append(int(process.name))
+        except OSError:  # it has ended
+            continue
+    return ids
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize("delay", [0, 2])
+def test_an_interrupted_start_leaves_no_java_process(delay: float) -> None:
+    """The interrupt comes as Java starts, or while it runs; the program can start another session."""
+    code = """
+import os
+from hindex.spark.session import local_session
+conf = {"spark.driver.memory": "1g"}
+try:
+    local_session("local[1]", conf)
+    raise AssertionError("it started before the interrupt")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+input()
+print(local_session("local[1]", conf).range(3).count())
+"""
+    mark = f"HINDEX_TEST_MARK={os.getpid()}-{delay}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=os.environ | dict([mark.split("=")]),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    while process.poll() is None and not _java_processes(mark):
+        time.sleep(0.02)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "interrupted\n"
+    deadline = time.monotonic() + 10
+    while _java_processes(mark) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert _java_processes(mark) == []
+    assert process.communicate("\n", timeout=300) == ("3\n", "")
 
 
 def test_a_session_that_nothing_is_said_of_knows_no_tables(
