@@ -181,7 +181,7 @@ class IndexFile(_message.Message):
     footer_checksum: int
     def __init__(self, index: _Optional[int] = ..., path: _Optional[str] = ..., length: _Optional[int] = ..., footer_checksum: _Optional[int] = ...) -> None: ...
 
-class StripeExtents(_message.Message):
+class StripeStats(_message.Message):
     __slots__ = ("null_counts", "int_mins", "int_maxs", "byte_mins", "byte_maxs", "cut")
     NULL_COUNTS_FIELD_NUMBER: _ClassVar[int]
     INT_MINS_FIELD_NUMBER: _ClassVar[int]

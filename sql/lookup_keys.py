@@ -226,10 +226,10 @@ def with_keys(predicate: Predicate, keys: Mapping[KeyColumn, Sequence[Literal]])
     """
     match predicate:
         case In(column, (Literal(str(text), LiteralKind.STRING),)) if text.startswith(_MARK):
-            found = keys.get(_marked(text))
-            if found is None:
+            values = keys.get(_marked(text))
+            if values is None:
                 return None
-            return In(column, tuple(found)) if found else TruthValue(False)
+            return In(column, tuple(values)) if values else TruthValue(False)
         case And(children):
             parts = [part for child in children if (part := with_keys(child, keys)) is not None]
             return all_of(parts) if parts else None
@@ -242,14 +242,14 @@ def with_keys(predicate: Predicate, keys: Mapping[KeyColumn, Sequence[Literal]])
 
 def marked_columns(predicate: Predicate) -> dict[str, list[KeyColumn]]:
     """The keys that a condition has markers of, by the column that they restrict."""
-    found: dict[str, list[KeyColumn]] = {}
+    keys: dict[str, list[KeyColumn]] = {}
     for leaf in leaves(predicate):
         match leaf:
             case In(ColumnRef((column,)), (Literal(str(text), LiteralKind.STRING),)) if text.startswith(
                 _MARK
             ):
-                found.setdefault(column, []).append(_marked(text))
-    return found
+                keys.setdefault(column, []).append(_marked(text))
+    return keys
 
 
 def _marked(text: str) -> KeyColumn:
@@ -264,11 +264,11 @@ def _membership(column: str, key: KeyColumn) -> Node:
 
 def _subqueries(node: Node) -> list[exp.Select]:
     """The SELECTs of the subqueries in an expression, without those within them."""
-    found, stack = [], [node]
+    selects, stack = [], [node]
     while stack:
         node = stack.pop()
         if isinstance(node, exp.Select):
-            found.append(node)
+            selects.append(node)
         elif not isinstance(node, exp.With):
             stack += node.iter_expressions()
-    return found
+    return selects

@@ -20,7 +20,7 @@ from hindex.aggregate.stripe_aggregation import (
     PartialAggregate,
     StripeAggregate,
     aggregate_stripe,
-    is_known,
+    is_index_only,
 )
 from hindex.domain import Key
 from hindex.errors import ArgumentTypeError, ColumnError, PredicateError
@@ -33,7 +33,7 @@ from hindex.plan.filter_evaluation import mask
 from hindex.plan.normalize import normalize
 from hindex.plan.time_zones import ZonesOf, makes_times, no_zones
 from hindex.scan.metrics import MetricsCollector
-from hindex.scan.planning import ScanPlan, plan_nothing, plan_scan
+from hindex.scan.planning import ScanPlan, plan_no_files, plan_scan
 from hindex.scan.scan_task import OutputColumn
 from hindex.scan.task_runner import Runner
 from hindex.sql.predicate import Predicate, quote_name
@@ -135,7 +135,7 @@ class Aggregation:
 
     :param having: which of the groups are in the result.
     :param limit: rows of the result; where it is 0, nothing is looked at.
-    :param proved: gives the plan to run in place of the one that was made.
+    :param verify_plan: gives the plan to run in place of the one that was made.
     :param zones: gives the time zones by which timestamps are instants; without, they are wall clocks.
     """
 
@@ -146,7 +146,7 @@ class Aggregation:
     having: GroupFilter | None = None
     limit: int | None = None
     runner: Runner = field(default_factory=Runner)
-    proved: Callable[[ScanPlan], ScanPlan] = field(default=lambda plan: plan, repr=False)
+    verify_plan: Callable[[ScanPlan], ScanPlan] = field(default=lambda plan: plan, repr=False)
     zones: ZonesOf = field(default=no_zones, repr=False)
 
     def plan(self) -> ScanPlan:
@@ -174,7 +174,7 @@ class Aggregation:
         return plan
 
     def _plan_of(self, snapshot: Snapshot, columns: Sequence[ColumnName]) -> ScanPlan:
-        make = plan_nothing if self._is_empty else plan_scan
+        make = plan_no_files if self._is_empty else plan_scan
         return make(snapshot, self.where, [], columns, zones=self.zones)
 
     @property
@@ -202,7 +202,7 @@ class Aggregation:
 
         def run(runner: Runner) -> pa.Table:
             plan = self._planned(runner)
-            plan = plan if self._is_empty else self.proved(plan)
+            plan = plan if self._is_empty else self.verify_plan(plan)
             table = self._result(plan, runner)
             runner.log(lambda: self._text(plan), plan, counted(table.num_rows, "row"))
             return table
@@ -246,7 +246,7 @@ class Aggregation:
             shown=[quote_name(item.name) if isinstance(item, Group) else item.name for item in self.items],
             group=", ".join(dict.fromkeys(spelled(resolve(name).path) for name in self.groups)) + having,
             limit=self.limit,
-            is_known=lambda task, answer: is_known(task, answer, part),
+            is_index_only=lambda task, result: is_index_only(task, result, part),
         )
 
     def _result(self, plan: ScanPlan, runner: Runner) -> pa.Table:
@@ -342,7 +342,7 @@ class Aggregation:
         part, types = self.part_of(plan), {column.name: column.type for column in plan.lookups}
         groups = {by: GroupMerger([types[name] for name in by]) for by in part.groupings}
         total = StripeAggregate(0)
-        for stripe in runner.run(plan, lambda task, answer, _: aggregate_stripe(task, answer, part)):
+        for stripe in runner.run(plan, lambda task, result, _: aggregate_stripe(task, result, part)):
             total.rows += stripe.rows
             for name, values in stripe.columns.items():
                 earlier = total.columns.get(name)

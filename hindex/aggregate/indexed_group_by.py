@@ -44,22 +44,22 @@ def is_constant(task: ScanTaskReader, column: OutputColumn) -> bool:
     return column.is_partition or not task.has(column.name)
 
 
-def is_grouped_by_index(task: ScanTaskReader, answer: StripeResult, columns: Sequence[OutputColumn]) -> bool:
+def is_grouped_by_index(task: ScanTaskReader, result: StripeResult, columns: Sequence[OutputColumn]) -> bool:
     """Return True if :func:`groups_by_index` can answer, as far as is known without reading index pages."""
-    return _keyed(task, answer, columns) is not None
+    return _keyed(task, result, columns) is not None
 
 
 def groups_by_index(
-    task: ScanTaskReader, answer: StripeResult, columns: Sequence[OutputColumn]
+    task: ScanTaskReader, result: StripeResult, columns: Sequence[OutputColumn]
 ) -> Groups | None:
     """Count the certain rows of each combination of keys; None if the indexes cannot."""
-    rows = answer.bounds.lower
+    rows = result.bounds.lower
     if not len(rows):
         return merge_groups([column.type for column in columns], ())
-    keyed = _keyed(task, answer, columns)
+    keyed = _keyed(task, result, columns)
     if keyed is None:
         return None
-    stripe = answer.stripe
+    stripe = result.stripe
     groups = (
         _grouped(task, stripe, keyed, rows) if keyed else make_groups([], pa.array([len(rows)], pa.int64()))
     )
@@ -77,7 +77,7 @@ def groups_by_index(
 
 
 def _keyed(
-    task: ScanTaskReader, answer: StripeResult, columns: Sequence[OutputColumn]
+    task: ScanTaskReader, result: StripeResult, columns: Sequence[OutputColumn]
 ) -> list[_Keyed] | None:
     """The indexes of the columns that vary, those of few keys first; None where they are not all to be walked."""
     keyed_columns: list[_Keyed] = []
@@ -88,12 +88,12 @@ def _keyed(
         if keyed is None:
             return None
         keyed_columns.append(_Keyed(column, *keyed))
-    counts = {item.column.name: item.reader.key_count(answer.stripe) for item in keyed_columns}
+    counts = {item.column.name: item.reader.key_count(result.stripe) for item in keyed_columns}
     keyed_columns.sort(key=lambda item: counts[item.column.name])
-    rows = len(answer.bounds.upper)
+    rows = len(result.bounds.upper)
     keys = [counts[item.column.name] for item in keyed_columns]
     is_worth_walking = (
-        is_key_intersection_worthwhile(keys, rows, answer.num_rows)
+        is_key_intersection_worthwhile(keys, rows, result.num_rows)
         if len(keyed_columns) > 1
         else all(is_key_walk_worthwhile(count, rows) for count in keys)
     )

@@ -61,17 +61,17 @@ class StripeAggregate:
     groups: dict[tuple[str, ...], Groups] = field(default_factory=dict)
 
 
-def aggregate_stripe(task: ScanTaskReader, answer: StripeResult, part: PartialAggregate) -> StripeAggregate:
+def aggregate_stripe(task: ScanTaskReader, result: StripeResult, part: PartialAggregate) -> StripeAggregate:
     """Aggregate the matching rows of one stripe."""
     columns = {column.name: column for column in task.task.lookups}
-    asked = list(dict.fromkeys((*part.counted, *part.min_max, *chain(*part.groupings))))
-    to_read = [name for name in asked if not is_constant(task, columns[name])]
+    column_names = list(dict.fromkeys((*part.counted, *part.min_max, *chain(*part.groupings))))
+    to_read = [name for name in column_names if not is_constant(task, columns[name])]
     decides = {column.name for column in task.task.filter_columns}
     is_decided_by = bool(to_read) and decides.issuperset(to_read)
-    if answer.undecided and (is_decided_by or not _are_grouped_by_index(task, answer, part)):
+    if result.undecided and (is_decided_by or not _are_grouped_by_index(task, result, part)):
         # what decides is read anyway, and is what is asked for, or some of it
-        batch = task.read(answer, columns=[columns[name] for name in asked])
-        arrays = dict(zip(asked, batch.columns, strict=True))
+        batch = task.read(result, columns=[columns[name] for name in column_names])
+        arrays = dict(zip(column_names, batch.columns, strict=True))
         aggregate = StripeAggregate(batch.num_rows)
         for name in part.counted | part.min_max:
             aggregate.columns[name] = _array_values(part, columns[name], arrays[name])
@@ -80,17 +80,17 @@ def aggregate_stripe(task: ScanTaskReader, answer: StripeResult, part: PartialAg
                 [columns[name].type for name in by], [arrays[name] for name in by]
             )
         return aggregate
-    answer = task.resolve_undecided(answer)
-    rows = answer.bounds.lower
+    result = task.resolve_undecided(result)
+    rows = result.bounds.lower
     aggregate = StripeAggregate(len(rows))
     for name in sorted(part.counted | part.min_max):
         column = columns[name]
-        aggregate.columns[name] = _by_index(task, answer, part, column) or _by_reading(
-            task, answer, part, column
+        aggregate.columns[name] = _by_index(task, result, part, column) or _by_reading(
+            task, result, part, column
         )
     unanswered = []
     for by in part.groupings:
-        groups = groups_by_index(task, answer, [columns[name] for name in by])
+        groups = groups_by_index(task, result, [columns[name] for name in by])
         if groups is None:
             unanswered.append(by)
         else:
@@ -99,7 +99,7 @@ def aggregate_stripe(task: ScanTaskReader, answer: StripeResult, part: PartialAg
         # a column that is in several of them is read once
         names = list(dict.fromkeys(chain(*unanswered)))
         read = dict(
-            zip(names, task.read(answer, columns=[columns[name] for name in names]).columns, strict=True)
+            zip(names, task.read(result, columns=[columns[name] for name in names]).columns, strict=True)
         )
         for by in unanswered:
             aggregate.groups[by] = groups_from_values(
@@ -108,78 +108,78 @@ def aggregate_stripe(task: ScanTaskReader, answer: StripeResult, part: PartialAg
     return aggregate
 
 
-def is_known(task: ScanTaskReader, answer: StripeResult, part: PartialAggregate) -> bool:
+def is_index_only(task: ScanTaskReader, result: StripeResult, part: PartialAggregate) -> bool:
     """Return True if :func:`aggregate_stripe` needs no data, without reading index pages."""
-    if answer.undecided:
+    if result.undecided:
         return False
-    rows = len(answer.bounds.lower)
+    rows = len(result.bounds.lower)
     columns = {column.name: column for column in task.task.lookups}
     if not rows:
         return True
     for name in part.min_max | part.counted:
-        ends = _whole(task, answer, columns[name])
-        if ends is not None and (name not in part.min_max or _has_ends(ends, rows)):
+        min_max = _stripe_min_max(task, result, columns[name])
+        if min_max is not None and (name not in part.min_max or _has_min_max(min_max, rows)):
             continue
-        has_ends = is_constant(task, columns[name]) or _walks(task, answer, columns[name])
-        if name in part.min_max and not has_ends:
+        has_min_max = is_constant(task, columns[name]) or _walks(task, result, columns[name])
+        if name in part.min_max and not has_min_max:
             return False
-        if name in part.counted and _not_null(task, answer, columns[name]) is None:
+        if name in part.counted and _not_null(task, result, columns[name]) is None:
             return False
-    return _are_grouped_by_index(task, answer, part)
+    return _are_grouped_by_index(task, result, part)
 
 
-def _are_grouped_by_index(task: ScanTaskReader, answer: StripeResult, part: PartialAggregate) -> bool:
+def _are_grouped_by_index(task: ScanTaskReader, result: StripeResult, part: PartialAggregate) -> bool:
     columns = {column.name: column for column in task.task.lookups}
-    return all(is_grouped_by_index(task, answer, [columns[name] for name in by]) for by in part.groupings)
+    return all(is_grouped_by_index(task, result, [columns[name] for name in by]) for by in part.groupings)
 
 
-def _walks(task: ScanTaskReader, answer: StripeResult, column: OutputColumn) -> bool:
+def _walks(task: ScanTaskReader, result: StripeResult, column: OutputColumn) -> bool:
     """Return True if an index's keys are walked for the remaining rows."""
     keyed = task.keyed(column.name)
     return keyed is not None and is_key_walk_worthwhile(
-        keyed[1].key_count(answer.stripe), len(answer.bounds.upper)
+        keyed[1].key_count(result.stripe), len(result.bounds.upper)
     )
 
 
-def _whole(task: ScanTaskReader, answer: StripeResult, column: OutputColumn) -> MinMax | None:
+def _stripe_min_max(task: ScanTaskReader, result: StripeResult, column: OutputColumn) -> MinMax | None:
     """The ends of a column where they are known and every row is left."""
     if column.is_partition:
-        return _ends_of_partition(column, len(answer.bounds.lower))
-    if len(answer.bounds.lower) < answer.num_rows:
+        return _partition_min_max(column, len(result.bounds.lower))
+    if len(result.bounds.lower) < result.num_rows:
         return None
-    source_and_ends = task.ends(answer.stripe, column)
-    return None if source_and_ends is None else source_and_ends[1]
+    source_and_min_max = task.min_max(result.stripe, column)
+    return None if source_and_min_max is None else source_and_min_max[1]
 
 
-def _has_ends(ends: MinMax, rows: int) -> bool:
-    return ends.low is not None or ends.null_count == rows
+def _has_min_max(min_max: MinMax, rows: int) -> bool:
+    return min_max.low is not None or min_max.null_count == rows
 
 
-def _ends_of_partition(column: OutputColumn, rows: int) -> MinMax:
+def _partition_min_max(column: OutputColumn, rows: int) -> MinMax:
     key: Key | None = scalar_key(column.type, column.partition_value)[0].as_py()
     return MinMax(rows if key is None else 0, key, key)
 
 
 def _by_index(
-    task: ScanTaskReader, answer: StripeResult, part: PartialAggregate, column: OutputColumn
+    task: ScanTaskReader, result: StripeResult, part: PartialAggregate, column: OutputColumn
 ) -> ColumnValues | None:
     """Aggregate a column without reading it; None if that is not possible."""
-    rows = answer.bounds.lower
+    rows = result.bounds.lower
     if not len(rows):
         return ColumnValues()
-    wants_ends = column.name in part.min_max
-    whole = _whole(task, answer, column)
-    if whole is not None and (not wants_ends or _has_ends(whole, len(rows))):
+    wants_min_max = column.name in part.min_max
+    whole = _stripe_min_max(task, result, column)
+    if whole is not None and (not wants_min_max or _has_min_max(whole, len(rows))):
         return ColumnValues(len(rows) - whole.null_count, whole.low, whole.high)
     count = 0
     if column.name in part.counted:
-        not_null = _not_null(task, answer, column)
+        not_null = _not_null(task, result, column)
         if not_null is None:
             return None
         count = not_null
-    if not wants_ends:
+    if not wants_min_max:
         return ColumnValues(count)
-    if not is_constant(task, column) and not _walks(task, answer, column):
+    if not is_constant(task, column) and not _walks(task, result, column):
         return None
     keyed = task.keyed(column.name)
     if keyed is None:
@@ -187,11 +187,11 @@ def _by_index(
     name, reader = keyed
     try:
         low = next(
-            (nth_key(item.keys, 0) for item in reader.key_rows(answer.stripe, rows) if len(item.keys)), None
+            (nth_key(item.keys, 0) for item in reader.key_rows(result.stripe, rows) if len(item.keys)), None
         )
         if low is None:
             return ColumnValues(count)
-        downwards = reader.key_rows(answer.stripe, rows, descending=True)
+        downwards = reader.key_rows(result.stripe, rows, descending=True)
         high = next(nth_key(item.keys, len(item.keys) - 1) for item in downwards if len(item.keys))
     except IndexFileError as error:
         task.give_up(column.name, name, error)
@@ -200,18 +200,18 @@ def _by_index(
     return ColumnValues(count, low, high)
 
 
-def _not_null(task: ScanTaskReader, answer: StripeResult, column: OutputColumn) -> int | None:
+def _not_null(task: ScanTaskReader, result: StripeResult, column: OutputColumn) -> int | None:
     """Count the remaining rows with a value, if indexes and statistics decide it; else None."""
-    rows = answer.bounds.lower
-    bounds: Bounds = task.bounds_of(answer.stripe, column, Domain.not_null())
+    rows = result.bounds.lower
+    bounds: Bounds = task.bounds_of(result.stripe, column, Domain.not_null())
     lower = rows & bounds.lower
     return len(lower) if bounds.exact or lower == rows & bounds.upper else None
 
 
 def _by_reading(
-    task: ScanTaskReader, answer: StripeResult, part: PartialAggregate, column: OutputColumn
+    task: ScanTaskReader, result: StripeResult, part: PartialAggregate, column: OutputColumn
 ) -> ColumnValues:
-    return _array_values(part, column, task.read(answer, columns=[column]).column(0))
+    return _array_values(part, column, task.read(result, columns=[column]).column(0))
 
 
 def _array_values(part: PartialAggregate, column: OutputColumn, array: pa.Array) -> ColumnValues:

@@ -170,11 +170,11 @@ def _first_places(plan: ScanPlan, order: Order, limit: int, files: _Files) -> li
         task = files.open(number)
         if stripe >= len(task.stripes):
             continue
-        answer = files.runner.answer(task, stripe)
-        if not len(answer.bounds.upper):
+        result = files.runner.look_up(task, stripe)
+        if not len(result.bounds.upper):
             continue
         ranked_rows = _first_in_stripe(
-            task, task.resolve_undecided(answer), task.task.lookups[0], order, limit
+            task, task.resolve_undecided(result), task.task.lookups[0], order, limit
         )
         files.runner.mode.check(task.notes)
         places = sorted([*places, *(_Place(rank, number, stripe, row) for rank, row in ranked_rows)])[:limit]
@@ -187,17 +187,17 @@ def _stripes(plan: ScanPlan, order: Order, files: _Files) -> Iterator[tuple[_Ran
     column = plan.lookups[0]
     for number, task in enumerate(plan.tasks):
         view = views[task.path]
-        extents = next((stats for _, stats in recorded_extents(plan, view, task, column)), ())
-        if extents and (view.is_certainly_fresh or files.open(number).is_fresh):
-            for stripe, extent in enumerate(extents):
-                yield _best(order, extent), number, stripe
+        stripe_stats = next((stats for _, stats in recorded_stats(plan, view, task, column)), ())
+        if stripe_stats and (view.is_certainly_fresh or files.open(number).is_fresh):
+            for stripe, stats in enumerate(stripe_stats):
+                yield _best(order, stats), number, stripe
             continue
         opened = files.open(number)
         for stripe in opened.stripes:
             yield _best_in_stripe(opened, stripe, task.lookups[0], order), number, stripe
 
 
-def recorded_extents(
+def recorded_stats(
     plan: ScanPlan, view: FileView, task: ScanTask, column: OutputColumn
 ) -> Iterator[tuple[str, Sequence[ColumnStats]]]:
     """Yield the manifest's statistics of a column for the stripes of a file, with the index that recorded them."""
@@ -229,21 +229,21 @@ def _best_in_stripe(task: ScanTaskReader, stripe: int, column: OutputColumn, ord
     if column.is_partition:
         keys = _value_keys(column)
         return _rank(order, keys[0]) if len(keys) else _null_rank(order)
-    source_and_ends = task.ends(stripe, column)
-    if source_and_ends is None:
+    source_and_min_max = task.min_max(stripe, column)
+    if source_and_min_max is None:
         return None
-    ends = source_and_ends[1]
-    if ends.low is None and ends.null_count < rows:
-        return _null_rank(order) if ends.null_count and order.has_nulls_first else None
-    return _best(order, ColumnStats(rows, ends.null_count, ends.low, ends.high))
+    min_max = source_and_min_max[1]
+    if min_max.low is None and min_max.null_count < rows:
+        return _null_rank(order) if min_max.null_count and order.has_nulls_first else None
+    return _best(order, ColumnStats(rows, min_max.null_count, min_max.low, min_max.high))
 
 
-def _best(order: Order, extent: ColumnStats) -> _Rank | None:
-    if (order.has_nulls_first and extent.null_count) or not extent.has_values:
+def _best(order: Order, stats: ColumnStats) -> _Rank | None:
+    if (order.has_nulls_first and stats.null_count) or not stats.has_values:
         return _null_rank(order)
-    key = extent.max_key if order.descending else extent.min_key
+    key = stats.max_key if order.descending else stats.min_key
     assert key is not None
-    return None if order.descending and extent.max_is_prefix else _rank(order, key)
+    return None if order.descending and stats.max_is_prefix else _rank(order, key)
 
 
 def _null_rank(order: Order) -> _Rank:
@@ -258,37 +258,37 @@ def _rank(order: Order, key: Key) -> _Rank:
 
 
 def _first_in_stripe(
-    task: ScanTaskReader, answer: StripeResult, column: OutputColumn, order: Order, limit: int
+    task: ScanTaskReader, result: StripeResult, column: OutputColumn, order: Order, limit: int
 ) -> list[tuple[_Rank, int]]:
     """The first rows of a stripe, in their order."""
-    rows = answer.bounds.lower
+    rows = result.bounds.lower
     if column.is_partition or not task.has(column.name):
         keys = _value_keys(column)
         rank = _rank(order, keys[0]) if len(keys) else _null_rank(order)
         return [(rank, row) for row in rows[:limit]]
     keyed = task.keyed(column.name)
-    if keyed is not None and is_key_walk_worthwhile(keyed[1].key_count(answer.stripe), len(rows)):
+    if keyed is not None and is_key_walk_worthwhile(keyed[1].key_count(result.stripe), len(rows)):
         name, reader = keyed
         try:
-            walked = _walked(reader, answer, order, limit)
+            walked = _walked(reader, result, order, limit)
         except IndexFileError as error:
             task.give_up(column.name, name, error)
         else:
             task.meter.add_indexes([name])
             return walked
-    return _read(task, answer, column, order, limit)
+    return _read(task, result, column, order, limit)
 
 
-def _walked(reader: KeyedReader, answer: StripeResult, order: Order, limit: int) -> list[tuple[_Rank, int]]:
-    rows = answer.bounds.lower
+def _walked(reader: KeyedReader, result: StripeResult, order: Order, limit: int) -> list[tuple[_Rank, int]]:
+    rows = result.bounds.lower
     null_rank = _null_rank(order)
 
     def nulls(count: int) -> list[tuple[_Rank, int]]:
-        return [(null_rank, row) for row in (rows & reader.null_rows(answer.stripe))[:count]]
+        return [(null_rank, row) for row in (rows & reader.null_rows(result.stripe))[:count]]
 
     ranked_rows = nulls(limit) if order.has_nulls_first else []
     if len(ranked_rows) < limit:
-        for item in reader.key_rows(answer.stripe, rows, descending=order.descending):
+        for item in reader.key_rows(result.stripe, rows, descending=order.descending):
             ends = np.cumsum(item.counts)
             numbers = range(len(ends))
             for at in reversed(numbers) if order.descending else numbers:
@@ -301,10 +301,10 @@ def _walked(reader: KeyedReader, answer: StripeResult, order: Order, limit: int)
 
 
 def _read(
-    task: ScanTaskReader, answer: StripeResult, column: OutputColumn, order: Order, limit: int
+    task: ScanTaskReader, result: StripeResult, column: OutputColumn, order: Order, limit: int
 ) -> list[tuple[_Rank, int]]:
-    numbers = np.asarray(answer.bounds.lower.to_array())
-    table = pa.table({"value": task.read(answer, columns=[column]).column(0), "row": numbers})
+    numbers = np.asarray(result.bounds.lower.to_array())
+    table = pa.table({"value": task.read(result, columns=[column]).column(0), "row": numbers})
     first = sorted_rows(table, [SortKey(order, column.type, table.column("value"))]).slice(0, limit)
     values = first.column("value").combine_chunks()
     values = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values

@@ -19,7 +19,7 @@ from hindex.errors import StatementError, TableError, UnsupportedError
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.io.source import one_line
 from hindex.plan.time_zones import TimeZones
-from hindex.scan.planning import ScanPlan, output_columns, plan_nothing, plan_scan
+from hindex.scan.planning import ScanPlan, output_columns, plan_no_files, plan_scan
 from hindex.spark.session import as_active, session_time_zones
 from hindex.spark.tasks import UnitGroup, cores, group_units, read_group
 from hindex.spark.types import quoted, spark_ddl
@@ -128,7 +128,7 @@ class SourceTable:
         :raises ColumnError: if a column, of the condition too, cannot be resolved.
         :raises PredicateError: if the condition cannot be typed or answered.
         """
-        columns = plan_nothing(self.snapshot(), self.where, self.columns, zones=lambda: self.zones).columns
+        columns = plan_no_files(self.snapshot(), self.where, self.columns, zones=lambda: self.zones).columns
         names = [column.name for column in columns]
         duplicate = next((name for name in names if names.count(name) > 1), None)
         if duplicate is not None:

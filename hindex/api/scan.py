@@ -25,7 +25,7 @@ from hindex.orc.io.thread_pool import ThreadPool
 from hindex.plan.modes import Mode
 from hindex.plan.time_zones import ZonesOf, no_zones
 from hindex.scan.metrics import MetricsCollector
-from hindex.scan.planning import ScanPlan, output_columns, plan_nothing, plan_scan
+from hindex.scan.planning import ScanPlan, output_columns, plan_no_files, plan_scan
 from hindex.scan.scan_task import OutputColumn, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import (
@@ -410,7 +410,7 @@ class Scan:
     def _check(self, snapshot: Snapshot) -> None:
         from hindex.aggregate.top_n import check_orders
 
-        plan = plan_nothing(snapshot, self._where, self._columns, self._lookups, zones=self._zones)
+        plan = plan_no_files(snapshot, self._where, self._columns, self._lookups, zones=self._zones)
         check_orders(plan, self._orders)
 
     @property
@@ -436,7 +436,7 @@ class Scan:
     def _make_plan(self, runner: Runner) -> ScanPlan:
         from hindex.aggregate.top_n import check_orders
 
-        make = plan_nothing if self._limit == 0 else plan_scan
+        make = plan_no_files if self._limit == 0 else plan_scan
         plan = runner.plan(
             self._snapshot,
             lambda snapshot: make(snapshot, self._where, self._columns, self._lookups, zones=self._zones),
@@ -517,11 +517,11 @@ class Scan:
 
             def undecided() -> Iterator[Unit]:
                 nonlocal certain
-                for task, answer in runner.run_lookups(plan.tasks):
-                    if answer.undecided:
-                        yield task, answer
+                for task, result in runner.run_lookups(plan.tasks):
+                    if result.undecided:
+                        yield task, result
                     else:
-                        certain += len(answer.bounds.lower)
+                        certain += len(result.bounds.lower)
 
             total = sum(run_units(undecided(), ScanTaskReader.count)) + certain
             total = max(total - self._offset, 0)
@@ -549,10 +549,10 @@ class Scan:
 
     def _has_rows(self, plan: ScanPlan, runner: Runner) -> bool:
         deferred: list[Unit] = []
-        for task, answer in runner.run_lookups(plan.tasks):
-            if len(answer.bounds.lower):
+        for task, result in runner.run_lookups(plan.tasks):
+            if len(result.bounds.lower):
                 return True
-            deferred.append((task, answer))
+            deferred.append((task, result))
             if len(deferred) > _MAX_DEFERRED:
                 first, undecided = deferred.pop(0)
                 if first.count(undecided):
@@ -625,7 +625,7 @@ class Scan:
             having,
             None if limit is None else int(limit),
             runner=self._runner,
-            proved=self.proved,
+            verify_plan=self.verify_plan,
             zones=self._zones,
         )
 
@@ -694,9 +694,9 @@ class Scan:
         plan = self._last_plan = self._make_plan(runner)
         tasks = tuple(replace(task, columns=()) for task in plan.tasks)
         # prove the plan that runs
-        return self.proved(replace(plan, columns=(), tasks=tasks))
+        return self.verify_plan(replace(plan, columns=(), tasks=tasks))
 
-    def proved(self, plan: ScanPlan) -> ScanPlan:
+    def verify_plan(self, plan: ScanPlan) -> ScanPlan:
         """Return the plan; in prove mode, compare it with a full scan, and return the plan of that."""
 
         from hindex.maintain.verification import prove_scan
@@ -717,17 +717,17 @@ class Scan:
         def units() -> Iterator[Unit]:
             nonlocal skipped
             unplanned, are_decided = self._stop, True
-            for task, answer in runner.run_lookups(plan.tasks):
-                rows = answer.first(unplanned)
-                are_decided = are_decided and not answer.undecided
+            for task, result in runner.run_lookups(plan.tasks):
+                rows = result.first(unplanned)
+                are_decided = are_decided and not result.undecided
                 # rows to skip are not read, as long as their number is certain
                 if skipped and are_decided:
                     rows = rows.after(skipped)
-                    skipped = max(skipped - len(answer.bounds.lower), 0)
+                    skipped = max(skipped - len(result.bounds.lower), 0)
                 if len(rows.bounds.upper):
                     yield task, rows
                 if unplanned is not None:
-                    unplanned -= len(answer.bounds.lower)
+                    unplanned -= len(result.bounds.lower)
                     if unplanned <= 0:
                         return
 
@@ -751,8 +751,8 @@ class Scan:
             return first_rows(plan, self._orders[0], self._offset, self._stop, runner)
         width = len(plan.columns)
 
-        def read(task: ScanTaskReader, answer: StripeResult, pool: ThreadPool) -> pa.RecordBatch:
-            batch = task.read(answer, pool, (*task.task.columns, *task.task.lookups))
+        def read(task: ScanTaskReader, result: StripeResult, pool: ThreadPool) -> pa.RecordBatch:
+            batch = task.read(result, pool, (*task.task.columns, *task.task.lookups))
             # columns are numbered: those of the orders may also be selected
             return pa.RecordBatch.from_arrays(batch.columns, names=list(map(str, range(len(batch.columns)))))
 
@@ -811,7 +811,7 @@ class Scan:
 
     def _rows(self, plan: ScanPlan, runner: Runner) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a plan with the result's names, and log the query at their end."""
-        plan = self.proved(plan)
+        plan = self.verify_plan(plan)
         batches = self._named(self._batches(plan, runner), self._output_schema(plan))
 
         def logged() -> Iterator[pa.RecordBatch]:

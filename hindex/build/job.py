@@ -351,4 +351,4 @@ def _indexed_data(task: BuildTask, rows: Sequence[dict[str, Any]]) -> IndexedDat
 
 
 def _decode_stats(data: bytes, stripe_rows: Sequence[int]) -> tuple[ColumnStats, ...]:
-    return decode_stripe_stats(pb.StripeExtents.FromString(data), stripe_rows) if data else ()
+    return decode_stripe_stats(pb.StripeStats.FromString(data), stripe_rows) if data else ()

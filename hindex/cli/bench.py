@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.orc
 
-from hindex.cli.comparing import in_turn, ratios, same_rows
+from hindex.cli.comparison import in_turn, ratios, same_rows
 from hindex.errors import HindexError
 from hindex.orc import Kind, OrcReader, OrcType
 from hindex.orc.io.source import resolve_filesystem

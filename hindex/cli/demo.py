@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hindex.cli.comparing import in_turn, same_rows
+from hindex.cli.comparison import in_turn, same_rows
 from hindex.errors import HindexError, MissingRuntimeError
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ def document(path: str, valid_write_ids: str = "") -> Document:
     plan = plan_scan(snapshot, None, [])
     deleted: Counter[str] = Counter()
     unseen: Counter[str] = Counter()
-    for task, answer in run_lookups(plan.tasks, every=True):
-        deleted[task.task.path] += answer.deleted
-        unseen[task.task.path] += answer.invisible
+    for task, result in run_lookups(plan.tasks, every=True):
+        deleted[task.task.path] += result.deleted
+        unseen[task.task.path] += result.invisible
     files = [
         {
             "path": view.file.path,

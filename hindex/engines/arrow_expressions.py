@@ -335,8 +335,8 @@ class _Translator:
             case "and_kleene" | "or_kleene", [left, right]:
                 return _connected(name == "and_kleene", self.condition(left), self.condition(right))
             case "invert", [child]:
-                found = self.condition(child)
-                return _Condition(found.false, found.true, found.is_exact, f"not ({found.text})")
+                negated = self.condition(child)
+                return _Condition(negated.false, negated.true, negated.is_exact, f"not ({negated.text})")
             case "if_else", [test, then, otherwise]:
                 return _chosen(self.condition(test), self.condition(then), self.condition(otherwise), text)
             case "is_valid" | "true_unless_null" | "is_null" | "is_nan", [_Column() as column]:

@@ -52,7 +52,7 @@ class TableScan(Protocol):
 
     def plan(self) -> ScanPlan: ...
 
-    def proved(self, plan: ScanPlan) -> ScanPlan: ...
+    def verify_plan(self, plan: ScanPlan) -> ScanPlan: ...
 
     def to_batches(self) -> Iterator[pa.RecordBatch]: ...
 
@@ -205,7 +205,7 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
         whole = self._whole(filter)
         scan = self._scan(whole, self._schema.arrow.names)
         # in prove mode the plan that reads everything
-        plan = scan.proved(scan.plan())
+        plan = scan.verify_plan(scan.plan())
         schema = self._checked(scan, self._schema.arrow.names)
         mode = Mode.STRICT if scan.mode is Mode.STRICT else Mode.LENIENT
         return (

@@ -204,7 +204,7 @@ class LeafExplanation:
     :param exact: whether the rows are certain, so that nothing is left to check on the data.
     :param rows: rows that may match, where known.
     :param reason: why no index, or not only an index, was used.
-    :param asked: those that were asked, in their order; may be empty where there is at most one.
+    :param sources: the indexes and statistics that were looked up, in order; may be empty if there is at most one.
     """
 
     index: str | None = None
@@ -212,13 +212,13 @@ class LeafExplanation:
     exact: bool = False
     rows: int | None = None
     reason: Reason | None = None
-    asked: tuple[IndexAnswer, ...] = ()
+    sources: tuple[IndexAnswer, ...] = ()
 
     @property
     def by(self) -> str:
         """Return the source of the decision in words."""
-        if self.asked:
-            return ", ".join(map(str, self.asked))
+        if self.sources:
+            return ", ".join(map(str, self.sources))
         return " ".join(word for word in (self.index_type, self.index) if word) or "no index"
 
     def __str__(self) -> str:
@@ -537,7 +537,7 @@ def _node_json(node: ExplainedNode) -> dict[str, Any]:
                 "rows": item.rows,
                 "row_groups": _kept_json(item.row_groups),
             }
-            for item in (answer.asked if answer is not None else ())
+            for item in (answer.sources if answer is not None else ())
         ],
     }
 

@@ -66,7 +66,7 @@ class _Totals:
     undecided: int = 0
     notes: list[Note] = field(default_factory=list)
     leaf_rows: dict[Leaf, int] = field(default_factory=dict)
-    # what was said of each leaf by each index, and by what the files say of themselves, in the order of asking
+    # rows and row groups that each index or statistic leaves of a leaf, in the order of lookups
     leaf_answers: dict[Leaf, dict[str | StatisticsSource, _LeafTotals]] = field(default_factory=dict)
     uses_index: bool = False
     inexact_leaves: set[Leaf] = field(default_factory=set)
@@ -104,38 +104,38 @@ def explain_plan(
     orders: Sequence[Order] = (),
     limit: int | None = None,
     offset: int = 0,
-    is_known: Callable[[ScanTaskReader, StripeResult], bool] | None = None,
+    is_index_only: Callable[[ScanTaskReader, StripeResult], bool] | None = None,
 ) -> Explanation:
     """Explain the decisions of a scan: indexes are looked up stripe by stripe, data is not read.
 
     :param labels: what the result's columns are called, where they are not the plan's; ``shown`` as SQL writes them.
-    :param is_known: whether a stripe's part of an aggregate needs no data; None where rows are wanted.
+    :param is_index_only: whether a stripe's part of an aggregate needs no data; None where rows are wanted.
     """
     totals = _Totals()
     before = shared_cache().counts
     last: ScanTaskReader | None = None
     for skipped in plan.skipped:
-        _add_answers(totals, skipped.answers)
-    output = plan.columns if is_known is None else plan.lookups
+        _add_leaf_results(totals, skipped.leaf_results)
+    output = plan.columns if is_index_only is None else plan.lookups
     defaults = _DefaultValues(plan)
-    for task, answer in run_lookups(plan.tasks, every=True):
+    for task, result in run_lookups(plan.tasks, every=True):
         if last is not None and task is not last:
             totals.notes += last.notes
         last = task  # one at a time: a table may have more files than a process may hold open
         read = _read(task, output)
         # an order's column is read, too, where no index is walked for it
         sorts = bool(orders and plan.columns)
-        is_answered = not (answer.undecided or read or (sorts and _read(task, plan.lookups)))
-        if is_known is not None:
-            is_answered = is_known(task, answer) or (is_answered and bool(output))
-        walked = _walked(plan, task, answer) if sorts and limit is not None else None
+        is_answered = not (result.undecided or read or (sorts and _read(task, plan.lookups)))
+        if is_index_only is not None:
+            is_answered = is_index_only(task, result) or (is_answered and bool(output))
+        walked = _walked(plan, task, result) if sorts and limit is not None else None
         if walked is not None:
             totals.walked[walked] = None
             totals.uses_index = True
-            is_answered = not answer.undecided and (plan.is_all_keys or not read)
-        _add(totals, task, answer, is_answered=is_answered)
-        _add_answers(totals, defaults.results(task, answer))
-        if len(answer.bounds.upper):
+            is_answered = not result.undecided and (plan.is_all_keys or not read)
+        _add(totals, task, result, is_answered=is_answered)
+        _add_leaf_results(totals, defaults.results(task, result))
+        if len(result.bounds.upper):
             totals.fixed.update(column.name for column in output if task.is_constant(column.name))
     if last is not None:
         totals.notes += last.notes
@@ -149,7 +149,7 @@ def explain_plan(
         path=_path(plan, totals),
         files=RowCount(len(totals.files), len(plan.snapshot.files)),
         stripes=RowCount(totals.stripes, totals.all_stripes + pruned.stripes),
-        row_groups=RowCount(totals.groups, _add_known(totals.all_groups, pruned.row_groups)),
+        row_groups=RowCount(totals.groups, _add_counts(totals.all_groups, pruned.row_groups)),
         rows=RowCount(totals.rows, totals.all_rows + pruned.rows),
         bytes=RowCount(totals.bytes, sum(files.values())),
         columns=tuple(labels or (column.name for column in plan.columns)),
@@ -191,11 +191,11 @@ def _read(task: ScanTaskReader, columns: Sequence[OutputColumn]) -> list[str]:
     return [column.name for column in columns if not (column.is_partition or task.is_constant(column.name))]
 
 
-def _walked(plan: ScanPlan, task: ScanTaskReader, answer: StripeResult) -> str | None:
+def _walked(plan: ScanPlan, task: ScanTaskReader, result: StripeResult) -> str | None:
     """The index that the order's first rows of a stripe are taken from."""
     keyed = task.keyed(plan.lookups[0].name) if plan.is_walkable else None
-    rows = len(answer.bounds.upper)
-    if keyed is None or not rows or not is_key_walk_worthwhile(keyed[1].key_count(answer.stripe), rows):
+    rows = len(result.bounds.upper)
+    if keyed is None or not rows or not is_key_walk_worthwhile(keyed[1].key_count(result.stripe), rows):
         return None
     return keyed[0]
 
@@ -225,11 +225,11 @@ class _DefaultValues:
             if leaf.column in keys
         }
 
-    def results(self, task: ScanTaskReader, answer: StripeResult) -> list[LeafResult]:
+    def results(self, task: ScanTaskReader, result: StripeResult) -> list[LeafResult]:
         """Return the results for a stripe, by the columns that its file lacks."""
         view = self._views[task.task.path]
         return [
-            LeafResult(leaf, None, answer.num_rows if matches else 0, source=StatisticsSource.DEFAULT)
+            LeafResult(leaf, None, result.num_rows if matches else 0, source=StatisticsSource.DEFAULT)
             for leaf, matches in self._matches.items()
             if not view.has_column(self._binding, leaf.column)
         ]
@@ -256,47 +256,47 @@ class _Pruned:
         )
 
 
-def _add(totals: _Totals, task: ScanTaskReader, answer: StripeResult, *, is_answered: bool) -> None:
-    upper = answer.bounds.upper
-    groups = task.row_groups(answer.num_rows)
-    stride = task.reader.tail.row_index_stride or max(answer.num_rows, 1)
+def _add(totals: _Totals, task: ScanTaskReader, result: StripeResult, *, is_answered: bool) -> None:
+    upper = result.bounds.upper
+    groups = task.row_groups(result.num_rows)
+    stride = task.reader.tail.row_index_stride or max(result.num_rows, 1)
     kept = np.unique(np.asarray(upper.to_array()) // stride)
     totals.all_stripes += 1
-    totals.deleted += answer.deleted
-    totals.invisible += answer.invisible
-    totals.by_keys |= bool(answer.key_columns)
-    totals.all_rows += answer.num_rows
+    totals.deleted += result.deleted
+    totals.invisible += result.invisible
+    totals.by_keys |= bool(result.key_columns)
+    totals.all_rows += result.num_rows
     totals.all_groups += groups
-    if 0 < len(upper) < answer.num_rows and not is_answered and not task.reader.tail.row_index_stride:
+    if 0 < len(upper) < result.num_rows and not is_answered and not task.reader.tail.row_index_stride:
         totals.notes.append(Note(Reason.NO_ROW_INDEX, task.task.path))
     if len(upper):
         totals.files.add(task.task.path)
         totals.stripes += 1
         totals.rows += len(upper)
-        totals.undecided += answer.undecided
+        totals.undecided += result.undecided
         totals.groups += len(kept)
         totals.read_stripes += not is_answered
         totals.bytes += (
-            task.key_bytes(answer) if is_answered else task.reader.stripes[answer.stripe].data_length
+            task.key_bytes(result) if is_answered else task.reader.stripes[result.stripe].data_length
         )
-    state = BY_INDEX if is_answered else SELECTED if len(upper) < answer.num_rows else WHOLE
+    state = BY_INDEX if is_answered else SELECTED if len(upper) < result.num_rows else WHOLE
     cells = [SKIPPED] * groups
     for number in kept.tolist():
         cells[number] = state
-    totals.maps.setdefault(task.task.path, []).append(StripeMap(answer.stripe, "".join(cells)))
-    _add_answers(totals, answer.answers)
-    totals.unanswered_leaves.update(answer.unanswered)
-    answered_leaves = {item.leaf for item in answer.answers}
-    totals.uncounted_leaves.update(leaf for leaf in answer.unanswered if leaf not in answered_leaves)
+    totals.maps.setdefault(task.task.path, []).append(StripeMap(result.stripe, "".join(cells)))
+    _add_leaf_results(totals, result.leaf_results)
+    totals.unanswered_leaves.update(result.unanswered)
+    answered_leaves = {item.leaf for item in result.leaf_results}
+    totals.uncounted_leaves.update(leaf for leaf in result.unanswered if leaf not in answered_leaves)
 
 
-def _add_answers(totals: _Totals, answers: Sequence[LeafResult]) -> None:
-    last = {item.leaf: item for item in answers}
+def _add_leaf_results(totals: _Totals, leaf_results: Sequence[LeafResult]) -> None:
+    last = {item.leaf: item for item in leaf_results}
     for leaf, item in last.items():
         totals.leaf_rows[leaf] = totals.leaf_rows.get(leaf, 0) + item.rows
         if not item.exact:
             totals.inexact_leaves.add(leaf)
-    for item in answers:
+    for item in leaf_results:
         by = item.source or item.index
         if by is not None:
             section = totals.leaf_answers.setdefault(item.leaf, {}).setdefault(by, _LeafTotals())
@@ -312,35 +312,37 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
     }
     others = [note.reason for note in (*plan.notes, *totals.notes) if note.reason not in _NO_ANSWER]
     types = {entry.name: entry.type for entry in plan.snapshot.manifest.indexes}
-    answers: dict[Leaf | Residual, LeafExplanation] = {}
+    explanations: dict[Leaf | Residual, LeafExplanation] = {}
     for residual in residuals(plan.filter):
         if all(plan.snapshot.schema.is_partition(name) for name in columns(residual)):
-            answers[residual] = LeafExplanation(None, "PARTITION", exact=True)
+            explanations[residual] = LeafExplanation(None, "PARTITION", exact=True)
     for leaf in leaves(plan.filter):
         if plan.snapshot.schema.is_partition(leaf.column):
-            answers[leaf] = LeafExplanation(None, "PARTITION", exact=True)
+            explanations[leaf] = LeafExplanation(None, "PARTITION", exact=True)
             continue
-        asked = [_asked(by, said, types) for by, said in totals.leaf_answers.get(leaf, {}).items()]
+        index_answers = [
+            _index_answer(by, section, types) for by, section in totals.leaf_answers.get(leaf, {}).items()
+        ]
         is_blind = leaf in totals.uncounted_leaves
         reason = None
         if leaf in totals.unanswered_leaves:
             reason = reasons.get(leaf.column) or next((r for r in others if r not in _NO_INDEX), None)
-        if not asked and not is_blind and leaf not in totals.leaf_rows:
+        if not index_answers and not is_blind and leaf not in totals.leaf_rows:
             continue
-        indexes = [item for item in asked if item.index is not None]
-        last = next(reversed(indexes or asked), None)
-        answers[leaf] = LeafExplanation(
+        indexes = [item for item in index_answers if item.index is not None]
+        last = next(reversed(indexes or index_answers), None)
+        explanations[leaf] = LeafExplanation(
             last.index if last else None,
             last.index_type if last else None,
             exact=not is_blind and not leaf.is_superset and leaf not in totals.inexact_leaves,
             rows=None if is_blind else totals.leaf_rows.get(leaf),
             reason=reason,
-            asked=tuple(asked),
+            sources=tuple(index_answers),
         )
-    return explain_filter(plan.filter, answers)
+    return explain_filter(plan.filter, explanations)
 
 
-def _asked(by: str | StatisticsSource, section: _LeafTotals, types: Mapping[str, str]) -> IndexAnswer:
+def _index_answer(by: str | StatisticsSource, section: _LeafTotals, types: Mapping[str, str]) -> IndexAnswer:
     if isinstance(by, StatisticsSource):
         is_grouped = by in (StatisticsSource.STATISTICS, StatisticsSource.BLOOM_FILTER)
         groups = RowCount(section.kept, section.groups) if is_grouped else None
@@ -360,7 +362,7 @@ def _path(plan: ScanPlan, totals: _Totals) -> ReadPath:
     return ReadPath.SELECTED_ROWS
 
 
-def _add_known(count: int, more: int | None) -> int | None:
+def _add_counts(count: int, more: int | None) -> int | None:
     return None if more is None else count + more
 
 

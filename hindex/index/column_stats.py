@@ -24,7 +24,7 @@ from hindex.proto import manifest_pb2 as pb
 #: Bytes of a key that a manifest keeps.
 SHORT_KEY = 64
 
-#: The lists of a ``StripeExtents`` message, and the types of their values.
+#: The lists of a ``StripeStats`` message, and the types of their values.
 LISTS = {
     "null_counts": pa.uint64(),
     "int_mins": pa.int64(),
@@ -178,9 +178,9 @@ def compare_integers(ranges: Sequence[Range], mins: Int64s, maxs: Int64s) -> tup
     return is_candidate & (lows[at] <= mins) & (maxs <= highs[at]), is_candidate & (lows[at] <= maxs)
 
 
-def encode_stripe_stats(stats: Sequence[ColumnStats]) -> pb.StripeExtents:
+def encode_stripe_stats(stats: Sequence[ColumnStats]) -> pb.StripeStats:
     """Encode the statistics of a file's stripes; long keys are truncated."""
-    message = pb.StripeExtents(null_counts=[item.null_count for item in stats])
+    message = pb.StripeStats(null_counts=[item.null_count for item in stats])
     num_filled = 0
     for item in stats:
         item = item.truncate()
@@ -196,7 +196,7 @@ def encode_stripe_stats(stats: Sequence[ColumnStats]) -> pb.StripeExtents:
     return message
 
 
-def decode_stripe_stats(message: pb.StripeExtents, stripe_rows: Sequence[int]) -> tuple[ColumnStats, ...]:
+def decode_stripe_stats(message: pb.StripeStats, stripe_rows: Sequence[int]) -> tuple[ColumnStats, ...]:
     """Decode the statistics of a file's stripes.
 
     :param stripe_rows: rows of each stripe.
@@ -212,7 +212,7 @@ class StatsColumn:
 
     Few of them become objects: :meth:`may_match` decides for all files at once.
 
-    :param column: for each file the lists of a ``StripeExtents`` message; not sliced, without nulls.
+    :param column: for each file the lists of a ``StripeStats`` message; not sliced, without nulls.
     :param stripe_rows: for each file the rows of its stripes.
     :raises ValueError: if the lists contradict each other.
     """

@@ -74,7 +74,7 @@ class TreeWriter:
         self, writer: IndexFileWriter, values_per_page: int, buffer: BufferedPages | None = None
     ) -> None:
         self._writer = writer
-        self._held = buffer
+        self._buffer = buffer
         self._values_per_page = values_per_page
         self._last: Key | None = None
         self.pages: list[PageRef] = []
@@ -106,10 +106,10 @@ class TreeWriter:
             part = keys.part(start, end) if isinstance(keys, ByteKeys) else keys[start:end]
             pages = {number - start: outside[number] for number in leaf_overflow.tolist()}
             blocks = leaf_page.encode(part, counts[start:end], inner, pages)
-            if self._held is None:
+            if self._buffer is None:
                 self.pages.append(self._writer.write_page(blocks))
             else:
-                self._held.write_page(blocks)
+                self._buffer.write_page(blocks)
             self.keys.append(end - start)
             self.rows.append(int(starts[end] - starts[start]))
             self.bounds.append(self._bound(keys, start))

@@ -245,16 +245,16 @@ def _filtered(workload: Workload, snapshot: Snapshot) -> tuple[list[_Query], dic
 
     filters: Counter[tuple[Filter, bool]] = Counter()
     for query, count in Counter(workload.queries).items():
-        found = filter_of(query.predicate)
-        if isinstance(found, str):
-            ignored[found] = ignored.get(found, 0) + count
+        root_or_reason = filter_of(query.predicate)
+        if isinstance(root_or_reason, str):
+            ignored[root_or_reason] = ignored.get(root_or_reason, 0) + count
         else:
-            filters[found, query.is_count] += count
-    most = filters.most_common()
-    rest = sum(count for _, count in most[_MAX_QUERIES:])
+            filters[root_or_reason, query.is_count] += count
+    ranked = filters.most_common()
+    rest = sum(count for _, count in ranked[_MAX_QUERIES:])
     if rest:
         ignored[f"only the {_MAX_QUERIES:,} most frequent are judged"] = rest
-    return [_Query(root, is_count, count) for (root, is_count), count in most[:_MAX_QUERIES]], ignored
+    return [_Query(root, is_count, count) for (root, is_count), count in ranked[:_MAX_QUERIES]], ignored
 
 
 def _indexable_leaves(root: Filter, snapshot: Snapshot) -> Iterable[Leaf]:
@@ -405,8 +405,8 @@ class _Sample:
         if leaf.column not in paths:
             return False
         statistics = OrcStatistics(reader, view.file.path, [])
-        found = statistics.file_result(0, leaf, paths[leaf.column].type)
-        return found is not None and not found.bounds.upper
+        result = statistics.file_result(0, leaf, paths[leaf.column].type)
+        return result is not None and not result.bounds.upper
 
 
 def _spread(views: Sequence[FileView], count: int) -> list[FileView]:
@@ -426,18 +426,18 @@ class _Costs:
         self.queries = queries
         self._sample = sample
         self._columns = [frozenset(leaf.column for leaf in leaves(query.filter)) for query in queries]
-        self._known: dict[tuple[int, frozenset[_Candidate]], float] = {}
+        self._cost_by_key: dict[tuple[int, frozenset[_Candidate]], float] = {}
 
     def total(self, indexes: frozenset[_Candidate]) -> float:
-        return sum(query.count * self.of(at, indexes) for at, query in enumerate(self.queries))
+        return sum(query.count * self.query_cost(at, indexes) for at, query in enumerate(self.queries))
 
-    def of(self, at: int, indexes: frozenset[_Candidate]) -> float:
+    def query_cost(self, at: int, indexes: frozenset[_Candidate]) -> float:
         """Return the work of one query."""
         used = frozenset(item for item in indexes if item.column in self._columns[at])
         key = at, used
-        if key not in self._known:
-            self._known[key] = self._cost(self.queries[at], used)
-        return self._known[key]
+        if key not in self._cost_by_key:
+            self._cost_by_key[key] = self._cost(self.queries[at], used)
+        return self._cost_by_key[key]
 
     def _cost(self, query: _Query, indexes: frozenset[_Candidate]) -> float:
         by_column: dict[str, list[_Candidate]] = {}
@@ -489,7 +489,7 @@ def _upper(stripe: _Stripe, root: Filter, indexes: Mapping[str, Sequence[_Candid
     def combine(group: type[AllOf] | type[AnyOf], left: BitMap, right: BitMap) -> BitMap:
         return left & right if group is AllOf else left | right
 
-    return fold(root, atom, combine, lambda group, found: False)
+    return fold(root, atom, combine, lambda group, value: False)
 
 
 def _may_match(root: Filter, out: frozenset[Leaf], columns: set[str]) -> bool:
@@ -503,7 +503,7 @@ def _may_match(root: Filter, out: frozenset[Leaf], columns: set[str]) -> bool:
     def combine(group: type[AllOf] | type[AnyOf], left: bool, right: bool) -> bool:
         return left and right if group is AllOf else left or right
 
-    return fold(root, atom, combine, lambda group, found: False)
+    return fold(root, atom, combine, lambda group, value: False)
 
 
 # The choice
@@ -521,14 +521,16 @@ def _next(
             for kind in _TYPES
             if _Candidate(column, kind) not in chosen and _is_possible(column, kind, sample)
         }
-        most = max(saved.values(), default=0.0)
-        if most > 0 and (best is None or most > best[0]):
-            best = most, column, saved
+        best_saving = max(saved.values(), default=0.0)
+        if best_saving > 0 and (best is None or best_saving > best[0]):
+            best = best_saving, column, saved
     if best is None or best[0] < _MIN_GAIN * total:
         return None
-    most, column, saved = best
+    best_saving, column, saved = best
     sizes = {
-        kind: sample.size(_Candidate(column, kind)) for kind, work in saved.items() if work >= _AS_GOOD * most
+        kind: sample.size(_Candidate(column, kind))
+        for kind, work in saved.items()
+        if work >= _AS_GOOD * best_saving
     }
     smallest = min(sizes, key=lambda kind: max(sizes[kind], _SMALL_BYTES))
     return _Candidate(column, smallest), saved[smallest], sizes
@@ -536,7 +538,7 @@ def _next(
 
 def _is_possible(column: str, kind: str, sample: _Sample) -> bool:
     types = [stripe.types[column] for stripe in sample.stripes if column in stripe.types]
-    return bool(types) and all(index_type(kind).supports(of) for of in types)
+    return bool(types) and all(index_type(kind).supports(data_type) for data_type in types)
 
 
 def _advised(
@@ -553,7 +555,7 @@ def _advised(
     helped = [
         query
         for at, query in enumerate(costs.queries)
-        if costs.of(at, frozenset({candidate})) < costs.of(at, frozenset())
+        if costs.query_cost(at, frozenset({candidate})) < costs.query_cost(at, frozenset())
     ]
     taken = {entry.name.lower() for entry in snapshot.manifest.indexes} | {
         item.name.lower() for item in before

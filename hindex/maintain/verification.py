@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from hindex.aggregate.groups import groups_from_key_counts, groups_from_values, sort_groups
-from hindex.aggregate.top_n import recorded_extents
+from hindex.aggregate.top_n import recorded_stats
 from hindex.domain import Domain
 from hindex.errors import IndexFileError
 from hindex.formatting import plural
@@ -27,7 +27,7 @@ from hindex.plan.filter import Leaf, leaves
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import Note, Reason, group_notes
 from hindex.scan.orc_statistics import StatisticsSource
-from hindex.scan.planning import ScanPlan, plan_every, plan_full
+from hindex.scan.planning import ScanPlan, plan_all_files, plan_full_scan
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
 
@@ -102,9 +102,11 @@ def prove_scan(plan: ScanPlan) -> tuple[ProveReport, ScanPlan]:
 
     Returns the report, and the plan of the full scan, which is right in any case.
     """
-    full = plan_full(plan)
+    full = plan_full_scan(plan)
     # the plan's own tasks, which may read fewer columns, and tasks for the files that it skips
-    indexed = {task.path: task for task in plan_every(plan).tasks} | {task.path: task for task in plan.tasks}
+    indexed = {task.path: task for task in plan_all_files(plan).tasks} | {
+        task.path: task for task in plan.tasks
+    }
     ruled_out = {item.path for item in plan.skipped}
     disagreements: list[Disagreement] = []
     notes = list(plan.notes)
@@ -136,10 +138,10 @@ def _compare_file(
     """
     with ScanTaskReader(task) as full, ScanTaskReader(indexed) as opened:
         for stripe in full.stripes:
-            truth = full.resolve_undecided(full.answer(stripe))
+            truth = full.resolve_undecided(full.look_up(stripe))
             rows = truth.bounds.lower
             indexed_rows = (
-                BitMap() if is_ruled_out else opened.resolve_undecided(opened.answer(stripe)).bounds.lower
+                BitMap() if is_ruled_out else opened.resolve_undecided(opened.look_up(stripe)).bounds.lower
             )
             wrong = _wrong_lookups(plan, opened, full, truth)
             location = task.path, stripe, tuple(wrong)
@@ -160,13 +162,13 @@ def _wrong_lookups(
     """Return the indexes with a wrong answer for a leaf, with the rows that they miss or have too many."""
     wrong: dict[str, tuple[Leaf, BitMap, BitMap]] = {}
     for leaf in dict.fromkeys(leaves(full.task.filter)):
-        answers = list(opened.lookup_each(truth.stripe, leaf))
+        results = list(opened.lookup_each(truth.stripe, leaf))
         if opened.is_fresh:
-            answers += _driver_lookups(plan, full, leaf, truth.stripe, truth.num_rows)
-        if not answers:
+            results += _driver_lookups(plan, full, leaf, truth.stripe, truth.num_rows)
+        if not results:
             continue
         true = _matching_rows(full, truth, leaf)
-        for name, bounds in answers:
+        for name, bounds in results:
             lower = BitMap() if leaf.is_superset else bounds.lower
             missing, surplus = true - bounds.upper, lower - true
             if missing or surplus:
@@ -252,11 +254,11 @@ def wrong_indexes(
     # stored wall clocks differ from instants that are read
     if key_kind(column.type) is not None and plan.are_keys(column):
         true = array_stats(column.type, array)
-        for by, ends in opened.every_ends(truth.stripe, column):
+        for by, min_max in opened.min_max_by_source(truth.stripe, column):
             if len(numbers) < truth.num_rows:
                 break
-            is_right = ends.low is None or (ends.low, ends.high) == (true.min_key, true.max_key)
-            if is_right and ends.null_count == true.null_count:
+            is_right = min_max.low is None or (min_max.low, min_max.high) == (true.min_key, true.max_key)
+            if is_right and min_max.null_count == true.null_count:
                 continue
             if isinstance(by, StatisticsSource):
                 is_file_wrong = True
@@ -286,9 +288,9 @@ def _recorded_stats(
     """Yield the manifest's statistics of a stripe, with the index that recorded them."""
     view = next(view for view in plan.snapshot.files if view.file.path == opened.task.path)
     if opened.is_fresh:
-        for name, extents in recorded_extents(plan, view, opened.task, column):
-            if stripe < len(extents):
-                yield name, extents[stripe]
+        for name, stripe_stats in recorded_stats(plan, view, opened.task, column):
+            if stripe < len(stripe_stats):
+                yield name, stripe_stats[stripe]
 
 
 def _covers(stats: ColumnStats, true: ColumnStats) -> bool:

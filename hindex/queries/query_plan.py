@@ -533,14 +533,14 @@ def estimate_selectivity(scan: RowScan, plan: ScanPlan, max_share: float) -> Sel
     kept = seen = 0
     units: list[Unit] = []
     opened: dict[int, ScanTaskReader] = {}
-    for task, answer in scan.runner.run_lookups(sample, every=True):
+    for task, result in scan.runner.run_lookups(sample, every=True):
         opened[id(task)] = task
-        kept += len(answer.bounds.upper)
-        seen += answer.num_rows
+        kept += len(result.bounds.upper)
+        seen += result.num_rows
         if kept > max_share * total / step:
             break
-        if len(answer.bounds.upper):
-            units.append((task, answer))
+        if len(result.bounds.upper):
+            units.append((task, result))
     else:
         if step == 1.0:
             return SelectivityEstimate(RowCount(kept, total), units)

@@ -60,7 +60,7 @@ class SkippedFile:
     """A data file in which no row can match, and what each source said of it, as if its stripes were one."""
 
     path: str
-    answers: tuple[LeafResult, ...]
+    leaf_results: tuple[LeafResult, ...]
 
 
 def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> SkippedFile | None:
@@ -72,7 +72,7 @@ def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> Sk
     usable = [source for source in sources if entry is not None or not source.needs_entry]
     if not usable or not view.num_stripes:
         return None
-    answers: list[LeafResult] = []
+    leaf_results: list[LeafResult] = []
 
     def rows_in(stripes: BitMap) -> int:
         if entry is None or len(stripes) == view.num_stripes:
@@ -91,17 +91,17 @@ def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> Sk
                     if isinstance(stripe_bounds.by, StatisticsSource)
                     else (stripe_bounds.by, None)
                 )
-                answers.append(LeafResult(leaf, index, rows, combined.exact, place))
+                leaf_results.append(LeafResult(leaf, index, rows, combined.exact, place))
                 if not rows:
                     return combined
         return combined
 
     if bounds(root, lookup, view.num_stripes).upper:
         return None
-    return SkippedFile(view.file.path, tuple(answers))
+    return SkippedFile(view.file.path, tuple(leaf_results))
 
 
-class ManifestExtents:
+class ManifestStatistics:
     """Column statistics of stripes from the manifest.
 
     :param indexes: the table's indexes by column.
@@ -127,22 +127,22 @@ class ManifestExtents:
             if not are_of_kind(file.stripe_stats, key_kind(leaf.type)):
                 continue  # whatever wrote them, they tell nothing of the leaf
             lower, upper = BitMap(), BitMap()
-            for number, extent in enumerate(file.stripe_stats):
-                if extent.can_match(leaf.domain):
+            for number, stats in enumerate(file.stripe_stats):
+                if stats.can_match(leaf.domain):
                     upper.add(number)
-                    if extent.all_match(leaf.domain):
+                    if stats.all_match(leaf.domain):
                         lower.add(number)
             yield StripeBounds(index.name, Bounds(lower, upper))
 
-    def _may_match(self, extents: StoredStats, leaf: Leaf) -> bool:
+    def _may_match(self, stored: StoredStats, leaf: Leaf) -> bool:
         """Return True if some stripe of a file may have a member.
 
         One check covers all files of a segment.
         """
-        key = extents.column, leaf.domain
+        key = stored.column, leaf.domain
         if key not in self._masks:
-            self._masks[key] = extents.column.may_match(leaf.domain, key_kind(leaf.type))
-        return bool(self._masks[key][extents.file])
+            self._masks[key] = stored.column.may_match(leaf.domain, key_kind(leaf.type))
+        return bool(self._masks[key][stored.file])
 
     def _has_keys_of(self, view: FileView, entry: FileEntry, leaf: Leaf) -> bool:
         """Return True if the recorded keys of a file have the kind that the leaf's type needs."""

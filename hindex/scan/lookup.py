@@ -54,7 +54,7 @@ class Lookup:
         self._lock = Lock()
         self._orc = OrcStatistics(reader, task.path, notes)
 
-    def answer(self, stripe: int, root: Filter) -> StripeResult:
+    def look_up(self, stripe: int, root: Filter) -> StripeResult:
         """The rows of a stripe, deleted ones among them, that a filter keeps."""
         count = self._rows(stripe)
         result = StripeResult(stripe, count, Bounds.unknown(count))
@@ -83,7 +83,9 @@ class Lookup:
         yield self._by_statistics
         yield self._by_filters
 
-    def ends(self, stripe: int, column: OutputColumn) -> Iterator[tuple[str | StatisticsSource, MinMax]]:
+    def min_max_by_source(
+        self, stripe: int, column: OutputColumn
+    ) -> Iterator[tuple[str | StatisticsSource, MinMax]]:
         """The ends of a whole stripe's values by each that tells them: indexes, then the file's statistics."""
         if self._task.reads_all:
             return
@@ -93,7 +95,7 @@ class Lookup:
         for item in self._sources(column.name):
             if isinstance(item.reader, MinMaxSource):
                 yield item.name, item.reader.min_max(stripe)
-        min_max = self._orc.ends(stripe, self._columns.type_in_file(column.name), column.type)
+        min_max = self._orc.min_max(stripe, self._columns.type_in_file(column.name), column.type)
         if min_max is not None:
             yield StatisticsSource.STATISTICS, min_max
 
@@ -140,9 +142,9 @@ class Lookup:
         """
         if not self._columns.has(leaf.column):
             # null in every row
-            answer = Bounds.all(result.num_rows) if leaf.domain.null_allowed else Bounds.none()
-            result.answers.append(LeafResult(leaf, None, len(answer.upper)))
-            return answer
+            null_bounds = Bounds.all(result.num_rows) if leaf.domain.null_allowed else Bounds.none()
+            result.leaf_results.append(LeafResult(leaf, None, len(null_bounds.upper)))
+            return null_bounds
         if self._columns.is_key(leaf.column):
             return self._by_place(result, leaf)
         if self._indexes is None or leaf.column not in self._indexes.columns:
@@ -156,10 +158,12 @@ class Lookup:
         if acid is None or not self._columns.is_flat:
             return None
         first = self._reader.stripes[result.stripe].first_row
-        answer = row_id_bounds(leaf.column, leaf.domain, acid, first, result.num_rows)
-        if answer is not None:
-            result.answers.append(LeafResult(leaf, None, len(answer.upper), source=StatisticsSource.PLACE))
-        return answer
+        place_bounds = row_id_bounds(leaf.column, leaf.domain, acid, first, result.num_rows)
+        if place_bounds is not None:
+            result.leaf_results.append(
+                LeafResult(leaf, None, len(place_bounds.upper), source=StatisticsSource.PLACE)
+            )
+        return place_bounds
 
     def _by_indexes(
         self, order: int, is_last: bool, result: StripeResult, leaf: Leaf, so_far: Bounds | None
@@ -213,11 +217,11 @@ class Lookup:
             if not self._pays(result, leaf, item, combined):
                 continue
             assert self._indexes is not None
-            answer = self._indexes.lookup(item, result.stripe, leaf)
-            if answer is None:
+            index_bounds = self._indexes.lookup(item, result.stripe, leaf)
+            if index_bounds is None:
                 continue
-            combined = answer if combined is None else combined.refine(answer)
-            result.answers.append(LeafResult(leaf, item.name, len(combined.upper), combined.exact))
+            combined = index_bounds if combined is None else combined.refine(index_bounds)
+            result.leaf_results.append(LeafResult(leaf, item.name, len(combined.upper), combined.exact))
             if combined.exact:
                 break
         return combined
@@ -257,13 +261,21 @@ def _is_open(so_far: Bounds | None) -> bool:
 
 
 def _narrow(
-    result: StripeResult, leaf: Leaf, so_far: Bounds | None, answer: StatisticsResult | None
+    result: StripeResult, leaf: Leaf, so_far: Bounds | None, other: StatisticsResult | None
 ) -> Bounds | None:
     """Combine the known bounds of a leaf with one more result, and record the result."""
-    if answer is None:
+    if other is None:
         return so_far
-    narrowed = answer.bounds if so_far is None else so_far.refine(answer.bounds)
-    result.answers.append(
-        LeafResult(leaf, None, len(narrowed.upper), narrowed.exact, answer.source, answer.kept, answer.groups)
+    narrowed = other.bounds if so_far is None else so_far.refine(other.bounds)
+    result.leaf_results.append(
+        LeafResult(
+            leaf,
+            None,
+            len(narrowed.upper),
+            narrowed.exact,
+            other.source,
+            other.kept,
+            other.groups,
+        )
     )
     return narrowed

@@ -125,11 +125,11 @@ class OrcStatistics:
         recent = self._recent
         if key in recent:
             return recent[key]
-        answer = self._statistics(stripe, leaf, data_type)
+        result = self._statistics(stripe, leaf, data_type)
         if len(recent) >= _MAX_RECENT:
             self._recent = recent = {}
-        recent[key] = answer
-        return answer
+        recent[key] = result
+        return result
 
     def _statistics(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
         if not _is_comparable(data_type, leaf.type):
@@ -185,7 +185,7 @@ class OrcStatistics:
         bounds = Bounds(BitMap(), upper) if len(upper) else Bounds.none()
         return StatisticsResult(StatisticsSource.BLOOM_FILTER, bounds, kept_groups, tested_groups)
 
-    def ends(self, stripe: int, data_type: OrcType, table_type: OrcType) -> MinMax | None:
+    def min_max(self, stripe: int, data_type: OrcType, table_type: OrcType) -> MinMax | None:
         """The ends of a stripe's values by its statistics; None where they do not tell how many are null.
 
         Keys are given of types whose statistics are the values themselves, whoever wrote them.
@@ -273,7 +273,7 @@ class OrcStatistics:
         if isinstance(bounds, Distrust):
             self._note(column, bounds)
             bounds = ValueRange(None, None)
-        return judge(domain, column.extent(bounds, nulls, rows))
+        return judge(domain, column.stats(bounds, nulls, rows))
 
     def _hashes(self, column: _Column, domain: Domain) -> list[int] | None:
         """The hashes of a domain's values; None where there are too many, or one has none."""
@@ -294,11 +294,11 @@ class OrcStatistics:
             self._notes.append(Note(Reason.UNRELIABLE_STATISTICS, subject, distrust.value))
 
 
-def judge(domain: Domain, extent: ColumnStats) -> Verdict:
+def judge(domain: Domain, stats: ColumnStats) -> Verdict:
     """Return the verdict about rows whose keys lie within statistics."""
-    if not extent.can_match(domain):
+    if not stats.can_match(domain):
         return Verdict.NO_ROW_MATCHES
-    return Verdict.EVERY_ROW_MATCHES if extent.all_match(domain) else Verdict.ROWS_MIGHT_MATCH
+    return Verdict.EVERY_ROW_MATCHES if stats.all_match(domain) else Verdict.ROWS_MIGHT_MATCH
 
 
 def _is_comparable(data_type: OrcType, table_type: OrcType) -> bool:
@@ -328,7 +328,7 @@ class _Column:
     file_type: OrcType
     table_type: OrcType
 
-    def extent(self, bounds: ValueRange, nulls: Nulls, rows: int) -> ColumnStats:
+    def stats(self, bounds: ValueRange, nulls: Nulls, rows: int) -> ColumnStats:
         """The extent of the keys of ``rows`` rows. Unknown nulls count as some."""
         if nulls is Nulls.ALL:
             return ColumnStats(rows, rows, None, None)

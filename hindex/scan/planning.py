@@ -23,15 +23,15 @@ from hindex.plan.reasons import REPLACED, Note, Reason
 from hindex.plan.time_zones import TimeZones, ZonesOf, has_time, is_about_time, no_zones
 from hindex.scan.file_bounds import (
     FileBounds,
-    ManifestExtents,
+    ManifestStatistics,
     RowIdBounds,
     SkippedFile,
     is_as_precise,
     skip_file,
 )
 from hindex.scan.file_columns import output_schema
-from hindex.scan.global_index_pruning import GlobalIndexPruner
 from hindex.scan.scan_task import IndexUse, OutputColumn, ScanTask
+from hindex.scan.shared_index_pruning import SharedIndexPruner
 from hindex.sql.predicate import Predicate
 from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest
 from hindex.store.snapshot import FileView, Snapshot
@@ -125,7 +125,7 @@ def plan_scan(
     )
 
 
-def plan_nothing(
+def plan_no_files(
     snapshot: Snapshot,
     where: Predicate | None,
     names: Sequence[ColumnName] | None,
@@ -141,7 +141,7 @@ def plan_nothing(
     return replace(plan, snapshot=snapshot, notes=())
 
 
-def plan_full(plan: ScanPlan) -> ScanPlan:
+def plan_full_scan(plan: ScanPlan) -> ScanPlan:
     """The same query, answered by nothing but the data of the partitions that may have rows."""
     snapshot = plan.snapshot
     bare = replace(
@@ -155,7 +155,7 @@ def plan_full(plan: ScanPlan) -> ScanPlan:
     return replace(plan, tasks=tuple(replace(task, reads_all=True) for task in tasks), skipped=(), sources=())
 
 
-def plan_every(plan: ScanPlan) -> ScanPlan:
+def plan_all_files(plan: ScanPlan) -> ScanPlan:
     """The same query with a task for every file of its partitions, those too that what the driver knows rules out."""
     planner = _Planner(plan.snapshot, plan.filter, plan.columns, plan.lookups, plan.zones)
     planner.sources = []
@@ -263,8 +263,8 @@ class _Planner:
             except HindexError:
                 # it no longer fits the partition columns: the files indexed stay so, no other is expected to be
                 self._where[entry.id] = NEVER
-        self._shared = GlobalIndexPruner(snapshot, self._indexes, cache)
-        self.sources: list[FileBounds] = [ManifestExtents(self._indexes, self._binding), self._shared]
+        self._shared = SharedIndexPruner(snapshot, self._indexes, cache)
+        self.sources: list[FileBounds] = [ManifestStatistics(self._indexes, self._binding), self._shared]
         if snapshot.schema.transactional and any(is_row_key(x.column, self._binding) for x in leaves(root)):
             # first, as it decides and takes nothing
             self.sources.insert(0, RowIdBounds(self._binding))
@@ -484,11 +484,11 @@ class _Planner:
         Nobody goes by these; the index file has its own.
         """
         table_type = self._types[column]
-        extents, kind = file.stripe_stats, key_kind(table_type)
-        if isinstance(extents, StoredStats):
-            fits = extents.column.are_of_kind(extents.file, kind)
+        stripe_stats, kind = file.stripe_stats, key_kind(table_type)
+        if isinstance(stripe_stats, StoredStats):
+            fits = stripe_stats.column.are_of_kind(stripe_stats.file, kind)
         else:
-            fits = are_of_kind(extents, kind)
+            fits = are_of_kind(stripe_stats, kind)
         if view.entry is None or fits:
             return False
         file_type = recorded_type(view.entry.schema, self._binding, column, view.file.acid is not None)

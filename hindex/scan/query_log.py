@@ -69,7 +69,7 @@ class QueryLogEntry:
 
 def index_names(plan: ScanPlan, meter: QueryMetrics) -> str:
     """The indexes that answered, as the end of a clause; empty where none did."""
-    skipping = (answer.index for skipped in plan.skipped for answer in skipped.answers)
+    skipping = (item.index for skipped in plan.skipped for item in skipped.leaf_results)
     names = dict.fromkeys((*(name for name in skipping if name is not None), *meter.indexes))
     types = {entry.name: entry.type.upper() for entry in plan.snapshot.manifest.indexes}
     listed = ", ".join(f"{name} ({types.get(name, 'dropped')})" for name in names)

@@ -121,7 +121,7 @@ class StripeResult:
     stripe: int
     num_rows: int
     bounds: Bounds
-    answers: list[LeafResult] = field(default_factory=list)
+    leaf_results: list[LeafResult] = field(default_factory=list)
     unanswered: list[Leaf] = field(default_factory=list)
     deleted: int = 0
     invisible: int = 0
@@ -130,7 +130,7 @@ class StripeResult:
     @property
     def indexes(self) -> Iterator[str]:
         """The names of the indexes that answered; of one that answered for several leaves, several times."""
-        return (answer.index for answer in self.answers if answer.index is not None)
+        return (item.index for item in self.leaf_results if item.index is not None)
 
     @property
     def undecided(self) -> int:

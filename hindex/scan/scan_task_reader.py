@@ -106,12 +106,12 @@ class ScanTaskReader:
         """Return the number of row groups of a stripe."""
         return group_count(self.reader.tail.row_index_stride, rows)
 
-    def answer(self, stripe: int) -> StripeResult:
+    def look_up(self, stripe: int) -> StripeResult:
         """Ask the indexes for the wanted rows of a stripe, then the file itself; no data is read.
 
         Each is asked about everything before the next one is, which the rest may then not need.
         """
-        result = self._lookup.answer(stripe, self.task.filter)
+        result = self._lookup.look_up(stripe, self.task.filter)
         self._remove(result)
         return result
 
@@ -120,7 +120,7 @@ class ScanTaskReader:
 
         No data is read.
         """
-        result = self._lookup.answer(stripe, Leaf(column.name, column.type, domain))
+        result = self._lookup.look_up(stripe, Leaf(column.name, column.type, domain))
         self.meter.add_indexes(result.indexes)
         return result.bounds
 
@@ -136,18 +136,18 @@ class ScanTaskReader:
         """An index that knows the rows of every key of a column, and its name."""
         return None if self._indexes is None else self._indexes.keyed(column)
 
-    def ends(self, stripe: int, column: OutputColumn) -> tuple[str | StatisticsSource, MinMax] | None:
+    def min_max(self, stripe: int, column: OutputColumn) -> tuple[str | StatisticsSource, MinMax] | None:
         """The ends of a whole stripe's values, and the index, or what of the file, that tells them."""
-        source_and_ends = next(self.every_ends(stripe, column), None)
-        if source_and_ends is not None and isinstance(source_and_ends[0], str):
-            self.meter.add_indexes([source_and_ends[0]])
-        return source_and_ends
+        source_and_min_max = next(self.min_max_by_source(stripe, column), None)
+        if source_and_min_max is not None and isinstance(source_and_min_max[0], str):
+            self.meter.add_indexes([source_and_min_max[0]])
+        return source_and_min_max
 
-    def every_ends(
+    def min_max_by_source(
         self, stripe: int, column: OutputColumn
     ) -> Iterator[tuple[str | StatisticsSource, MinMax]]:
-        """Yield the minimum and maximum from each source, the one that :meth:`ends` uses first."""
-        return self._lookup.ends(stripe, column)
+        """Yield the minimum and maximum from each source, the one that :meth:`min_max` uses first."""
+        return self._lookup.min_max_by_source(stripe, column)
 
     def lookup_each(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
         """Yield the answer of each index alone to a leaf, with its name."""
@@ -158,17 +158,17 @@ class ScanTaskReader:
         if self._indexes is not None:
             self._indexes.give_up(column, index, error)
 
-    def resolve_undecided(self, answer: StripeResult) -> StripeResult:
+    def resolve_undecided(self, result: StripeResult) -> StripeResult:
         """The answer with its undecided rows decided, for which the columns of the filter are read."""
-        if not answer.undecided:
-            return answer
-        matching, _, _ = self._decide(answer, SERIAL)
-        rows = answer.bounds.lower | BitMap(matching.astype(np.uint32))
-        return replace(answer, bounds=Bounds.exactly(rows))
+        if not result.undecided:
+            return result
+        matching, _, _ = self._decide(result, SERIAL)
+        rows = result.bounds.lower | BitMap(matching.astype(np.uint32))
+        return replace(result, bounds=Bounds.exactly(rows))
 
     def read(
         self,
-        answer: StripeResult,
+        result: StripeResult,
         pool: ThreadPool = SERIAL,
         columns: Sequence[OutputColumn] | None = None,
     ) -> pa.RecordBatch:
@@ -178,24 +178,24 @@ class ScanTaskReader:
         :param columns: those of the task if None.
         """
         columns = self.task.columns if columns is None else columns
-        selection, arrays = self._choose(answer, {column.name for column in columns}, pool)
+        selection, arrays = self._choose(result, {column.name for column in columns}, pool)
         with self.meter.step(Step.COLUMNS):
             missing = [column for column in columns if column.name not in arrays and not column.is_partition]
             arrays |= self._constant_columns(missing, len(selection))
             missing = [column for column in missing if column.name not in arrays]
-            arrays |= self._read_columns(missing, answer.stripe, selection, pool)
+            arrays |= self._read_columns(missing, result.stripe, selection, pool)
         return assemble_batch(columns, len(selection), arrays, has_instants=self.task.timezone is not None)
 
-    def count(self, answer: StripeResult, pool: ThreadPool = SERIAL) -> int:
+    def count(self, result: StripeResult, pool: ThreadPool = SERIAL) -> int:
         """Count the matching rows of a stripe, without reading data if the indexes decide."""
-        return self.read(answer, pool, ()).num_rows if answer.undecided else len(answer.bounds.lower)
+        return self.read(result, pool, ()).num_rows if result.undecided else len(result.bounds.lower)
 
-    def key_bytes(self, answer: StripeResult) -> int:
+    def key_bytes(self, result: StripeResult) -> int:
         """The bytes of the columns that tell which rows of a stripe are not there."""
-        if not answer.key_columns:
+        if not result.key_columns:
             return 0
-        stripe = self.reader.stripe(answer.stripe)
-        return sum(stripe.data_length(self.reader.column_type(name).column) for name in answer.key_columns)
+        stripe = self.reader.stripe(result.stripe)
+        return sum(stripe.data_length(self.reader.column_type(name).column) for name in result.key_columns)
 
     def _remove(self, result: StripeResult) -> None:
         """Take out the rows of a transactional table that are not there: whatever an answer is made of goes by it."""
@@ -212,30 +212,30 @@ class ScanTaskReader:
             )
 
     def _choose(
-        self, answer: StripeResult, names: Set[str], pool: ThreadPool
+        self, result: StripeResult, names: Set[str], pool: ThreadPool
     ) -> tuple[RowSelection, dict[str, pa.Array]]:
         """Select the matching rows of a stripe; read the filter's columns if it is undecided.
 
         :returns: the rows, and the wanted columns that have been read at them.
         """
-        rows: Rows | BitMap = answer.bounds.lower
+        rows: Rows | BitMap = result.bounds.lower
         decoded: dict[str, pa.Array] = {}
-        if answer.undecided:
-            matching, matches, read = self._decide(answer, pool)
+        if result.undecided:
+            matching, matches, read = self._decide(result, pool)
             if len(rows):
-                rows = answer.bounds.lower | BitMap(matching.astype(np.uint32))
+                rows = result.bounds.lower | BitMap(matching.astype(np.uint32))
             else:
                 rows, is_kept = matching, bool_array(matches, None)
                 decoded = {name: array.filter(is_kept) for name, array in read.items() if name in names}
-        return RowSelection.of(rows, answer.num_rows), decoded
+        return RowSelection.of(rows, result.num_rows), decoded
 
-    def _decide(self, answer: StripeResult, pool: ThreadPool) -> tuple[Rows, Mask, dict[str, pa.Array]]:
+    def _decide(self, result: StripeResult, pool: ThreadPool) -> tuple[Rows, Mask, dict[str, pa.Array]]:
         """The undecided rows that match; which of the undecided these are; and the filter's columns at all of them."""
-        bounds = answer.bounds
+        bounds = result.bounds
         undecided = bounds.upper - bounds.lower if len(bounds.lower) else bounds.upper
-        rows = RowSelection.of(undecided, answer.num_rows)
+        rows = RowSelection.of(undecided, result.num_rows)
         with self.meter.step(Step.PREDICATE):
-            decoded = self._read_columns(self.task.filter_columns, answer.stripe, rows, pool)
+            decoded = self._read_columns(self.task.filter_columns, result.stripe, rows, pool)
         matches = mask(self.task.filter, decoded, len(rows))
         return rows.to_array()[matches], matches, decoded
 

@@ -96,9 +96,9 @@ class Runner:
         opened = self._opened(tasks)
         while (task := next(opened, None)) is not None:
             for stripe in task.stripes:
-                answer = self.answer(task, stripe)
-                if every or len(answer.bounds.upper):
-                    yield task, answer
+                result = self.look_up(task, stripe)
+                if every or len(result.bounds.upper):
+                    yield task, result
 
     def open(self, task: ScanTask) -> ScanTaskReader:
         """A task opened here.
@@ -108,13 +108,13 @@ class Runner:
         with self.meter.step(Step.OPEN):
             return self._register(ScanTaskReader(task))
 
-    def answer(self, task: ScanTaskReader, stripe: int) -> StripeResult:
+    def look_up(self, task: ScanTaskReader, stripe: int) -> StripeResult:
         """Look up one stripe in the indexes.
 
         :raises FallbackError: as :meth:`run_lookups`.
         """
         with self.meter.step(Step.INDEXES):
-            result = task.answer(stripe)
+            result = task.look_up(stripe)
         self.meter.add_indexes(result.indexes)
         self.mode.check(task.notes)
         return result
@@ -223,9 +223,9 @@ def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = Fals
     threads = processors()
     head = list(islice(units, 1 if cautious else 2))
     if len(head) < 2:
-        for task, answer in head:
+        for task, lookup_result in head:
             with ThreadPool(threads - 1) as pool:
-                result = work(task, answer, pool)
+                result = work(task, lookup_result, pool)
             yield result
         if not head or not cautious:
             return
@@ -234,8 +234,8 @@ def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = Fals
     ahead = 1 if cautious else max_ahead
     pending: deque[Future[T]] = deque()
     with ThreadPool(threads) as pool:
-        for task, answer in chain(head, units):
-            pending.append(pool.submit(work, task, answer, pool))
+        for task, lookup_result in chain(head, units):
+            pending.append(pool.submit(work, task, lookup_result, pool))
             if len(pending) > ahead:
                 yield pending.popleft().result()
                 ahead = min(2 * ahead, max_ahead)

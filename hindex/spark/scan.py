@@ -77,7 +77,7 @@ class RowScan(Protocol):
     def plan(self) -> ScanPlan:
         """Plan the scan against the current files."""
 
-    def proved(self, plan: ScanPlan) -> ScanPlan:
+    def verify_plan(self, plan: ScanPlan) -> ScanPlan:
         """Return the plan, or in prove mode the verified full scan."""
 
     def attempt(self, run: Callable[[Runner], T]) -> T:
@@ -179,7 +179,7 @@ def _frame_of_plan(
     units: Sequence[Unit] | None = None,
 ) -> DataFrame:
     """Return the rows of a plan of a scan; other parameters are those of :func:`scan_frame`."""
-    plan, limit, offset = scan.proved(planned), scan.row_limit, scan.row_offset
+    plan, limit, offset = scan.verify_plan(planned), scan.row_limit, scan.row_offset
     stop = None if limit is None else offset + limit
     columns = plan.columns
     names = scan.names or [column.name for column in columns]
@@ -226,16 +226,16 @@ def _local_units(
     max_rows = MAX_LOCAL_VALUES // len(plan.columns)
     candidates = certain = seen = 0
     selected: list[Unit] = []
-    for task, answer in runner.run_lookups(plan.tasks, every=True) if units is None else units:
-        seen += answer.num_rows
-        answer = answer.first(None if limit is None else limit - certain)
-        if not len(answer.bounds.upper):
+    for task, result in runner.run_lookups(plan.tasks, every=True) if units is None else units:
+        seen += result.num_rows
+        result = result.first(None if limit is None else limit - certain)
+        if not len(result.bounds.upper):
             continue
-        candidates += len(answer.bounds.upper)
-        certain += len(answer.bounds.lower)
+        candidates += len(result.bounds.upper)
+        certain += len(result.bounds.lower)
         if candidates > max_rows:
             return max(candidates * total // seen, candidates)
-        selected.append((task, answer))
+        selected.append((task, result))
         if limit is not None and certain >= limit:
             break
     return selected

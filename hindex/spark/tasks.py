@@ -109,11 +109,11 @@ def _read_stripes(unit: ReadUnit, limit: int | None, mode: Mode) -> Iterator[pa.
         for stripe in opened.stripes[unit.first : unit.end]:
             if limit is not None and limit <= 0:
                 return
-            answer = opened.answer(stripe)
+            result = opened.look_up(stripe)
             mode.check(opened.notes)
-            if not len(answer.bounds.upper):
+            if not len(result.bounds.upper):
                 continue
-            batch = numbered(opened.read(answer.first(limit))).slice(0, limit)
+            batch = numbered(opened.read(result.first(limit))).slice(0, limit)
             for at in range(0, batch.num_rows, BATCH_ROWS):
                 yield batch.slice(at, BATCH_ROWS)
             if limit is not None:

@@ -16,7 +16,7 @@ from hindex.orc import OrcReader
 from hindex.orc.acid import delta_files as acid_files
 from hindex.orc.acid.delta_files import StoredFile
 from hindex.plan.reasons import Reason
-from hindex.scan.planning import plan_full
+from hindex.scan.planning import plan_full_scan
 from tests.acid.tables import B0, delete, ids_of, insert, keys_of, table_of
 from tests.acid.writing import ACID, COLUMNS, Key, bucket_property, write_acid, write_flat
 from tests.support import local_build
@@ -170,7 +170,7 @@ def test_flat_files_ruled_out_by_their_path_are_not_opened(
     assert sum(file.is_skipped for file in explained.table_map.files) == 4 - len(opened)
     assert table.scan(where=where, mode="prove").count() == len(ids)
     # whatever a proof compares with is read
-    assert len(plan_full(scan.plan()).tasks) == 5
+    assert len(plan_full_scan(scan.plan()).tasks) == 5
 
 
 def test_explain_shows_row_keys_decided_by_the_files_path(tmp_path: Path) -> None:

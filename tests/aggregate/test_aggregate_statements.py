@@ -13,7 +13,7 @@ from hindex.api.table import Table
 from hindex.errors import ColumnError
 from hindex.explain.explanation import ReadPath
 from hindex.orc import OrcReader
-from hindex.scan import global_index_pruning
+from hindex.scan import shared_index_pruning
 from hindex.sql.statements import AggregateFunction
 from tests.scan.counted import TABLE, A, grouped, indexed_table
 from tests.support.local_build import LocalConnection
@@ -140,7 +140,7 @@ def test_a_limit_of_no_rows_asks_no_index_of_several_files(
     def opens(*_: Any) -> Any:
         raise AssertionError("an index file is opened")
 
-    monkeypatch.setattr(global_index_pruning, "open_btree_file", opens)
+    monkeypatch.setattr(shared_index_pruning, "open_btree_file", opens)
     result: Any = connection.sql(f"SELECT COUNT(*) FROM '{table.name}' WHERE id = 7 LIMIT 0")
     assert result.count() == 0
     messages: Any = connection.sql(

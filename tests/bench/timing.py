@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hindex.cli.comparing import in_turn, ratios, seconds
+from hindex.cli.comparison import in_turn, ratios, seconds
 
 __all__ = ["in_turn", "ratios", "seconds", "spread"]
 

@@ -50,7 +50,7 @@ def extents(draw: st.DrawFn, keys: st.SearchStrategy[Any] | None = None) -> list
 
 @given(extents())
 def test_round_trip(given_extents: list[ColumnStats]) -> None:
-    message = pb.StripeExtents.FromString(encode_stripe_stats(given_extents).SerializeToString())
+    message = pb.StripeStats.FromString(encode_stripe_stats(given_extents).SerializeToString())
     back = decode_stripe_stats(message, [item.rows for item in given_extents])
     assert back == tuple(item.truncate() for item in given_extents)
     for item in back:
@@ -138,17 +138,17 @@ def test_keys_behind_a_cut_are_not_missed(limit: int, many: bool) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        pb.StripeExtents(null_counts=[0], int_mins=[1], int_maxs=[2]),
-        pb.StripeExtents(null_counts=[0, 0], int_mins=[1], int_maxs=[2]),
-        pb.StripeExtents(null_counts=[0, 5], int_mins=[1, 1], int_maxs=[2, 2]),
-        pb.StripeExtents(null_counts=[0, 6], int_mins=[1], int_maxs=[2]),
-        pb.StripeExtents(null_counts=[0, 5], int_mins=[3], int_maxs=[2]),
-        pb.StripeExtents(null_counts=[0, 5], int_mins=[1], byte_mins=[b"a"], int_maxs=[2]),
-        pb.StripeExtents(null_counts=[0, 5], int_mins=[1], int_maxs=[2], cut=[0]),
-        pb.StripeExtents(null_counts=[0, 5], byte_mins=[b"a"], byte_maxs=[b"b"], cut=[1]),
+        pb.StripeStats(null_counts=[0], int_mins=[1], int_maxs=[2]),
+        pb.StripeStats(null_counts=[0, 0], int_mins=[1], int_maxs=[2]),
+        pb.StripeStats(null_counts=[0, 5], int_mins=[1, 1], int_maxs=[2, 2]),
+        pb.StripeStats(null_counts=[0, 6], int_mins=[1], int_maxs=[2]),
+        pb.StripeStats(null_counts=[0, 5], int_mins=[3], int_maxs=[2]),
+        pb.StripeStats(null_counts=[0, 5], int_mins=[1], byte_mins=[b"a"], int_maxs=[2]),
+        pb.StripeStats(null_counts=[0, 5], int_mins=[1], int_maxs=[2], cut=[0]),
+        pb.StripeStats(null_counts=[0, 5], byte_mins=[b"a"], byte_maxs=[b"b"], cut=[1]),
     ],
     ids=str,
 )
-def test_contradictions(message: pb.StripeExtents) -> None:
+def test_contradictions(message: pb.StripeStats) -> None:
     with pytest.raises(ValueError, match=r"stripe|statistics"):
         decode_stripe_stats(message, [5, 5])

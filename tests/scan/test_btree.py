@@ -18,7 +18,7 @@ from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader
 from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
-from hindex.scan import global_index_pruning, scan_task_reader
+from hindex.scan import scan_task_reader, shared_index_pruning
 from hindex.store.store import Store
 from hindex.table.listing import DataFile
 from tests.support.local_build import LocalConnection
@@ -310,7 +310,7 @@ def test_a_file_in_the_place_of_another(table: Table) -> None:
 def test_a_range_that_is_too_wide(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     table.drop_index("by_a")
     table.create_index("by_a", "a", "btree", properties={"values_per_page": "10"})
-    monkeypatch.setattr(global_index_pruning, "MAX_LEAVES", 5)
+    monkeypatch.setattr(shared_index_pruning, "MAX_LEAVES", 5)
     scan = table.scan("a > 500")
     assert ids(scan) == rows_where(lambda i, a: a is not None and a > 500)
     assert reasons(scan) == {Reason.NOT_SELECTIVE: ["by_a"]}

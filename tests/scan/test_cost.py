@@ -170,12 +170,12 @@ def test_the_cheaper_indexes_of_a_column_go_first(table: Table) -> None:
     table.create_index("filter", "mixed", "bloom")
     # odd values do not occur: the filter says so, and there is nothing left to ask
     odd = table.scan("mixed = 77", ["id"])
-    assert [item.index for item in odd.explain().tree.answer.asked] == ["filter"]  # type: ignore[union-attr]
+    assert [item.index for item in odd.explain().tree.answer.sources] == ["filter"]  # type: ignore[union-attr]
     table.create_index("ends", "mixed", "minmax")
     beyond = table.scan("mixed = 90000", ["id"])
     assert pages(beyond) == 0
     there = table.scan(f"mixed = {table.scan(None, ['mixed'], 1).to_arrow().column(0)[0]}", ["id"])
-    assert [item.index for item in there.explain().tree.answer.asked] == ["ends", "filter", "bits"]  # type: ignore[union-attr]
+    assert [item.index for item in there.explain().tree.answer.sources] == ["ends", "filter", "bits"]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("turned", [False, True])

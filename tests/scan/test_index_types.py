@@ -140,10 +140,10 @@ def test_two_inexact_indexes_leave_what_both_leave(tmp_path: Path, monkeypatch: 
                 both = alone["a_minmax"] & alone["a_bloom"]
                 assert set(expected) <= set(both)
                 smaller += len(both) < min(map(len, alone.values()))
-                answer = opened.answer(0)
+                answer = opened.look_up(0)
                 assert answer.bounds.upper <= both, where
                 # without the file's own statistics, that is all that is known
-                assert [item.rows for item in answer.answers if item.index][-1] == len(both), where
+                assert [item.rows for item in answer.leaf_results if item.index][-1] == len(both), where
                 assert opened.read(answer).column("id").to_pylist() == expected
         assert ids(scan) == expected
         assert scan.explain().notes == ()
@@ -240,7 +240,7 @@ def test_bytes_of_an_index_file_flipped(tmp_path: Path, monkeypatch: pytest.Monk
         plan = scan.plan()
         (task,) = plan.tasks
         with ScanTaskReader(task) as opened:
-            answers = [opened.answer(stripe) for stripe in opened.stripes]
+            answers = [opened.look_up(stripe) for stripe in opened.stripes]
             rows = [i for answer in answers for i in opened.read(answer).column(0).to_pylist()]
         assert rows == expected, at
         damage = {note.reason for note in opened.notes}

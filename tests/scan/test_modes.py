@@ -15,7 +15,7 @@ from hindex.errors import ColumnError, FallbackError, HindexError, PredicateErro
 from hindex.explain.explanation import ReadPath
 from hindex.plan.modes import Mode
 from hindex.plan.reasons import Reason
-from hindex.scan import global_index_pruning
+from hindex.scan import shared_index_pruning
 from hindex.scan.scan_task_reader import ScanTaskReader
 from tests.scan.wrong_indexes import (
     KNOWN,
@@ -169,7 +169,7 @@ def test_no_rows_take_nothing(table: Table, mode: Mode, monkeypatch: pytest.Monk
 
     whole = table.scan("s = 's1'").schema
     monkeypatch.setattr(ScanTaskReader, "__init__", opens)
-    monkeypatch.setattr(global_index_pruning, "open_btree_file", opens)
+    monkeypatch.setattr(shared_index_pruning, "open_btree_file", opens)
     where = "(id = 7 AND s = 's1' OR a > 3) AND a + 1 > 2"
     scan = table.scan(where, limit=0, mode=mode)
     assert scan.to_arrow().equals(whole.empty_table())

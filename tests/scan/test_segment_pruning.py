@@ -12,7 +12,7 @@ from hindex.api.table import IndexSpec, Table
 from hindex.explain.explanation import RowCount
 from hindex.index.column_stats import ColumnStats, StatsColumn
 from hindex.plan.reasons import Reason
-from hindex.scan.file_bounds import ManifestExtents
+from hindex.scan.file_bounds import ManifestStatistics
 from hindex.store.store import RECENT
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, write_rows
@@ -104,7 +104,7 @@ def test_the_plan_is_the_one_that_each_extent_gives(
     plan = read_anew(clustered).scan(where).plan()
     assert [task.path for task in plan.tasks] == [file(number) for number in sorted(kept)]
     explained = str(read_anew(clustered).scan(where).explain())
-    monkeypatch.setattr(ManifestExtents, "_may_match", lambda self, extents, leaf: True)
+    monkeypatch.setattr(ManifestStatistics, "_may_match", lambda self, extents, leaf: True)
     assert read_anew(clustered).scan(where).plan().skipped == plan.skipped
     assert str(read_anew(clustered).scan(where).explain()) == explained
 

@@ -75,5 +75,5 @@ def planned_rows(table: Table, where: str) -> int:
     total = 0
     for task in table.scan(where).plan().tasks:
         with ScanTaskReader(task) as opened:
-            total += sum(len(opened.answer(stripe).bounds.upper) for stripe in opened.stripes)
+            total += sum(len(opened.look_up(stripe).bounds.upper) for stripe in opened.stripes)
     return total

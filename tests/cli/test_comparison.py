@@ -7,7 +7,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from hindex.cli.comparing import same_rows
+from hindex.cli.comparison import same_rows
 
 TABLE = pa.table({"a": [1, 2, 2, None], "b": ["x", None, "y", "z"]})
 FLOATS = pa.table({"a": [1.5, math.nan, 0.0, None]})

@@ -31,8 +31,8 @@ _NO_GROUPS = np.zeros(0, np.uint32)
 _REMEDY = "ALTER INDEX ... REBUILD writes it again"
 
 
-class GlobalIndexPruner:
-    """Asks an index once for each leaf of a predicate, whatever the number of data files.
+class SharedIndexPruner:
+    """Looks up each leaf of a predicate once per shared index, whatever the number of data files.
 
     :param indexes: the table's indexes by column.
     :param cache: where index files are kept; the process's by default.
@@ -50,12 +50,12 @@ class GlobalIndexPruner:
         self._binding = tuple(column.name for column in snapshot.schema.data_columns)
         self._indexes = indexes
         self._cache = cache
-        self._answers: dict[tuple[str, Leaf], dict[str, FileGroups] | None] = {}
+        self._groups_by_key: dict[tuple[str, Leaf], dict[str, FileGroups] | None] = {}
         #: What could not be used.
         self.notes: list[Note] = []
 
     def lookup(self, view: FileView, leaf: Leaf) -> Iterator[StripeBounds]:
-        """The stripes of a file that may have a row of a leaf, by each index that covers it."""
+        """Yield the stripes of a file that may have a row of a leaf, by each index that covers it."""
         for index, groups in self._groups(view, leaf):
             ends = np.cumsum(groups.file.stripe_groups)
             stripes = BitMap(np.unique(np.searchsorted(ends, groups.groups, side="right")).astype(np.uint32))
@@ -85,7 +85,7 @@ class GlobalIndexPruner:
             return
         for index in self._indexes.get(leaf.column, ()):
             shared_entry = entry.shared_index(index.id)
-            groups_by_path = None if shared_entry is None else self._answer(index, shared_entry, leaf)
+            groups_by_path = None if shared_entry is None else self._groups_by_path(index, shared_entry, leaf)
             if groups_by_path is None:
                 continue
             groups = groups_by_path.get(view.file.path)
@@ -99,16 +99,16 @@ class GlobalIndexPruner:
                 problem = f"it describes another version of the file than the manifest; {_REMEDY}"
                 self._note(Reason.CORRUPT, f"{index.name} on {view.file.path}", problem)
 
-    def _answer(
+    def _groups_by_path(
         self, index: IndexEntry, shared_entry: SharedIndexEntry, leaf: Leaf
     ) -> dict[str, FileGroups] | None:
-        """The row groups that may have a row of a leaf, by file; None where the index does not tell."""
+        """Return the row groups that may have a row of a leaf, by file; None if the index cannot be used."""
         key = shared_entry.id, leaf
-        if key not in self._answers:
-            self._answers[key] = self._asked(index, shared_entry, leaf)
-        return self._answers[key]
+        if key not in self._groups_by_key:
+            self._groups_by_key[key] = self._locate_groups(index, shared_entry, leaf)
+        return self._groups_by_key[key]
 
-    def _asked(
+    def _locate_groups(
         self, index: IndexEntry, shared_entry: SharedIndexEntry, leaf: Leaf
     ) -> dict[str, FileGroups] | None:
         subject = (
