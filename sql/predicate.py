@@ -11,10 +11,13 @@ import datetime
 import enum
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TypeAlias
+from typing import TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from hindex.errors import ArgumentError, ArgumentTypeError
 from hindex.sql.string_values import format_date
@@ -326,12 +329,58 @@ class Comparison:
         return f"{_compared(self.left)} {self.op.value} {_compared(self.right)}"
 
 
+class IntegerLiterals(Sequence["Literal"]):
+    """Many INTEGER literals as one array: a list of a million keys is one object. Immutable.
+
+    :param values: int64.
+    :param has_null: NULL follows the values.
+    """
+
+    __slots__ = ("has_null", "values")
+
+    def __init__(self, values: npt.NDArray[np.int64], has_null: bool = False) -> None:
+        self.values = values
+        self.has_null = has_null
+
+    def __len__(self) -> int:
+        return len(self.values) + self.has_null
+
+    @overload
+    def __getitem__(self, at: int) -> Literal: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Literal, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> Literal | tuple[Literal, ...]:
+        if isinstance(at, slice):
+            return tuple(self[number] for number in range(*at.indices(len(self))))
+        number = range(len(self))[at]
+        return NULL if number == len(self.values) else Literal(int(self.values[number]), LiteralKind.INTEGER)
+
+    def __iter__(self) -> Iterator[Literal]:
+        for value in self.values.tolist():
+            yield Literal(value, LiteralKind.INTEGER)
+        if self.has_null:
+            yield NULL
+
+    def __contains__(self, item: object) -> bool:
+        return self.has_null if item == NULL else any(item == literal for literal in self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IntegerLiterals):
+            return NotImplemented
+        return self.has_null == other.has_null and np.array_equal(self.values, other.values)
+
+    def __hash__(self) -> int:
+        return hash((len(self), self[0], self[-1]))
+
+
 @dataclass(frozen=True, slots=True)
 class In:
     """``value IN (items)``: one or more items, in the order written; duplicates and NULL may be among them."""
 
     value: Expression
-    items: tuple[Expression, ...]
+    items: tuple[Expression, ...] | IntegerLiterals
 
     def __post_init__(self) -> None:
         if not self.items:
@@ -565,14 +614,22 @@ def tested_column(leaf: PredicateLeaf) -> ColumnRef | None:
             return column
         case Comparison(_, ColumnRef() as column, Literal()):
             return column
-        case In(ColumnRef() as column, items) if all(isinstance(item, Literal) for item in items):
+        case In(ColumnRef() as column, items) if isinstance(items, IntegerLiterals) or all(
+            isinstance(item, Literal) for item in items
+        ):
             return column
         case _:
             return None
 
 
-def literals(leaf: PredicateLeaf) -> tuple[Literal, ...]:
+def literals(leaf: PredicateLeaf) -> Sequence[Literal]:
     """Return the literals among the operands of a leaf, from left to right."""
+    if (
+        isinstance(leaf, In)
+        and isinstance(leaf.items, IntegerLiterals)
+        and not isinstance(leaf.value, Literal)
+    ):
+        return leaf.items
     return tuple(node for node in operands(leaf) if isinstance(node, Literal))
 
 
@@ -590,7 +647,7 @@ def columns(root: Expression) -> tuple[ColumnRef, ...]:
 
 
 def operands(node: Expression) -> tuple[Expression, ...]:
-    """Return the operands of a node from left to right."""
+    """Return the operands of a node from left to right, without those of :class:`IntegerLiterals`."""
     match node:
         case ColumnRef() | Literal() | TruthValue():
             return ()
@@ -604,7 +661,7 @@ def operands(node: Expression) -> tuple[Expression, ...]:
             pairs = tuple(part for pair in whens for part in pair)
             return pairs if otherwise is None else (*pairs, otherwise)
         case In(value, items):
-            return value, *items
+            return (value,) if isinstance(items, IntegerLiterals) else (value, *items)
         case IsNull(value) | Like(value) | RLike(value) | BooleanValue(value):
             return (value,)
         case And(children) | Or(children):

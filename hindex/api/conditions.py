@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from hindex.domain import MANY_RANGES
 from hindex.errors import ArgumentError, ArgumentTypeError, UnknownNameError
 from hindex.sql.functions import NAMES
 from hindex.sql.functions import call as sql_call
@@ -25,6 +28,7 @@ from hindex.sql.predicate import (
     ComparisonOp,
     Expression,
     In,
+    IntegerLiterals,
     Like,
     Literal,
     Not,
@@ -153,11 +157,11 @@ class Expr:
             )
         elements = collection_items(values[0]) if len(values) == 1 else None
         arguments: Sequence[Any] = values if elements is None else elements
-        items = [_node(value) for value in arguments]
-        if not items:
+        if not arguments:
             # the column is checked, too
             return _condition(And((TruthValue(False), is_null(self._node))))
-        return _condition(In(self._node, tuple(items)))
+        items = _integers(arguments) or tuple(_node(value) for value in arguments)
+        return _condition(In(self._node, items))
 
     def is_null(self) -> Expr:
         return _condition(is_null(self._node))
@@ -310,6 +314,22 @@ def _expr(value: Value) -> Expr:
 
 def _node(value: Value) -> Expression:
     return value.node if isinstance(value, Expr) else literal(value)
+
+
+def _integers(values: Sequence[Any]) -> IntegerLiterals | None:
+    """Return many integers of 64 bits, and None among them, as one array; None for other values, and for few."""
+    types = set(map(type, values)) if len(values) >= MANY_RANGES else set()
+    numbers = types - {type(None)}
+    # durations of numpy are integers to it
+    if not numbers or not all(
+        issubclass(kind, int | np.integer) and not issubclass(kind, bool | np.timedelta64) for kind in numbers
+    ):
+        return None
+    present = values if len(numbers) == len(types) else [value for value in values if value is not None]
+    try:
+        return IntegerLiterals(np.fromiter(present, np.int64, len(present)), len(present) < len(values))
+    except OverflowError:
+        return None
 
 
 def _condition(predicate: Predicate) -> Expr:

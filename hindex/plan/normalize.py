@@ -20,6 +20,7 @@ from hindex.plan.rules import all_of, any_of, leaf
 from hindex.plan.simplify import OPPOSITES
 from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, has_time, keyed_by_wall_clocks, makes_times
 from hindex.sql.predicate import (
+    NULL,
     And,
     BooleanValue,
     ColumnRef,
@@ -28,7 +29,6 @@ from hindex.sql.predicate import (
     In,
     IsNull,
     Like,
-    LiteralKind,
     Not,
     Or,
     Predicate,
@@ -202,7 +202,7 @@ def _domain(
             members = membership_domain(data_type, operands, zone)
             if not negated:
                 return members, True
-            if any(literal.kind is LiteralKind.NULL for literal in operands):
+            if NULL in operands:
                 return Domain.none(), True
             return members.complement(null_allowed=False), True
         case Like(_, pattern, escape) if data_type.kind in (Kind.STRING, Kind.VARCHAR):

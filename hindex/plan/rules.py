@@ -67,14 +67,17 @@ def open_ends(data_type: OrcType, domain: Domain) -> Domain:
     limits = key_limits(data_type)
     if limits is None or not domain.ranges:
         return domain
-    first = domain.ranges[0]
-    if not first.is_point and first.low == limits[0]:
-        first = replace(first, low=None)
-    ranges = (first, *domain.ranges[1:])
-    last = ranges[-1]
-    if not last.is_point and last.high == limits[1]:
-        ranges = (*ranges[:-1], replace(last, high=None))
-    return Domain(ranges, domain.null_allowed)
+    first, last = domain.ranges[0], domain.ranges[-1]
+    opens_low = not first.is_point and first.low == limits[0]
+    opens_high = not last.is_point and last.high == limits[1]
+    if not opens_low and not opens_high:
+        return domain
+    ranges = list(domain.ranges)
+    if opens_low:
+        ranges[0] = replace(ranges[0], low=None)
+    if opens_high:
+        ranges[-1] = replace(ranges[-1], high=None)
+    return Domain(tuple(ranges), domain.null_allowed)
 
 
 def flatten(node: Filter) -> Filter:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
+import enum
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.orc
 import pytest
 
 import hindex
+from hindex.errors import ArgumentTypeError
+from hindex.sql.predicate import Literal, LiteralKind
 from tests.support.local_build import LocalConnection
 
 ROWS = 100_000
@@ -47,3 +54,68 @@ def test_isin_of_an_arrow_array(
     without_null = hindex.col("k").isin(pa.array([key for key in keys if key is not None]))
     present = sum(value is not None for value in column)
     assert table.scan(where=~without_null).count() == present - len(expected)
+
+
+class _Color(enum.IntEnum):
+    RED = 7
+
+
+_RANGE = list(range(0, 3 * 2_000, 3))
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_array"),
+    [
+        pytest.param(_RANGE, True, id="list"),
+        pytest.param(tuple(_RANGE), True, id="tuple"),
+        pytest.param(np.array(_RANGE, np.uint16), True, id="numpy"),
+        pytest.param(pa.chunked_array([_RANGE[:9], _RANGE[9:]]), True, id="arrow"),
+        pytest.param(pd.Series(_RANGE), True, id="pandas"),
+        pytest.param([_Color.RED, *_RANGE], True, id="enum"),
+        pytest.param([None, *_RANGE], True, id="null"),
+        pytest.param([2**63, *_RANGE], False, id="beyond 64 bits"),
+        pytest.param([6.0, *_RANGE], False, id="float"),
+        pytest.param(_RANGE[:100], False, id="few"),
+    ],
+)
+def test_integers_of_every_library_are_one_array(
+    connection: LocalConnection,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    keys: Sequence[Any],
+    is_array: bool,
+) -> None:
+    rows = [*range(-5, 9_000), None]
+    pyarrow.orc.write_table(pa.table({"k": pa.array(rows, pa.int64())}), tmp_path / "f.orc")
+    table = connection.table(str(tmp_path))
+    table.create_index("i", column="k")
+    members = {
+        int(key)
+        for key in (keys.to_pylist() if isinstance(keys, pa.ChunkedArray) else keys)
+        if key is not None
+    }
+    literals = 0
+    check = Literal.__post_init__
+
+    def count(literal: Literal) -> None:
+        nonlocal literals
+        literals += literal.kind is LiteralKind.INTEGER
+        check(literal)
+
+    monkeypatch.setattr(Literal, "__post_init__", count)
+    scan = table.scan(where=hindex.col("k").isin(keys))
+    assert scan.to_arrow()["k"].to_pylist() == [row for row in rows if row in members]
+    assert (literals < 100) is is_array or len(keys) <= 100
+    others = table.scan(where=~hindex.col("k").isin(keys)).to_arrow()["k"].to_pylist()
+    expected = [row for row in rows if row is not None and row not in members]
+    assert others == ([] if None in list(keys) else expected)
+
+
+def test_a_boolean_among_many_integers_stays_a_boolean() -> None:
+    assert "(TRUE, 0, 3" in str(hindex.col("k").isin([True, *_RANGE]))
+
+
+@pytest.mark.parametrize("duration", [np.timedelta64(1, "s"), datetime.timedelta(1)])
+def test_durations_among_many_integers_are_refused(duration: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match="is not a value of SQL"):
+        hindex.col("k").isin([duration, *_RANGE])
