@@ -119,10 +119,9 @@ def test_queries_of_one_frame(where: str | None, pushdown: str, tmp_path: Path, 
         one, other = query(frame, "n = 2"), query(frame, "n = 3 OR n = 1")
         both = rows(query(expected, "n = 2 OR n = 3 OR n = 1"))
         assert rows(one.union(other)) == rows(other.union(one)) == both
-        frame.createOrReplaceTempView("of_frame")
         for condition in QUERIES:
-            text = "SELECT * FROM of_frame" + ("" if condition is None else f" WHERE {condition}")
-            assert rows(spark.sql(text)) == rows(query(expected, condition)), condition
+            text = "SELECT * FROM {frame}" + ("" if condition is None else f" WHERE {condition}")
+            assert rows(spark.sql(text, frame=frame)) == rows(query(expected, condition)), condition
     finally:
         spark.conf.unset(PUSHDOWN)
 

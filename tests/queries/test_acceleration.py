@@ -18,7 +18,7 @@ from hindex.errors import ArgumentError, ArgumentTypeError, IndexNotFoundError, 
 from hindex.queries import query_plan
 from hindex.queries.query_plan import TOO_MANY
 from tests.queries import script
-from tests.support.queries import counted, rows
+from tests.support.queries import count_calls, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -457,7 +457,7 @@ def test_files_are_listed_again_before_rows_are_read(
 ) -> None:
     from hindex.api.connection import Connection
 
-    listed = counted(monkeypatch, Connection, "list_table")
+    listed = count_calls(monkeypatch, Connection, Connection.list_table)
     with hindex.accelerate(spark):
         with monkeypatch.context() as patch:
             patch.setattr(query_plan, "MAX_SHARE", 0.0)

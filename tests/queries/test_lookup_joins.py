@@ -14,7 +14,8 @@ import pytest
 import hindex
 from hindex.queries import lookup_joins, query_plan
 from hindex.queries.query_plan import QueryExplanation
-from tests.support.queries import compare, counted, rows
+from hindex.spark.scan import collect_if_small
+from tests.support.queries import compare, count_calls, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -341,7 +342,7 @@ def test_no_keys(spark: SparkSession, star: str) -> None:
 def test_too_many_keys(spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The small table is read once in vain; then the query is known."""
     monkeypatch.setattr(lookup_joins, "MAX_ROWS", 3)
-    reads = counted(monkeypatch, lookup_joins, "collect_if_small")
+    reads = count_calls(monkeypatch, lookup_joins, collect_if_small)
     hx = hindex.connect(spark=spark)
     for _ in range(2):
         explained = compare(hx, "SELECT fact.id FROM fact JOIN dim ON fact.k = dim.k WHERE g > 3")

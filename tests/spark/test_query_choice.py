@@ -19,7 +19,8 @@ from hindex.queries.query_plan import plan_query
 from hindex.scan.task_runner import Runner
 from hindex.spark import catalog, catalog_schema
 from hindex.sql.queries import parse_query
-from tests.support.queries import ROWS, compare, counted
+from hindex.store.snapshot import take_snapshot
+from tests.support.queries import ROWS, compare, count_calls
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ pytestmark = pytest.mark.usefixtures("always")
 
 def test_a_query_asks_for_each_table_once(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     described, listed = (
-        counted(monkeypatch, catalog, "describe_for_query"),
-        counted(monkeypatch, hindex.api.table, "take_snapshot"),
+        count_calls(monkeypatch, catalog, catalog.describe_for_query),
+        count_calls(monkeypatch, hindex.api.table, take_snapshot),
     )
     text = "SELECT * FROM qt p, qt q, qu, qv v WHERE p.a = 3 AND q.a = 4 AND qu.b = p.b AND v.a = p.a"
     query = parse_query(text)
@@ -46,7 +47,7 @@ def test_modes_are_not_those_of_queries(
     mode: str, tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A query that Spark runs is answered as ever: where no index is, too, and nothing is proved."""
-    proofs = counted(monkeypatch, verification, "prove_scan")
+    proofs = count_calls(monkeypatch, verification, verification.prove_scan)
     hx = hindex.connect(spark=spark, mode=mode)
     explained = compare(hx, "SELECT qt.id, z FROM qt JOIN qv ON qt.a = qv.a WHERE b = 1 AND qt.id > 5")
     assert [item.is_accelerated for item in explained.tables] == [True, False]
@@ -65,7 +66,7 @@ def test_modes_are_not_those_of_queries(
 
 def test_tables_that_are_too_small(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is asked of indexes where Spark is done before."""
-    asked = counted(monkeypatch, Runner, "answer")
+    asked = count_calls(monkeypatch, Runner, Runner.look_up)
     monkeypatch.setattr(query_plan, "MIN_VALUES", 2 * ROWS + 1)
     text = "SELECT sum(id) FROM qt WHERE {} = 3"
     (few,) = compare(tables, text.format("a")).tables
@@ -79,7 +80,7 @@ def test_tables_that_are_too_small(tables: hindex.Connection, monkeypatch: pytes
 def test_indexes_are_asked_until_too_many_rows_are_left(
     tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = counted(monkeypatch, Runner, "answer")
+    asked = count_calls(monkeypatch, Runner, Runner.look_up)
     query = parse_query("SELECT sum(id) FROM qt WHERE a >= 0")
     assert query is not None
     run_query(tables, query)
@@ -98,7 +99,11 @@ def test_what_the_java_side_is_asked(
     tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only tables that are read here are compared with the catalog, and none takes a statement to look up."""
-    statements, compared = counted(monkeypatch, catalog, "run"), counted(monkeypatch, catalog_schema, "run")
+    run = catalog.run
+    statements, compared = (
+        count_calls(monkeypatch, catalog, run),
+        count_calls(monkeypatch, catalog_schema, run),
+    )
     query = parse_query(
         "SELECT count(*) FROM qt JOIN qu ON a = k JOIN qv ON qv.a = k WHERE s = 's3' AND z = 1"
     )

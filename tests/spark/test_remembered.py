@@ -18,7 +18,7 @@ from hindex.queries.query_plan import TOO_MANY, plan_query
 from hindex.scan.task_runner import Runner
 from hindex.sql.queries import parse_query
 from hindex.table.listing import DataFile
-from tests.support.queries import counted
+from tests.support.queries import count_calls
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def test_that_too_many_rows_are_left_is_asked_once(
     tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Until a file or an index is another one; of a table that is read, each time, and only once."""
-    asked = counted(monkeypatch, Runner, "answer")
+    asked = count_calls(monkeypatch, Runner, Runner.look_up)
     monkeypatch.setattr(query_plan, "MAX_SHARE", 0.1)
     path = tmp_path / "t"
     for number in range(2):
@@ -83,7 +83,7 @@ def asked_of(hx: hindex.Connection, path: Path, condition: str, shown: str = "su
 def test_what_makes_another_question(
     tables: hindex.Connection, wide: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = counted(monkeypatch, Runner, "answer")
+    asked = count_calls(monkeypatch, Runner, Runner.look_up)
     told = "NOT_SELECTIVE: more than 10.0% of the rows may match"
     assert (asked_of(tables, wide, "a = 3"), len(asked)) == (told, 1)
     # not what else is shown of the rows
@@ -102,7 +102,7 @@ def test_a_file_that_was_exchanged_is_asked_about_anew(
     tables: hindex.Connection, wide: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it is of the same length, and even of the same time."""
-    asked = counted(monkeypatch, Runner, "answer")
+    asked = count_calls(monkeypatch, Runner, Runner.look_up)
     assert asked_of(tables, wide, "a = 3") == "NOT_SELECTIVE: more than 10.0% of the rows may match"
     file = wide / "0.orc"
     before = file.stat()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,14 +39,14 @@ def compare(hx: hindex.Connection, text: str) -> QueryExplanation:
     return explain_query(hx, query)
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> list[str]:
-    """What is added to whenever a function is called."""
-    real = getattr(owner, name)
+def count_calls(monkeypatch: pytest.MonkeyPatch, owner: object, function: Callable[..., object]) -> list[str]:
+    """Return a list that gets the name of a module's or class's function with each call of it."""
+    name = function.__name__
     calls: list[str] = []
 
-    def noted(*arguments: object, **options: object) -> object:
+    def counted(*arguments: object, **options: object) -> object:
         calls.append(name)
-        return real(*arguments, **options)
+        return function(*arguments, **options)
 
-    monkeypatch.setattr(owner, name, noted)
+    monkeypatch.setattr(owner, name, counted)
     return calls
