@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hindex.api.query_result import QueryResult
     from hindex.api.scan import Scan
     from hindex.api.table import Table
-    from hindex.errors import HindexError
+    from hindex.errors import HindexError, HindexWarning
 
 __version__ = "0.1.0"
 
@@ -38,6 +38,7 @@ __all__ = [
     "Connection",
     "Expr",
     "HindexError",
+    "HindexWarning",
     "Index",
     "IndexSpec",
     "QueryResult",
@@ -57,6 +58,7 @@ _HOMES = {
     "Connection": "hindex.api.connection",
     "Expr": "hindex.api.conditions",
     "HindexError": "hindex.errors",
+    "HindexWarning": "hindex.errors",
     "Index": "hindex.api.index",
     "IndexSpec": "hindex.api.index",
     "QueryResult": "hindex.api.query_result",

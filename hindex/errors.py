@@ -5,9 +5,24 @@ Each message is one line: the error, its position, and the remedy.
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class HindexError(Exception):
     """Root of all errors raised by hindex."""
+
+
+class HindexWarning(UserWarning):
+    """A call or statement is valid, but its effect may surprise."""
+
+
+def warn(message: str) -> None:
+    """Issue a :class:`HindexWarning` at the line that called hindex."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "hindex":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, HindexWarning, stacklevel=level)
 
 
 class ArgumentError(HindexError, ValueError):

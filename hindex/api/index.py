@@ -298,6 +298,25 @@ class IndexList(list[Index]):
         return rows_html("Indexes", lambda _: (brief, ""), max_rows=len(self))
 
 
+def definition_difference(existing: IndexEntry, spec: IndexSpec, entry: IndexEntry) -> str:
+    """Return the differences between an existing index and a requested one; "" if there are none.
+
+    Properties and a level that the request leaves out are no differences.
+
+    :param entry: the manifest entry of the request.
+    """
+    pairs = [(name, getattr(existing, name), getattr(entry, name)) for name in ("column", "type", "where")]
+    names = _property_names(spec.properties, entry.type)
+    if "level" in names:
+        pairs.append(("level", existing.level, entry.level))
+    if existing.type == entry.type:
+        before, after = dict(existing.properties), dict(entry.properties)
+        pairs += [(name, before.get(name), after[name]) for name in names if name in after]
+    return ", ".join(
+        f"{name} {old or 'none'} instead of {new or 'none'}" for name, old, new in pairs if old != new
+    )
+
+
 def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
     """Check a new index and return its manifest entry.
 
@@ -336,7 +355,7 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
     where = parse_condition(spec.where)
     if where is not None:
         partition_filter(where, snapshot.schema, "index creation")
-    property_keys = {key.lower().removeprefix(f"{kind.name.lower()}."): key for key in spec.properties or {}}
+    property_keys = _property_names(spec.properties, kind.name)
     properties = dict(spec.properties or {})
     level = _level(
         kind, str(properties.pop(property_keys["level"])) if "level" in property_keys else None, snapshot
@@ -363,6 +382,11 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
         comment=spec.comment,
         annotations=tuple(sorted(annotations.items())),
     )
+
+
+def _property_names(properties: Mapping[str, str] | None, type_name: str) -> dict[str, str]:
+    """Return the given names of properties by their own: in lower case, without the index type in front."""
+    return {key.lower().removeprefix(f"{type_name.lower()}."): key for key in properties or {}}
 
 
 def _check_mapping(mapping: Mapping[str, str] | None, what: str) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
-from hindex.api.index import Index, IndexList, IndexSpec, new_entry
+from hindex.api.index import Index, IndexList, IndexSpec, definition_difference, new_entry
 from hindex.api.predicate_input import Where, parse_condition
 from hindex.api.scan import Scan, SchemaSnapshot, check_limit
 from hindex.errors import (
@@ -20,6 +20,7 @@ from hindex.errors import (
     OrcError,
     TableError,
     TableNotFoundError,
+    warn,
 )
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.plan.modes import Mode
@@ -421,9 +422,10 @@ class Table:
         if dry_run:
             snapshot = self._non_empty_snapshot()
             existing = snapshot.manifest.find_index(name)
-            if if_not_exists and existing is not None:
-                return Index(self, existing, snapshot)
             entry = new_entry(spec, snapshot)
+            if if_not_exists and existing is not None:
+                self._warn_of_difference(existing, spec, entry)
+                return Index(self, existing, snapshot)
             check_new_index(snapshot.manifest, entry)
             return estimate_build(self.name, snapshot, entry, self._builds.plan(snapshot, [entry]))
         return self.create_indexes([spec], if_not_exists=if_not_exists)[0]
@@ -431,7 +433,8 @@ class Table:
     def create_indexes(self, specs: Sequence[IndexSpec], *, if_not_exists: bool = False) -> list[Index]:
         """Build several indexes in one pass over the data and commit them together.
 
-        :param if_not_exists: skip indexes whose name is taken.
+        :param if_not_exists: skip indexes whose name is taken, with a :class:`~hindex.errors.HindexWarning` if the
+            existing one is defined differently.
         :raises IndexExistsError: if an index of the name, or of the same column and type, exists.
         :raises ColumnError: if a column cannot be resolved, or its type cannot be indexed.
         :raises BuildError: if the Spark job fails; the table's indexes are then as they were.
@@ -441,11 +444,11 @@ class Table:
         if not isinstance(value, Sequence) or not all(isinstance(spec, IndexSpec) for spec in value):
             raise ArgumentTypeError(f"specs is {specs!r}: pass a list of hindex.IndexSpec")
         snapshot = self._non_empty_snapshot()
+        requested = [new_entry(spec, snapshot) for spec in specs]
         entries, manifest = [], snapshot.manifest
-        for spec in specs:
-            if if_not_exists and manifest.find_index(spec.name) is not None:
+        for entry in requested:
+            if if_not_exists and manifest.find_index(entry.name) is not None:
                 continue
-            entry = new_entry(spec, snapshot)
             check_new_index(manifest, entry)
             manifest = merge_build_result(manifest, new_indexes=[entry])
             entries.append(entry)
@@ -453,7 +456,18 @@ class Table:
             self._builds.create(snapshot, entries, if_not_exists=if_not_exists)
             self._save_definitions()
         after = self.snapshot()
-        return [Index(self, after.manifest.index(spec.name), after) for spec in specs]
+        created = [after.manifest.index(spec.name) for spec in specs]
+        for existing, spec, entry in zip(created, specs, requested, strict=True):
+            self._warn_of_difference(existing, spec, entry)
+        return [Index(self, entry, after) for entry in created]
+
+    def _warn_of_difference(self, existing: IndexEntry, spec: IndexSpec, entry: IndexEntry) -> None:
+        """Warn if IF NOT EXISTS keeps an index that is defined differently."""
+        if difference := definition_difference(existing, spec, entry):
+            warn(
+                f"Index {existing.name!r} of {self.name!r} exists already and is kept, with {difference}: drop it "
+                "first, or choose another name"
+            )
 
     def refresh_indexes(
         self,

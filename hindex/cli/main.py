@@ -26,7 +26,7 @@ from hindex.cli.streams import (
     suppress_stderr_errors,
     write_stderr,
 )
-from hindex.errors import HindexError, PredicateError, StatementError
+from hindex.errors import HindexError, HindexWarning, PredicateError, StatementError
 from hindex.validation import suggestion
 
 if TYPE_CHECKING:
@@ -580,6 +580,9 @@ def _run(arguments: Sequence[str]) -> int:
     if instruction := os.environ.get(_COMPLETE):
         return shell_complete(cli, {}, "hindex", _COMPLETE, instruction)
     warnings.showwarning = _show_warning
+    if not sys.warnoptions:
+        # a statement that is repeated in a shell is noted again
+        warnings.simplefilter("always", HindexWarning)
     try:
         # not cli.main(), which handles Ctrl-C and closed pipes differently
         with cli.make_context("hindex", list(arguments)) as context, context.ensure_object(Context).saved():
@@ -614,7 +617,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    write_stderr(f"Warning: {message}")
+    write_stderr(f"{'Note' if issubclass(category, HindexWarning) else 'Warning'}: {message}")
 
 
 def _unexpected_message(error: Exception) -> str:

@@ -6,7 +6,9 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ from hindex.api.statement_table import StatementTable
 from hindex.api.table import IndexSpec, Table
 from hindex.build import task as build_task
 from hindex.build.job import plan_build, run_build
-from hindex.errors import BuildError, IndexExistsError, StoreError
+from hindex.errors import BuildError, HindexError, HindexWarning, IndexExistsError, StoreError
 from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
 from hindex.progress import NullProgress
@@ -208,7 +210,8 @@ def test_a_file_that_grows_while_the_build_runs(path: Path, table: Table) -> Non
 def test_if_not_exists(table: Table) -> None:
     first = table.create_index("by_a", "a")
     before = store_state(table)
-    again = table.create_index("BY_A", "s", if_not_exists=True)
+    with pytest.warns(HindexWarning, match="'by_a' of .* with column a instead of s: drop it"):
+        again = table.create_index("BY_A", "s", if_not_exists=True)
     assert (again.name, again.column, again.created_ms) == ("by_a", "a", first.created_ms)
     assert store_state(table) == before
     made = table.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_s", "s")], if_not_exists=True)
@@ -221,6 +224,64 @@ def test_if_not_exists(table: Table) -> None:
         IndexExistsError, match=r"^Index with same \(table, column, index type\) already exists"
     ):
         table.create_index("other", "a", if_not_exists=True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "difference"),
+    [
+        (IndexSpec("i", "A", "Bloom"), ""),
+        (IndexSpec("i", "a", "bloom", None, {"bloom.FPP": "0.0010"}, "a comment", deferred=True), ""),
+        (IndexSpec("i", "a", "bloom", None, {"level": "stripe", "autoload": "true"}), ""),
+        (IndexSpec("i", "a", "bloom", None, {"fpp": "0.1"}), "fpp 0.001 instead of 0.1"),
+        (IndexSpec("i", "s", "bitmap"), "column a instead of s, type BLOOM instead of BITMAP"),
+        (IndexSpec("i", "a", "bitmap", None, {"values_per_page": "9"}), "type BLOOM instead of BITMAP"),
+        (
+            IndexSpec("i", "a", "btree", None, {"level": "table"}),
+            "type BLOOM instead of BTREE, level stripe instead of table",
+        ),
+    ],
+)
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_if_not_exists_with_another_definition(
+    table: Table, spec: IndexSpec, difference: str, dry_run: bool
+) -> None:
+    table.create_index("i", "a", "bloom")
+    create = partial(
+        table.create_index,
+        spec.name,
+        spec.column,
+        spec.using,
+        spec.where,
+        spec.properties,
+        if_not_exists=True,
+    )
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        create(dry_run=dry_run)
+    start = f"Index 'i' of '{table.name}' exists already and is kept, with "
+    end = ": drop it first, or choose another name"
+    assert [str(item.message) for item in caught] == ([start + difference + end] if difference else [])
+    assert all((item.category, item.filename) == (HindexWarning, __file__) for item in caught)
+
+
+def test_if_not_exists_with_other_partitions(tmp_path: Path, spark: SparkSession) -> None:
+    for p in (1, 2):
+        write_rows(tmp_path / f"p={p}" / "one.orc", 0, [1, 2])
+    table = hindex.connect(spark=spark).table(str(tmp_path))
+    table.create_index("i", "a", where="p = 1")
+    for where, difference in ((None, "p = 1 instead of none"), ("p = 2", "p = 1 instead of p = 2")):
+        with pytest.warns(HindexWarning, match=f"with where {difference}: "):
+            table.create_index("i", "a", where=where, if_not_exists=True)
+
+
+def test_if_not_exists_checks_the_definition(table: Table) -> None:
+    table.create_index("i", "a")
+    for spec, error in [
+        (IndexSpec("i", "nothing"), "Column 'nothing' cannot be resolved"),
+        (IndexSpec("i", "a", properties={"fpp": "0.1"}), "Unknown property 'fpp'"),
+        (IndexSpec("i", "a", where="a = 1"), "partition columns"),
+    ]:
+        with pytest.raises(HindexError, match=error):
+            table.create_indexes([spec], if_not_exists=True)
 
 
 @pytest.mark.parametrize("if_not_exists", [False, True])
@@ -241,7 +302,8 @@ def test_two_builds_of_one_name_at_once(
     monkeypatch.setattr(Store, "commit", late)
     specs = [IndexSpec("by_a", "a"), IndexSpec("by_id", "id")]
     if if_not_exists:
-        made = table.create_indexes(specs, if_not_exists=True)
+        with pytest.warns(HindexWarning, match="'by_a' of .* with column s instead of a: "):
+            made = table.create_indexes(specs, if_not_exists=True)
         assert [(index.name, index.column) for index in made] == [("by_a", "s"), ("by_id", "id")]
     else:
         with pytest.raises(IndexExistsError, match=r"^Index 'by_a' already exists"):

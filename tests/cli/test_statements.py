@@ -121,6 +121,18 @@ def test_the_life_of_an_index(
     assert with_store("json", "SHOW INDEXES") == ["[]"]
 
 
+def test_if_not_exists_notes_another_definition(capsys: pytest.CaptureFixture[str], indexed: Path) -> None:
+    create = f"CREATE INDEX IF NOT EXISTS g USING bitmap ON '{indexed}' (age)"
+    for _ in range(2):
+        with pytest.raises(SystemExit) as exit_:
+            main(["sql", create])
+        assert exit_.value.code == 0
+        assert capsys.readouterr().err == (
+            f"Note: Index 'g' of '{indexed}' exists already and is kept, with column gender instead of age: "
+            "drop it first, or choose another name\n"
+        )
+
+
 def test_check(capsys: pytest.CaptureFixture[str], users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.support import local_build
 
