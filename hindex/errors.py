@@ -25,6 +25,14 @@ def warn(message: str) -> None:
     warnings.warn(message, HindexWarning, stacklevel=level)
 
 
+def root_os_error(error: BaseException) -> OSError | None:
+    """Return the error of the operating system or object store that an error of hindex was raised from, if any."""
+    cause = error.__cause__
+    while isinstance(cause, HindexError):
+        cause = cause.__cause__
+    return cause if isinstance(cause, OSError) else None
+
+
 class ArgumentError(HindexError, ValueError):
     """A parameter has an invalid value."""
 

@@ -432,7 +432,7 @@ def check(context: Context, table: str, verify: bool, fail_stale: bool) -> None:
     if damaged:
         context.save()
         raise HindexError(
-            f"{len(damaged)} of {len(results)} indexes of {table!r} are damaged: {', '.join(damaged)}"
+            f"{len(damaged)} of {len(results)} indexes of {table!r} have problems: {', '.join(damaged)}"
         )
     if fail_stale and any(result.state is not IndexState.FRESH for result in results):
         raise click.exceptions.Exit(STALE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hindex.errors import IndexFileError, OrcError, TableError
+from hindex.errors import IndexFileError, OrcError, TableError, root_os_error
 from hindex.index.btree import BTreeReader
 from hindex.index.index_file import Footer, IndexFileReader
 from hindex.index.index_type import FileIndexType, IndexReader, file_index_type
@@ -71,7 +71,9 @@ def _opened(path: str, length: int, footer_checksum: int, cache: Cache) -> Index
         file = IndexFileReader(open_source(path), cache)
     except (OrcError, TableError) as error:
         message = error.message if isinstance(error, OrcError) else error
-        raise IndexFileError(f"Index file {path!r} cannot be opened: {message}; rebuild the index") from error
+        is_missing = isinstance(root_os_error(error), FileNotFoundError)
+        remedy = "rebuild the index" if is_missing else "check its access"
+        raise IndexFileError(f"Index file {path!r}: {message}; {remedy}") from error
     if (file.length, file.footer_crc32c) != (length, footer_checksum):
         file.close()
         raise IndexFileError(

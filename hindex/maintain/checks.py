@@ -44,6 +44,7 @@ from hindex.table.transactional import open_data_file
 _DAMAGE = {
     Reason.CORRUPT,
     Reason.INDEX_MISSING,
+    Reason.UNREADABLE,
     Reason.NEWER_FORMAT,
     Reason.UNKNOWN_INDEX_TYPE,
     Reason.STALE_FILE,
@@ -116,6 +117,8 @@ def check_index(
                 problems.append(
                     f"index file {path!r}{data_file} {problem}: ALTER INDEX ... REBUILD writes it again"
                 )
+            elif denial := store.access_problem(path):
+                problems.append(f"index file {path!r}{data_file} cannot be read: {denial}; check its access")
     if snapshot is not None and index.num_fresh_files and not problems:
         current = snapshot()
         verified = _Verifier(current, current.manifest.index(index.name), problems).run()

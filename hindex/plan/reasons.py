@@ -9,7 +9,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hindex.errors import HindexError, IndexFileError, NewerFormatError, OrcError, StoreError
+from hindex.errors import HindexError, IndexFileError, NewerFormatError, StoreError, root_os_error
 from hindex.formatting import plural
 
 
@@ -20,6 +20,10 @@ class Reason(enum.Enum):
     INDEX_MISSING = (
         "index file",
         "The index file is not in the store any more; ALTER INDEX with REBUILD writes it again.",
+    )
+    UNREADABLE = (
+        "index file",
+        "The index file cannot be read, so it is ignored; grant or restore access to it.",
     )
     DEFERRED = ("index", "The index was created without being built; REFRESH INDEX builds it.")
     NOT_BUILT = ("file", "The index has no entry for this file; REFRESH INDEX adds it.")
@@ -105,6 +109,7 @@ _NO_FALLBACKS = frozenset(
 _PROBLEMS = frozenset(
     {
         Reason.INDEX_MISSING,
+        Reason.UNREADABLE,
         Reason.NOT_BUILT,
         Reason.NEW_FILE,
         Reason.STALE_FILE,
@@ -149,14 +154,16 @@ class NoteGroup:
 
 
 def failure_reason(error: HindexError) -> Reason:
-    """Return the reason why an index file could not be used."""
+    """Return the reason why an index file or manifest could not be used."""
     if isinstance(error, NewerFormatError):
         return Reason.NEWER_FORMAT
     if not isinstance(error, IndexFileError | StoreError):
         return Reason.UNKNOWN_INDEX_TYPE
-    cause = error.__cause__
-    is_missing = isinstance(cause, OrcError) and isinstance(cause.__cause__, FileNotFoundError)
-    return Reason.INDEX_MISSING if is_missing else Reason.CORRUPT
+    cause = root_os_error(error)
+    if isinstance(cause, FileNotFoundError):
+        return Reason.INDEX_MISSING if isinstance(error, IndexFileError) else Reason.CORRUPT
+    # the other errors say nothing about the file's content
+    return Reason.CORRUPT if isinstance(cause, IsADirectoryError | None) else Reason.UNREADABLE
 
 
 def group_notes(notes: Iterable[Note]) -> tuple[NoteGroup, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from hindex.domain import Key
-from hindex.errors import ColumnError, HindexError, NewerFormatError, StoreError, UnsupportedError
+from hindex.errors import ColumnError, HindexError, StoreError, UnsupportedError
 from hindex.index.column_stats import StoredStats, are_of_kind
 from hindex.index.page_cache import Cache
 from hindex.keys import are_values, array_keys, key_kind, nth_key, same_keys
@@ -19,7 +19,7 @@ from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, colum
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.normalize import index_filter, normalize
 from hindex.plan.quoting_hints import quoted_names
-from hindex.plan.reasons import REPLACED, Note, Reason
+from hindex.plan.reasons import REPLACED, Note, Reason, failure_reason
 from hindex.plan.time_zones import TimeZones, ZonesOf, has_time, is_about_time, no_zones
 from hindex.scan.file_bounds import (
     FileBounds,
@@ -314,8 +314,7 @@ class _Planner:
     def notes(self) -> list[Note]:
         problem = self._snapshot.store_problem
         if problem is not None and self._types:
-            reason = Reason.NEWER_FORMAT if isinstance(problem, NewerFormatError) else Reason.CORRUPT
-            return [Note(reason, "the manifest", str(problem))]
+            return [Note(failure_reason(problem), "the manifest", str(problem))]
         notes = [
             Note(Reason.NO_INDEX, column, self._without_index())
             if can_have_one

@@ -220,6 +220,9 @@ class LocalStorage:
     def read(self, path: str, limit: int) -> bytes:
         return read_whole(Path(self.root, path), limit)
 
+    def check_access(self, path: str) -> None:
+        os.close(os.open(Path(self.root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+
     def read_all(self, paths: Sequence[str], limit: int) -> list[bytes]:
         return [self.read(path, limit) for path in paths]
 

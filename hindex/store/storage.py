@@ -70,6 +70,10 @@ class Storage(Protocol):
         """
         ...
 
+    def check_access(self, path: str) -> None:
+        """Check that a file can be opened, where that takes no request."""
+        ...
+
     def read_all(self, paths: Sequence[str], limit: int) -> list[bytes]:
         """Read several files, as :meth:`read`."""
         ...

@@ -315,6 +315,14 @@ class Store:
             )
         return self._storage.locate(path)
 
+    def access_problem(self, path: str) -> str:
+        """Return why a file cannot be opened; "" if it can, and for stores where that takes a request."""
+        try:
+            self._storage.check_access(path)
+        except OSError as error:
+            return reason(error)
+        return ""
+
     def prepare_index_directory(self, index_id: str) -> str:
         """Create the directory of an index's files and return its absolute path, or URI.
 

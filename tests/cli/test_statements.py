@@ -146,7 +146,7 @@ def test_check(capsys: pytest.CaptureFixture[str], users: Path, monkeypatch: pyt
     with pytest.raises(SystemExit) as exit_:
         main(["check", str(users)])
     out, err = capsys.readouterr()
-    assert (exit_.value.code, err) == (2, f"Error: 1 of 1 indexes of '{users}' are damaged: g\n")
+    assert (exit_.value.code, err) == (2, f"Error: 1 of 1 indexes of '{users}' have problems: g\n")
     assert "is missing" in out
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +15,10 @@ import google_crc32c
 import pytest
 
 import hindex
+from hindex.api.scan import Scan
 from hindex.api.table import Table
 from hindex.build import btree_job
-from hindex.errors import NewerFormatError, StoreError
+from hindex.errors import FallbackError, NewerFormatError, OrcError, StoreError
 from hindex.index import index_type
 from hindex.index.column_stats import ColumnStats
 from hindex.index.index_file import IndexFileReader, IndexFileWriter
@@ -28,7 +31,7 @@ from hindex.store.manifest import Manifest
 from hindex.store.store import RECENT, Store
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
-from tests.support.small import ROWS, WHERE, expected, ids, reasons, store_state, write_rows
+from tests.support.small import ROWS, WHERE, deny_access, expected, ids, reasons, store_state, write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,6 +99,63 @@ def test_a_damaged_index_file(
     both = table.scan("a = 3 AND s = 's3'")
     assert ids(both) == [i for i in range(2 * ROWS) if i % 10 == 3]
     assert both.explain().rows.kept == 2 * ROWS // 10  # type: ignore[union-attr]
+
+
+def test_an_index_file_without_permission(path: Path, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    denied = index_files(path)[0]
+    with monkeypatch.context() as patch:
+        deny_access(patch, denied)
+        scan = table.scan(WHERE)
+        assert ids(scan) == expected()
+        assert reasons(scan) == {Reason.UNREADABLE: ["by_a on one.orc"]}
+        text = " ".join(scan.explain().to_text().split())
+        problem = "cannot open the file: Permission denied; check its access"
+        assert f"Index file '{denied}': {problem}" in text
+        assert "REBUILD" not in text
+        assert "rebuild" not in text
+        with pytest.raises(FallbackError, match=r"UNREADABLE: 1 index file: by_a on one\.orc"):
+            table.scan(WHERE, mode="strict").to_arrow()
+        result = table.index("by_a").check()
+        (problem,) = result.problems
+        assert problem.startswith("index file ")
+        assert problem.endswith(" of 'one.orc' cannot be read: Permission denied; check its access")
+        assert ids(table.scan(WHERE, mode="prove")) == expected()
+    # nothing was recorded: with access, the index serves again
+    assert table.index("by_a").status == "fresh"
+    assert table.scan(WHERE).explain().exact
+
+
+def test_a_disk_that_fails(path: Path, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verification reports what it cannot read, and proposes no rebuild either."""
+    real = LocalSource.read
+
+    def read(self: LocalSource, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        if self.path.endswith(".hidx"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(self, ranges)
+
+    monkeypatch.setattr(LocalSource, "read", read)
+    scan = table.scan(WHERE)
+    assert ids(scan) == expected()
+    assert set(reasons(scan)) == {Reason.UNREADABLE}
+    problems = table.index("by_a").check(verify=True).problems
+    assert problems
+    assert all("Input/output error" in problem and "ebuild" not in problem for problem in problems)
+
+
+def test_a_manifest_without_permission(path: Path, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    RECENT.clear()
+    deny_access(monkeypatch, *(path / "_hindex" / "manifests").iterdir())
+    scan = table.scan(WHERE)
+    assert ids(scan) == expected()
+    assert reasons(scan) == {Reason.UNREADABLE: ["the manifest"]}
+
+
+def test_a_data_file_without_permission(path: Path, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    deny_access(monkeypatch, path / "one.orc")
+    for read in (Scan.to_arrow, Scan.count):
+        with pytest.raises(OrcError, match=r"^file .*/one.orc: cannot open the file: Permission denied$"):
+            read(table.scan("id >= 0"))
 
 
 def test_an_index_file_in_the_place_of_another(path: Path, table: Table) -> None:

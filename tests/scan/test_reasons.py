@@ -17,7 +17,7 @@ from hindex.plan.reasons import Reason
 from tests.acid.writing import write_acid
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
-from tests.support.small import OLD, reasons, write_columns, write_rows
+from tests.support.small import OLD, deny_access, reasons, write_columns, write_rows
 from tests.support.writers import write_pyarrow
 
 ROWS = 900
@@ -53,6 +53,11 @@ def index_missing(case: Case) -> None:
     case.index()
     for file in case.index_files():
         file.unlink()
+
+
+def unreadable(case: Case) -> None:
+    case.index()
+    deny_access(case.patch, *case.index_files())
 
 
 def deferred(case: Case) -> None:
@@ -183,6 +188,7 @@ def unreliable_statistics(case: Case) -> None:
 PRODUCERS: dict[Reason, Callable[[Case], None]] = {
     Reason.NO_INDEX: no_index,
     Reason.INDEX_MISSING: index_missing,
+    Reason.UNREADABLE: unreadable,
     Reason.DEFERRED: deferred,
     Reason.NOT_BUILT: not_built,
     Reason.NEW_FILE: new_file,

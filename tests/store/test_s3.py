@@ -408,7 +408,7 @@ def test_index_files_that_cannot_be_read_are_named(table: str, s3: S3Server) -> 
     with s3.failing("HEAD", "hidx$", "AccessDenied"):
         scan = LocalConnection().table(table).scan("g = 'g3'")
         assert len(scan.to_arrow()) == sum(i % 7 == 3 for i in range(3 * ROWS))
-        assert {note.reason for note in scan.explain().notes} == {Reason.CORRUPT}
+        assert {note.reason for note in scan.explain().notes} == {Reason.UNREADABLE}
 
 
 def test_other_file_systems() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import hindex
 from hindex.api.query_result import QueryResult
@@ -61,6 +63,18 @@ def keep_stat(path: Path, change: Callable[[], object]) -> None:
     change()
     assert path.stat().st_size == before.st_size
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def deny_access(patch: pytest.MonkeyPatch, *paths: Path) -> None:
+    """Let these files be opened by nobody, root included."""
+    real, denied = os.open, {str(path) for path in paths}
+
+    def open_(path: str | os.PathLike[str], *arguments: Any, **options: Any) -> int:
+        if os.fspath(path) in denied:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+        return real(path, *arguments, **options)
+
+    patch.setattr(os, "open", open_)
 
 
 def scan_of(path: Path, where: str) -> Scan:
