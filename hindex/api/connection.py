@@ -36,7 +36,7 @@ from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.reader.file_cache import check_bound
 from hindex.plan.modes import Mode
 from hindex.plan.time_zones import TimeZones
-from hindex.progress import LogProgress, Progress
+from hindex.progress import LogProgress, NullProgress, Progress
 from hindex.sql.words import WITH_SPARK
 from hindex.store.storage import is_missing
 from hindex.store.store import Store, list_stores
@@ -222,10 +222,17 @@ class Connection:
         :raises MissingRuntimeError: if PySpark or Java is missing.
         :raises HindexError: if the session was stopped.
         """
-        from hindex.spark.session import check_running, local_session
+        from hindex.spark.session import check_running, local_session, running_session
 
         if self._spark is None:
-            self._spark = local_session(self._master, {**self.start_conf, **self._conf})
+            # the start takes seconds: most of the build of a small index
+            progress = self.progress if running_session() is None else NullProgress()
+            progress.start(1, "starting Spark", "session")
+            try:
+                self._spark = local_session(self._master, {**self.start_conf, **self._conf})
+                progress.advance()
+            finally:
+                progress.finish()
         check_running(self._spark)
         return self._spark
 

@@ -65,3 +65,22 @@ def test_python_scripts_log_progress(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.name for record in caplog.records] == ["hindex.build"] * 2
     assert caplog.messages[0] == "building i: 0 of 1 task"
     assert caplog.messages[1].startswith("building i: 1 of 1 task in ")
+
+
+@pytest.mark.parametrize(
+    ("is_running", "lines"), [(False, ["starting Spark: 0 of 1 session"] * 2), (True, [])]
+)
+def test_the_start_of_spark_is_shown(
+    is_running: bool, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a start that fails, but no session that runs already."""
+
+    def fail(*_: object) -> None:
+        raise hindex.HindexError("no Java")
+
+    monkeypatch.setattr("hindex.spark.session.running_session", lambda: object() if is_running else None)
+    monkeypatch.setattr("hindex.spark.session.local_session", fail)
+    stream = io.StringIO()
+    with pytest.raises(hindex.HindexError, match="no Java"):
+        hindex.connect(progress=progress_for(stream)).spark()
+    assert [line.rpartition(" in ")[0] or line for line in stream.getvalue().splitlines()] == lines
