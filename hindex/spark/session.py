@@ -33,7 +33,7 @@ _GIB = 1 << 30
 _JAVA_ERROR = re.compile(r"^: (.+)$", re.MULTILINE)
 #: Lines of Spark's log without an error, and stack frames.
 _CHATTER = re.compile(
-    r"WARNING: |Using Spark's default|Setting |To adjust |\d\d/\d\d/\d\d |at |\S+/spark-class: "
+    r"\[[\d.]+s\]|WARNING: |Using Spark's default|Setting |To adjust |\d\d/\d\d/\d\d |at |\S+/spark-class: "
 )
 
 
@@ -277,6 +277,8 @@ def _start(master: str, settings: Mapping[str, str], app_name: str) -> SparkSess
         "spark.app.name": app_name,
         **settings,
     }
+    if archive_option := _archive_option():
+        merged[_JAVA_OPTIONS] = f"{merged.get(_JAVA_OPTIONS, '')} {archive_option}".lstrip()
     spark_conf = SparkConf(loadDefaults=False).setAll(list(merged.items()))
     # unnamed, so that no file remains; the Java side keeps it open while it runs
     log = tempfile.TemporaryFile()  # noqa: SIM115
@@ -289,6 +291,33 @@ def _start(master: str, settings: Mapping[str, str], app_name: str) -> SparkSess
         raise HindexError(_start_failure(master, error, _tail(log))) from error
     finally:
         log.close()
+
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+#: Environment variable with the path of an archive of the classes that Spark loads.
+ARCHIVE = "HINDEX_SPARK_ARCHIVE"
+
+
+def _archive_option() -> str:
+    """Return the Java option of the class archive that the environment names, empty if it names none.
+
+    Java writes a missing archive when it exits, and ignores one of another Java or of other jars.
+
+    :raises HindexError: if the archive's directory does not exist.
+    """
+    name = os.environ.get(ARCHIVE)
+    if not name:
+        return ""
+    path = Path(name).expanduser().absolute()
+    if not path.parent.is_dir():
+        raise HindexError(
+            f"{ARCHIVE} is {name!r}, whose directory does not exist: make it, or unset the variable"
+        )
+    is_complete = False
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        # Java writes the header last
+        is_complete = any(file.read(4))
+    return f'"-XX:{"SharedArchiveFile" if is_complete else "ArchiveClassesAtExit"}={path}"'
 
 
 @contextlib.contextmanager

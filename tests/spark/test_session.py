@@ -17,6 +17,7 @@ import pytest
 
 from hindex.errors import HindexError, MissingRuntimeError
 from hindex.spark.session import (
+    _archive_option,
     _warehouse_conf,
     default_conf,
     find_java,
@@ -114,6 +115,34 @@ print(local_session("local[1]", conf).range(3).count())
         time.sleep(0.02)
     assert _java_processes(mark) == []
     assert process.communicate("\n", timeout=300) == ("3\n", "")
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's /proc")
+def test_a_class_archive_is_written_once_and_used(tmp_path: Path) -> None:
+    """Java maps a complete archive into its memory, and writes one where there is none or an incomplete one."""
+    code = """
+from pathlib import Path
+from hindex.spark.session import local_session
+gateway = local_session("local[1]", {"spark.driver.memory": "1g"}).sparkContext._gateway
+java = gateway.jvm.java.lang.ProcessHandle.current().pid()
+print("spark.jsa" in Path(f"/proc/{java}/maps").read_text())
+"""
+    archive = tmp_path / "a folder" / "spark.jsa"
+    archive.parent.mkdir()
+    archive.write_bytes(bytes(100))
+    assert run_alone(code, HINDEX_SPARK_ARCHIVE=str(archive)) == "False\n"
+    deadline = time.monotonic() + 120
+    while not any(archive.read_bytes()[:4] if archive.exists() else b"") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert run_alone(code, HINDEX_SPARK_ARCHIVE=str(archive)) == "True\n"
+
+
+def test_a_class_archive_in_no_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HINDEX_SPARK_ARCHIVE", str(tmp_path / "none" / "spark.jsa"))
+    with pytest.raises(
+        HindexError, match=r"HINDEX_SPARK_ARCHIVE is .* whose directory does not exist: make it"
+    ):
+        _archive_option()
 
 
 def test_a_session_that_nothing_is_said_of_knows_no_tables(
