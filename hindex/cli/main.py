@@ -117,8 +117,6 @@ class Context:
             raise PredicateError(f"{error}; {note.detail}") from error
         if self.mode == "prove" and (proof := proof_line(result)) is not None:
             write_stderr(proof)
-        if note := quoting_note(self.connection(), statement):
-            write_stderr(f"Note: {note}: double quotes make a string literal, the same for every row")
         return count
 
     def execute_shown(self, statement: str) -> int | None:

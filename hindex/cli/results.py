@@ -76,13 +76,13 @@ def proof_line(result: object) -> str | None:
 
 
 def quoting_note(connection: object, statement: str) -> Note | None:
-    """Return a note if a SELECT compares a string literal that is the name of a column.
+    """Return a note if a SELECT that failed compares a string literal that is the name of a column.
 
     :param connection: the connection that ran the statement.
     """
     if '"' not in statement:
         return None
-    from hindex.plan.quoting_hints import quoted_names, quoted_strings
+    from hindex.plan.predicate_hints import quoted_names, quoted_strings
     from hindex.sql import parse
     from hindex.sql.statements import Select, SelectExists
 

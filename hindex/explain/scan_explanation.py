@@ -44,10 +44,6 @@ from hindex.scan.task_runner import run_lookups
 from hindex.sql.predicate import Predicate
 from hindex.table.schema import spelled
 
-#: What says nothing of a leaf.
-_NO_ANSWER = (Reason.FILE_GONE, Reason.QUOTED_NAME)
-
-
 #: Why a column has no index.
 _NO_INDEX = (Reason.NO_INDEX, Reason.UNSUPPORTED_TYPE, Reason.ROW_KEY)
 
@@ -310,7 +306,11 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
     reasons: dict[str, Reason] = {
         note.subject: note.reason for note in plan.notes if note.reason in _NO_INDEX
     }
-    others = [note.reason for note in (*plan.notes, *totals.notes) if note.reason not in _NO_ANSWER]
+    others = [
+        note.reason
+        for note in (*plan.notes, *totals.notes)
+        if note.reason is not Reason.FILE_GONE and not note.reason.is_surprise
+    ]
     types = {entry.name: entry.type for entry in plan.snapshot.manifest.indexes}
     explanations: dict[Leaf | Residual, LeafExplanation] = {}
     for residual in residuals(plan.filter):

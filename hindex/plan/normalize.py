@@ -115,7 +115,7 @@ def _leaf(node: PredicateLeaf, negated: bool, schema: SchemaLookup, zones: TimeZ
     tested = tested_column(node)
     if tested is None:
         check_depth(node)
-    text = _text(node, negated)
+    text = leaf_text(node, negated)
     try:
         if isinstance(node, Comparison):
             check_padding(node, _resolver(schema, zones))
@@ -257,7 +257,8 @@ def _resolver(schema: SchemaLookup, zones: TimeZones | None) -> Resolve:
     return resolve
 
 
-def _text(node: PredicateLeaf, negated: bool) -> str:
+def leaf_text(node: PredicateLeaf, negated: bool) -> str:
+    """Return the SQL of a leaf, or of its negation, with long lists abbreviated."""
     match node:
         case Comparison(op) if negated and op in OPPOSITES:
             text = str(replace(node, op=OPPOSITES[op]))

@@ -47,6 +47,10 @@ class Reason(enum.Enum):
         "condition",
         "A name in double quotes is a string literal; backquotes name the column.",
     )
+    NULL_COMPARISON = (
+        "condition",
+        "A comparison with NULL matches no row; use IS [NOT] NULL, and leave NULL out of NOT IN.",
+    )
     UNSUPPORTED_TYPE = ("column", "Values of this type cannot be indexed; the column is read.")
     NOT_SELECTIVE = (
         "index",
@@ -82,6 +86,11 @@ class Reason(enum.Enum):
         return self not in _NO_FALLBACKS
 
     @property
+    def is_surprise(self) -> bool:
+        """Return True if a query is valid, and its result probably surprises: running it is a warning."""
+        return self in _SURPRISES
+
+    @property
     def is_problem(self) -> bool:
         """Return True if an index is stale, damaged or unknown, and should have been used."""
         return self in _PROBLEMS
@@ -93,9 +102,10 @@ REPLACED = "length and time are as indexed, but the ORC tail's checksum is not: 
 #: The detail if only the modification time differs: a permutation of the rows may have the same tail.
 REPLACED_SINCE = "its modification time changed after the scan was planned: it was replaced"
 
-_NO_FALLBACKS = frozenset(
+_SURPRISES = frozenset({Reason.QUOTED_NAME, Reason.NULL_COMPARISON})
+
+_NO_FALLBACKS = _SURPRISES | frozenset(
     {
-        Reason.QUOTED_NAME,
         Reason.FILE_GONE,
         Reason.NOT_SELECTIVE,
         Reason.MANY_KEYS,
@@ -151,6 +161,15 @@ class NoteGroup:
         noun = plural(self.count, self.reason.noun)
         such = ", e.g." if self.count > 1 else ":" if self.example.subject else ""
         return f"{self.reason.name}: {self.count:,} {noun}{such} {self.example}".rstrip()
+
+    @property
+    def message(self) -> str:
+        """The notes for people, without the code: the subjects, the problem and the remedy."""
+        subjects = str(self.example)
+        if self.count > 1:
+            subjects = f"{self.count:,} {plural(self.count, self.reason.noun)}, e.g. {subjects}"
+        sentence = self.reason.sentence.rstrip(".")
+        return f"{subjects}: {sentence[0].lower()}{sentence[1:]}"
 
 
 def failure_reason(error: HindexError) -> Reason:

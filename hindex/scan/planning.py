@@ -18,7 +18,7 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, columns, leaves, residuals
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.normalize import index_filter, normalize
-from hindex.plan.quoting_hints import quoted_names
+from hindex.plan.predicate_hints import predicate_hints
 from hindex.plan.reasons import REPLACED, Note, Reason, failure_reason
 from hindex.plan.time_zones import TimeZones, ZonesOf, has_time, is_about_time, no_zones
 from hindex.scan.file_bounds import (
@@ -117,7 +117,7 @@ def plan_scan(
         filter=root,
         columns=output,
         tasks=tuple(tasks),
-        notes=(*quoted_names(where, schema.names), *planner.notes()),
+        notes=(*predicate_hints(where, schema.names), *planner.notes()),
         skipped=tuple(planner.skipped),
         lookups=lookup_columns,
         sources=tuple(planner.sources),

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hindex.errors import ColumnError
+from hindex.errors import ColumnError, warn
 from hindex.formatting import counted
 from hindex.plan.filter import columns, residuals
 from hindex.plan.reasons import Note, Reason, group_notes
@@ -25,12 +25,16 @@ def log_query(
 ) -> None:
     """Log a query of one table that has been run, in one line: a warning where an index could not be used.
 
+    Notes on conditions that probably mean something else are issued as warnings of Python, too.
+
     :param query: gives the text of the query.
     :param plan: the plan that was run.
     :param meter: what was collected while it ran.
     :param result: such as ``37 rows``.
     :param by_executors: Spark's executors are going to read the rows, and what they do is not known here.
     """
+    for group in group_notes(note for note in plan.notes if note.reason.is_surprise):
+        warn(group.message)
     if not _LOG.isEnabledFor(logging.WARNING):
         return
     notes = (*plan.notes, *meter.notes())

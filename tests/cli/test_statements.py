@@ -279,7 +279,11 @@ def test_words_that_are_mistyped(
         ),
         ("""id < 5 AND NOT "gender" LIKE 'M%'""", 5, "'gender' LIKE 'M%' (the column is written `gender`)"),
         ("""\"age" IS NULL OR id < 5""", 5, "'age' IS NULL (the column is written `age`)"),
-        ("""lower("gender") BETWEEN 'e' AND 'z' AND id < 5""", 5, "lower('gender') >= 'e' (the column is"),
+        (
+            """lower("gender") BETWEEN 'e' AND 'z' AND id < 5""",
+            5,
+            "2 conditions, e.g. lower('gender') >= 'e' (the column is",
+        ),
         # what is meant as it is written
         ("""gender = "M" AND id < 5""", 2, ""),
         ("""gender = "gender" AND id < 5""", 0, ""),
@@ -312,7 +316,7 @@ def test_a_name_in_double_quotes_is_remarked_on(
         explained = json.loads(run(capsys, "--output", "json", "explain", select))
         quoted = [note for note in explained["notes"] if note["reason"] == "QUOTED_NAME"]
         assert bool(quoted) == bool(message)
-        assert not message or message.startswith(quoted[0]["subject"])
+        assert not message or quoted[0]["subject"] in message
 
 
 def test_a_name_in_double_quotes_beside_a_number(capsys: pytest.CaptureFixture[str], indexed: Path) -> None:

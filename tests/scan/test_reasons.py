@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hindex import col
+from hindex.api.predicate_input import Where
+from hindex.errors import HindexWarning
 from hindex.index import index_type
 from hindex.plan.reasons import Reason
 from tests.acid.writing import write_acid
@@ -136,6 +140,11 @@ def quoted_name(case: Case) -> None:
     case.where = "a = 3 AND \"id\" <> 'x'"
 
 
+def null_comparison(case: Case) -> None:
+    case.index()
+    case.where = "a = 3 OR id <> NULL"
+
+
 def unsupported_type(case: Case) -> None:
     write_columns(case.path / "lists" / "0.orc", {"l": pa.array([[1], None]), "a": pa.array([3, 3])})
     case.table = case.connection.table(str(case.path / "lists"))
@@ -202,6 +211,7 @@ PRODUCERS: dict[Reason, Callable[[Case], None]] = {
     Reason.TYPE_MISMATCH: type_mismatch,
     Reason.UNSUPPORTED_PREDICATE: unsupported_predicate,
     Reason.QUOTED_NAME: quoted_name,
+    Reason.NULL_COMPARISON: null_comparison,
     Reason.UNSUPPORTED_TYPE: unsupported_type,
     Reason.NOT_SELECTIVE: not_selective,
     Reason.MANY_KEYS: many_keys,
@@ -211,6 +221,7 @@ PRODUCERS: dict[Reason, Callable[[Case], None]] = {
 }
 #: Those that strict mode lets pass: the index was used, or would have saved nothing.
 NO_FALLBACK = {
+    Reason.NULL_COMPARISON,
     Reason.QUOTED_NAME,
     Reason.FILE_GONE,
     Reason.NOT_SELECTIVE,
@@ -221,6 +232,7 @@ NO_FALLBACK = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::hindex.errors.HindexWarning")
 @pytest.mark.parametrize("reason", Reason, ids=str)
 def test_every_reason_has_something_that_brings_it_about(
     reason: Reason, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -242,6 +254,52 @@ def test_every_reason_has_something_that_brings_it_about(
     with monkeypatch.context() as patch:
         patch.setattr(index_type, "_BUILT_IN", {})
         assert everything.equals(case.table.scan(case.where).to_arrow())
+
+
+@pytest.mark.parametrize(
+    ("where", "subjects"),
+    [
+        ("a = NULL", ["a = NULL"]),
+        ("NULL < a", ["a > NULL"]),
+        ("a <> NULL AND s = 's3'", ["a <> NULL"]),
+        ("NOT a = NULL", ["a <> NULL"]),
+        ("lower(s) = NULL OR a = NULL", ["lower(s) = NULL", "a = NULL"]),
+        ("a BETWEEN 1 AND NULL", ["a <= NULL"]),
+        ("a IN (NULL)", ["a IN (NULL)"]),
+        ("a IN (NULL, NULL)", ["a IN (NULL, NULL)"]),
+        ("a NOT IN (1, NULL)", ["a NOT IN (1, NULL)"]),
+        ("NOT (a IN (1, NULL) OR id > 5)", ["a NOT IN (1, NULL)"]),
+        ("NOT NOT a NOT IN (1, NULL)", ["a NOT IN (1, NULL)"]),
+        (col("a").isin([None]), ["a IN (NULL)"]),
+        (~col("a").isin([*range(1000), None]), ["a NOT IN (0, 1, 2, 3, 4, 5, 6, 7, … 993 more)"]),
+        # these match rows, or say what they mean
+        ("a IN (1, NULL)", []),
+        ("NOT (a NOT IN (1, NULL))", []),
+        (col("a").isin([*range(1000), None]), []),
+        ("a <=> NULL", []),
+        ("a IS NULL OR NOT a IS NULL", []),
+        ("NULL", []),
+        ("a = 3", []),
+    ],
+)
+def test_comparisons_with_null(
+    connection: LocalConnection, tmp_path: Path, where: Where, subjects: list[str]
+) -> None:
+    write_rows(tmp_path / "t" / "0.orc", 0, [1, 2, 3, None])
+    scan = connection.table(str(tmp_path / "t")).scan(where)
+    assert [
+        note.subject for note in scan.explain().notes if note.reason is Reason.NULL_COMPARISON
+    ] == subjects
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        scan.to_arrow()
+        scan.count()
+    messages = [str(item.message) for item in caught]
+    assert len(messages) == (2 if subjects else 0)
+    assert all(message == messages[0] for message in messages)
+    if subjects:
+        start = subjects[0] if len(subjects) == 1 else f"{len(subjects)} conditions, e.g. {subjects[0]}"
+        assert messages[0].startswith(f"{start}: a comparison with NULL matches no row; use IS [NOT] NULL")
+        assert {(item.category, item.filename) for item in caught} == {(HindexWarning, __file__)}
 
 
 def told(case: Case) -> dict[Reason, list[str]]:

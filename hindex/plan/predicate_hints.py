@@ -1,20 +1,68 @@
-"""Names of columns that a condition has in double quotes, where Spark has texts and other databases have names."""
+"""Conditions that are valid SQL and probably mean something else: notes for people.
+
+Double quotes make a string in Spark, and a name in other databases. Comparisons with NULL match no row.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from hindex.plan.normalize import leaf_text
 from hindex.plan.reasons import Note, Reason
 from hindex.sql.predicate import (
+    NULL,
+    And,
+    Comparison,
+    ComparisonOp,
     Expression,
+    In,
+    IntegerLiterals,
     Literal,
+    Not,
+    Or,
     Predicate,
+    PredicateLeaf,
     TruthValue,
     columns,
     leaves,
     operands,
     quote_name,
 )
+
+
+def predicate_hints(where: Predicate | None, names: Iterable[str]) -> list[Note]:
+    """Return the notes on a condition.
+
+    :param names: of the table's columns.
+    """
+    return [*quoted_names(where, names), *null_comparisons(where)]
+
+
+def null_comparisons(where: Predicate | None) -> Iterator[Note]:
+    """Note the comparisons with NULL, which match no row, negated or not."""
+    stack = [] if where is None else [(where, False)]
+    while stack:
+        node, negated = stack.pop()
+        match node:
+            case And(children) | Or(children):
+                stack.extend((child, negated) for child in reversed(children))
+            case Not(child):
+                stack.append((child, not negated))
+            case _ if _compares_with_null(node, negated):
+                yield Note(Reason.NULL_COMPARISON, leaf_text(node, negated))
+
+
+def _compares_with_null(leaf: PredicateLeaf, negated: bool) -> bool:
+    match leaf:
+        case Comparison(op, left, right):
+            return op is not ComparisonOp.NULL_SAFE_EQ and NULL in (left, right)
+        case In(_, IntegerLiterals() as items):
+            return items.has_null and (negated or len(items) == 1)
+        case In(_, items):
+            # beside other values, NULL changes nothing unless the list is negated
+            return any(item == NULL for item in items) if negated else all(item == NULL for item in items)
+        case _:
+            return False
 
 
 def quoted_names(where: Predicate | None, names: Iterable[str]) -> list[Note]:
