@@ -90,7 +90,10 @@ def is_session(value: object) -> bool:
 
 
 def check_session(spark: object) -> None:
-    """:raises ArgumentTypeError: for anything but a Spark session."""
+    """Check that an argument is a Spark session.
+
+    :raises ArgumentTypeError: if it is not.
+    """
     if not is_session(spark):
         raise ArgumentTypeError(
             f"spark is {spark!r}: pass a Spark session, such as SparkSession.builder.getOrCreate() gives"

@@ -90,9 +90,9 @@ class SqlSyntaxError(ParseError):
 
 
 def unescape(body: str) -> str:
-    """Resolve the backslashes in a string literal, given without its quotes, as Spark does.
+    r"""Resolve the backslashes in a string literal, given without its quotes, as Spark does.
 
-    ``\\%`` and ``\\_`` keep the backslash, for LIKE; an unknown escape is its second character.
+    ``\%`` and ``\_`` keep the backslash, for LIKE; an unknown escape is its second character.
     """
     if "\\" not in body:
         return body

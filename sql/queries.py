@@ -195,8 +195,9 @@ class Query:
         return query
 
     def place(self, at: int, names: Sequence[str | None]) -> int:
-        """Return the position in :attr:`text` of a character of :meth:`with_tables`; for substituted names, that of
-        the original.
+        """Return the position in :attr:`text` of a character of :meth:`with_tables`.
+
+        The position of a substituted name is that of the original.
 
         :param names: those that were given, without ``is_format``.
         """

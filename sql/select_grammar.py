@@ -108,8 +108,9 @@ def _exists(parser: HindexParser) -> SelectExists:
 
 
 def _select(parser: HindexParser, *, in_exists: bool = False) -> Select:
-    """Parse the rest of ``SELECT [DISTINCT] items FROM t [WHERE ...] [GROUP BY columns] [HAVING ...] [ORDER BY items]
-    [LIMIT n] [OFFSET n]``.
+    """Parse the rest of a SELECT of one table.
+
+    ``SELECT [DISTINCT] items FROM t [WHERE ...] [GROUP BY columns] [HAVING ...] [ORDER BY items] [LIMIT n] [OFFSET n]``
     """
     start = parser.offset
     parser.alternative = WITH_SPARK

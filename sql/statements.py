@@ -299,11 +299,11 @@ class SortItem:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """``SELECT [DISTINCT] items FROM table [WHERE ...] [GROUP BY ...] [HAVING ...] [ORDER BY ...] [LIMIT limit]
-    [OFFSET offset]``.
+    """A SELECT of one table.
 
-    ``items`` is None for ``*``. ``SELECT DISTINCT c, d`` is the same as ``SELECT c, d ... GROUP BY c, d``, and is given
-    so.
+    ``SELECT [DISTINCT] items FROM table [WHERE ...] [GROUP BY ...] [HAVING ...] [ORDER BY ...] [LIMIT limit] [OFFSET
+    offset]``. ``items`` is None for ``*``. ``SELECT DISTINCT c, d`` is the same as ``SELECT c, d ... GROUP BY c, d``,
+    and is given so.
     """
 
     table: TableRef

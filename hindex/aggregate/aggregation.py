@@ -92,7 +92,10 @@ def _count_array(count: int) -> pa.Array:
 
 
 def check_items(items: Sequence[Item]) -> tuple[Item, ...]:
-    """:raises ArgumentTypeError: for anything but a list of them."""
+    """Return aggregates as a tuple.
+
+    :raises ArgumentTypeError: for anything but a list of them.
+    """
     values: object = items
     checked = tuple(values) if isinstance(values, Iterable) else (values,)
     if not all(isinstance(item, Item) for item in checked):
@@ -220,7 +223,6 @@ class Aggregation:
 
         :param analyze: answer it, too, and tell what that took.
         """
-
         from hindex.explain.scan_explanation import explain_analyze
 
         if not analyze:

@@ -247,7 +247,6 @@ class Connection:
         :raises ArgumentTypeError: if it is neither a string nor a path.
         :raises ArgumentError: if it is a ``Path`` of a URI.
         """
-
         from hindex.spark.catalog import is_path
 
         valid = None if valid_write_ids is None else ValidWriteIds.parse(valid_write_ids)
@@ -475,7 +474,6 @@ class Connection:
         :raises StatementError: if it has used none; the message says that ``statement`` needs ON.
         :raises StoreError: if the store cannot be listed.
         """
-
         from hindex.spark.catalog import describe_table
 
         if self._store is not None:
@@ -506,7 +504,10 @@ class Connection:
         return f"the store {self._store!r}{', which does not exist' if is_missing(self._store) else ''}"
 
     def check_store(self) -> None:
-        """:raises StoreError: if the connection's store does not exist; the first index creates it."""
+        """Check that the connection's store exists; the first index creates it.
+
+        :raises StoreError: if it does not.
+        """
         if self._store is not None and is_missing(self._store):
             similar = suggest_path(self._store) if is_local(self._store) else None
             hint = f"did you mean {similar!r}? " if similar else ""
@@ -561,7 +562,6 @@ class Connection:
 
         :param in_full: look it up visibly for the session's listeners.
         """
-
         from hindex.spark.catalog import describe_for_query, describe_table
         from hindex.sql.statements import TableRefKind
 
@@ -574,7 +574,6 @@ class Connection:
 
         :raises NotOrcError: for a view, or a table of another format.
         """
-
         from hindex.spark.catalog import full_name
 
         if described is None:
@@ -596,7 +595,6 @@ class Connection:
 
     def _catalog_table(self, name: str, valid: ValidWriteIds | None = None) -> Table:
         """Return a table of Spark's catalog, by its location."""
-
         from hindex.spark.catalog import describe_table
 
         return self._remember(self._described_table(name, describe_table(self.spark(), name), valid))

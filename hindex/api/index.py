@@ -211,7 +211,6 @@ class Index:
     @property
     def status(self) -> str:
         """A description of the state, with the numbers of changed, added and deleted files, or the reason."""
-
         from hindex.maintain.results import IndexState
 
         match self.state:
@@ -324,7 +323,6 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
     :raises HindexError: if the type or a property is unknown.
     :raises ArgumentTypeError: if a name is not a string, or properties are not a mapping.
     """
-
     from hindex.maintain.builds import now_ms
     from hindex.maintain.coverage import partition_filter
 

@@ -61,7 +61,6 @@ class QueryResult:
 
     def _repr_html_(self) -> str:
         """Return the first rows for notebooks, or the error as text."""
-
         from hindex.api.rows_html import rows_html
 
         return rows_html(repr(self), self._rows.preview)
@@ -199,7 +198,6 @@ class QueryResult:
 
         :param nulls_first: put NULL before all values; if None, only in ascending order.
         """
-
         from hindex.plan.order import Order
 
         rows = self._rows.order_by(column, Order(column, descending, nulls_first))

@@ -194,7 +194,6 @@ class Scan:
 
         They are not proved, which would read the whole table.
         """
-
         from hindex.api.rows_html import rows_html
 
         preview = self.without_proof()
@@ -369,7 +368,6 @@ class Scan:
         :raises ArgumentError: after :meth:`limit`, whose rows have been chosen already.
         :raises ColumnError: for an unknown column, or one whose values have no order.
         """
-
         from hindex.plan.order import Order
 
         if self._is_order_final:
@@ -634,7 +632,6 @@ class Scan:
 
         :param analyze: read the rows too, and measure it.
         """
-
         from hindex.explain.scan_explanation import explain_analyze
 
         if not analyze:
@@ -698,7 +695,6 @@ class Scan:
 
     def verify_plan(self, plan: ScanPlan) -> ScanPlan:
         """Return the plan; in prove mode, compare it with a full scan, and return the plan of that."""
-
         from hindex.maintain.verification import prove_scan
 
         if self.mode is not Mode.PROVE or self._limit == 0:
@@ -861,7 +857,10 @@ class Scan:
 
 
 def check_limit(limit: int, what: str = "limit", for_all: str = "leave it out for all rows") -> None:
-    """:raises ArgumentError: if ``limit`` is not a number of rows."""
+    """Check a number of rows.
+
+    :raises ArgumentError: if ``limit`` is not one.
+    """
     if not is_whole(limit):
         raise ArgumentError(f"{what} is {limit!r}: pass a whole number, such as 10")
     if limit < 0:

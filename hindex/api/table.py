@@ -415,7 +415,6 @@ class Table:
 
         :param dry_run: build nothing; estimate the data to read and the size of the index.
         """
-
         from hindex.maintain.builds import estimate_build
 
         spec = IndexSpec(name, column, using, where, properties, comment, annotations, deferred)
@@ -485,7 +484,6 @@ class Table:
         :raises IndexNotFoundError: if there is no index of a name, or it does not cover these partitions.
         :raises BuildError: if the Spark job fails; the indexes are then as they were.
         """
-
         from hindex.build.job import plan_build
 
         names = None if names is None else check_names(names, "names")
@@ -526,7 +524,6 @@ class Table:
 
         Parameters and errors are those of :meth:`refresh_indexes`.
         """
-
         from hindex.build.job import plan_build
 
         snapshot, lost = self._with_lost_indexes(self._indexable_snapshot(compare=where is None))
@@ -613,7 +610,6 @@ class Table:
         :raises IndexNotFoundError: if there is no index of that name.
         :raises IndexExistsError: if the new name is taken.
         """
-
         from hindex.maintain.results import RenameResult
 
         if not new_name:
@@ -642,7 +638,6 @@ class Table:
         :raises IndexNotFoundError: if there is no index of a name.
         :raises StoreError: if the manifest cannot be read.
         """
-
         from hindex.maintain.checks import check_index
 
         indexes = self.recorded_indexes()
@@ -702,7 +697,6 @@ class Table:
         :raises TableNotFoundError: if the table is gone and has no store.
         :raises StoreError: if the store cannot be read, or a file cannot be deleted.
         """
-
         from hindex.maintain.vacuum import vacuum_store
 
         table_gone: TableNotFoundError | None = None
@@ -745,7 +739,6 @@ class Table:
         statement: str,
     ) -> Snapshot:
         """Return the table's files in the partitions of a predicate; the indexes must cover all of them."""
-
         from hindex.maintain.coverage import check_contains, covered_partitions, partition_filter
 
         predicate = parse_condition(where)

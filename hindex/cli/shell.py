@@ -60,12 +60,12 @@ def run_shell(
     completer: Completer,
     expansion: Expansion | None = None,
 ) -> None:
-    """Read statements from the terminal and execute them until the user leaves.
+    r"""Read statements from the terminal and execute them until the user leaves.
 
     :param execute: runs a statement and writes its result; returns the number of rows, if any.
     :param report: shows the error of a statement.
     :param completer: completes words at TAB.
-    :param expansion: changed by ``\\x``.
+    :param expansion: changed by ``\x``.
     """
     from hindex import __version__
 

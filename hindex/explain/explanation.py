@@ -400,9 +400,7 @@ class Explanation:
 
     @property
     def not_read(self) -> str:
-        """Return the columns that are not read because the predicate fixes their value, in words; "" if there are
-        none.
-        """
+        """Return the columns that are not read, as the predicate fixes their value, in words; "" for none."""
         spelled = dict(self.spelled)
         fixed = ", ".join(spelled.get(name, name) for name in self.fixed)
         return f"not read (constant under the predicate): {fixed}" if fixed else ""

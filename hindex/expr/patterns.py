@@ -193,7 +193,7 @@ class _JavaPattern:
         return f"[{negation}{''.join(members)}]"
 
     def _member(self) -> str:
-        """Read a member of a class: a character, a class such as \\d, or a range."""
+        r"""Read a member of a class: a character, a class such as \d, or a range."""
         is_class = self._next() == "\\" and self._pattern[self._at + 1 : self._at + 2] in _CLASSES
         low = self._class_character()
         if self._next() != "-" or self._pattern[self._at + 1 : self._at + 2] == "]":

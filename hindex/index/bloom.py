@@ -128,10 +128,10 @@ def byte_length(bits: Number) -> Number:
 
 
 def probe(first: UInt64s, second: UInt64s, bits: UInt64s, hashes: int) -> Iterator[UInt64s]:
-    """Yield the positions of a key's bits, one after the other: for hashes *a* and *b* of a key, in a filter of *m*
-    bits, (*a* + *i* (1 + *b* mod (*m* - 1))) mod *m*.
+    """Yield the positions of a key's bits, one after the other.
 
-    As *m* is prime, a key's places are all different. The arrays are broadcast against each other.
+    They are (*a* + *i* (1 + *b* mod (*m* - 1))) mod *m* for the hashes *a* and *b* of a key, in a filter of *m* bits.
+    As *m* is prime, a key's positions are all different. The arrays are broadcast against each other.
     """
     one = np.uint64(1)
     position, step = first % bits, one + second % (bits - one)
@@ -209,8 +209,9 @@ class BloomReader:
         return tuple(stripe.rows for stripe in self._stripes)
 
     def lookup(self, stripe: int, domain: Domain) -> Bounds:
-        """Look up the row groups that may have a member: the lower bound is empty, except that no row at all is
-        certain.
+        """Look up the row groups that may have a member.
+
+        The lower bound is empty, except that no row at all is certain.
 
         :raises IndexFileError: if a page that it needs is corrupt.
         """

@@ -268,9 +268,7 @@ class KeyedReader(IndexReader, Protocol):
     def key_rows(
         self, stripe: int, rows: BitMap | None = None, *, descending: bool = False
     ) -> Iterator[KeyRows]:
-        """Yield the keys with their rows, page by page, from the least key or the greatest; pages are read one at a
-        time.
-        """
+        """Yield the keys with their rows from the least key or the greatest, reading one page at a time."""
         ...
 
 

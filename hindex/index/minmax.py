@@ -152,8 +152,9 @@ class MinMaxReader:
         return Bounds(lower, from_groups(can_match, self._group_rows, rows))
 
     def min_max(self, stripe: int) -> MinMax:
-        """Implement :class:`~hindex.index.index_type.MinMaxSource`; keys of bytes are unknown, because they may be
-        truncated.
+        """Implement :class:`~hindex.index.index_type.MinMaxSource`.
+
+        Keys of bytes are unknown, because they may be truncated.
         """
         stats = self._stripes[stripe].stats
         if self._kind is KeyKind.BYTES:

@@ -85,10 +85,9 @@ def to_mask(rows: BitMap, total: int) -> npt.NDArray[np.bool_]:
 
 
 def from_groups(mask: npt.NDArray[np.bool_], size: int, total: int) -> BitMap:
-    """Make a bitmap of the rows of the row groups under a mask; all have ``size`` rows, the last one the rest of
-    ``total``.
+    """Make a bitmap of the rows of the row groups under a mask.
 
-    A size of 0 means that there is one group at most.
+    All have ``size`` rows, the last one the rest of ``total``. A size of 0 means that there is one group at most.
     """
     size = size or total
     rows = BitMap()

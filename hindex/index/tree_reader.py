@@ -195,8 +195,7 @@ class TreeReader:
         return self._file.get_or_derive(self._leaves[number], key, make, roaring.nbytes)
 
     def estimate_cost(self, selections: Mapping[int, KeySelection]) -> LookupCost:
-        """Estimate the rows of selected keys, how many of these have to be unpacked one by one, and the leaves to
-        read.
+        """Estimate the rows of selected keys, how many of them are unpacked one by one, and the leaves to read.
 
         By the directory alone: all keys of a leaf are taken to have as many rows, and a range that ends within it to
         have half of it. Keys with many rows have bitmaps, which a lookup uses in a small part of the time.

@@ -138,9 +138,9 @@ def membership_domain(
 
 
 def like_domain(pattern: str, escape: str) -> tuple[Domain, bool]:
-    """Return the domain of strings that begin as a pattern does, and True if all of them match it.
+    r"""Return the domain of strings that begin as a pattern does, and True if all of them match it.
 
-    >>> like_domain("ab%", "\\\\")[0].contains(b"abc"), like_domain("ab%c", "\\\\")[1]
+    >>> like_domain("ab%", "\\")[0].contains(b"abc"), like_domain("ab%c", "\\")[1]
     (True, False)
 
     :raises PredicateError: for an escape character that escapes nothing.

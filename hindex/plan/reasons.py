@@ -157,7 +157,7 @@ class NoteGroup:
     example: Note
 
     def __str__(self) -> str:
-        """``STALE_FILE: 3 files, e.g. x.orc (length 10 -> 20)``"""
+        """Return the line of EXPLAIN: ``STALE_FILE: 3 files, e.g. x.orc (length 10 -> 20)``."""
         noun = plural(self.count, self.reason.noun)
         such = ", e.g." if self.count > 1 else ":" if self.example.subject else ""
         return f"{self.reason.name}: {self.count:,} {noun}{such} {self.example}".rstrip()

@@ -227,10 +227,10 @@ class Lookup:
         return combined
 
     def _pays(self, result: StripeResult, leaf: Leaf, item: LookupSource, so_far: Bounds | None) -> bool:
-        """Return True if a lookup saves more than it costs: unpacking row numbers against decoding and comparing
-        rows.
+        """Return True if a lookup saves more than it costs.
 
-        What the file's statistics tell is known for less, and a column that is read anyway costs nothing to check.
+        It unpacks row numbers, and spares decoding and comparing rows. The file's statistics cost less, and a column
+        that is read anyway costs nothing to check.
         """
         reader = item.reader
         if not self._task.columns or self._task.always_looks_up or not isinstance(reader, CostedReader):

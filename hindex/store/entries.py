@@ -261,8 +261,9 @@ class FileEntries(Sequence[FileEntry]):
     def mapped(
         self, change: Callable[[FileEntry], FileEntry | None], needed: Callable[[Segment], bool]
     ) -> FileEntries:
-        """Return the entries with each changed, or removed if the change is None; other segments than the needed ones
-        stay.
+        """Return the entries with each changed, or removed if the change is None.
+
+        Other segments than the needed ones stay.
         """
 
         def change_all(at: int, segment: Segment | None) -> Sequence[FileEntry] | None:

@@ -270,8 +270,9 @@ def _merge_entries(old: FileEntry | None, new: FileEntry, alive: Collection[str]
 
 
 def _remove_index(manifest: Manifest, index_id: str, is_dropped: Callable[[FileEntry], bool]) -> Manifest:
-    """Return the manifest without the files of an index for some data files; data files without any index are
-    removed.
+    """Return the manifest without the files of an index for some data files.
+
+    Data files without any index are removed.
     """
 
     def change(entry: FileEntry) -> FileEntry | None:

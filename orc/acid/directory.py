@@ -1,5 +1,4 @@
-"""The valid content of a transactional directory: the base, deltas, delete deltas and original files that readers
-see.
+"""The valid content of a transactional directory: base, deltas, delete deltas and original files.
 
 The rule is that of Hive 3: a base replaces everything up to its write id, and a delta replaces the deltas whose write
 ids it includes.

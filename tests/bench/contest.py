@@ -210,7 +210,7 @@ class Contest:
             worker.close()
 
     def profiles(self, results: Sequence[Result], count: int) -> Iterator[tuple[Result, str]]:
-        """cProfile's view of hindex in the queries where it stands worst against the best other engine."""
+        """CProfile's view of hindex in the queries where it stands worst against the best other engine."""
         known = [result for result in results if OURS in result.ms.get(WARM, {})]
         for result in sorted(known, key=standing)[:count]:
             asked = {"suite": self.suite, "query": result.query}

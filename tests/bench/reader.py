@@ -45,9 +45,7 @@ Selection = dict[int, Rows] | None
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One selection: times in milliseconds by threads, one for each round, and what one thread of the reader did, in
-    all files.
-    """
+    """One selection: times in milliseconds by threads, one for each round, and the work of one thread in all files."""
 
     selection: str
     rows: int

@@ -149,7 +149,7 @@ def test_chunks_of_several_pieces(
     pieces: Callable[[bytes, bytes], bytes],
     codec: int,
 ) -> None:
-    """pyarrow decompresses all of zstd's and LZO's, where a chunk's head tells the size of the first one only."""
+    """Pyarrow decompresses all of zstd's and LZO's, where a chunk's head tells the size of the first one only."""
     lengths = ONES
     good, bad = compressed(codec, lengths), compressed(codec, direct_64([-1] * 512))
     new = pieces(good, bad)

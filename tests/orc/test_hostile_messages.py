@@ -159,7 +159,7 @@ def test_messages_of_hostile_content(
 @pytest.mark.usefixtures("windows")
 @pytest.mark.parametrize("length", [1, -1])
 def test_types_that_are_not_in_pre_order(parts: FileParts, length: int) -> None:
-    """pyarrow gives each column the streams of another then, and ends the process on lengths not looked at."""
+    """Pyarrow gives each column the streams of another then, and ends the process on lengths not looked at."""
 
     def swap(footer: Any) -> None:
         # the list's element and the column after it change places

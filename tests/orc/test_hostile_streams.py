@@ -114,7 +114,7 @@ def test_streams_of_hostile_content(
     ],
 )
 def test_a_stream_that_is_listed_twice(parts: FileParts, kind: StreamKind, content: bytes) -> None:
-    """pyarrow takes the first of them, whatever was looked at, and ends the process on its lengths."""
+    """Pyarrow takes the first of them, whatever was looked at, and ends the process on its lengths."""
     column, other = column_of(parts, "text"), column_of(parts, "tiny")
 
     def rename(footer: Any) -> None:

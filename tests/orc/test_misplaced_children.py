@@ -16,8 +16,9 @@ ROWS, STRIDE = 6000, 1000
 
 
 def some(rng: np.random.Generator, kind: str, nulls: str, count: int = ROWS) -> pa.Array:
-    """``kind`` and ``nulls`` have a letter for each level: a struct, list or map, at the end a number; and N for nulls,
-    under which there are values all the same.
+    """Make a nested array; ``kind`` and ``nulls`` have a letter for each level.
+
+    A level is a struct, list or map, at the end a number; N is for nulls, under which there are values all the same.
     """
     mask = rng.random(count) < (0.3 if nulls[0] == "N" else 0)
     if kind == "i":

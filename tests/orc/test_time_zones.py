@@ -44,7 +44,7 @@ ERAS = (
 
 @pytest.mark.parametrize("zone", ZONES)
 def test_clocks_at_any_time(spark: SparkSession, zone: str, rng: np.random.Generator) -> None:
-    """pyarrow has local mean time before 1900, and no daylight saving time from 2038 on."""
+    """Pyarrow has local mean time before 1900, and no daylight saving time from 2038 on."""
     java = spark._jvm.java.util.TimeZone.getTimeZone(zone)  # type: ignore[union-attr]
     instants = np.concatenate([rng.integers(first, last, 8) for first, last in ERAS]) * 1_000_000 + 999_999
     # the instants at which the eras meet, and at which Java leaves the last rule of a zone

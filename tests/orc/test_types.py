@@ -63,7 +63,7 @@ SHAPES: list[tuple[str, Any]] = [
 
 
 def plain(value: Any) -> Any:
-    """pyorc's values as pyarrow gives them."""
+    """Pyorc's values as pyarrow gives them."""
     if isinstance(value, dict):
         return [(plain(k), plain(v)) for k, v in value.items()]
     if isinstance(value, list):
