@@ -65,6 +65,7 @@ def create_index(parser: HindexParser) -> CreateIndex:
             )
         using = parser.name("an index type such as bitmap")
     properties: tuple[tuple[str, str], ...] = ()
+    index_properties: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
     comment: str | None = None
     where: Predicate | None = None
@@ -84,8 +85,10 @@ def create_index(parser: HindexParser) -> CreateIndex:
     while not parser.at_end:
         if begins("WITH", "DEFERRED", "REBUILD", says="DEFERRED"):
             deferred = True
-        elif begins("WITH", "(") or begins("IDXPROPERTIES", "("):
-            properties += _list(parser, lambda: _property(parser))
+        elif begins("WITH", "("):
+            properties = _list(parser, lambda: _property(parser))
+        elif begins("IDXPROPERTIES", "("):
+            index_properties = _list(parser, lambda: _property(parser))
         elif begins("TBLPROPERTIES", "("):
             annotations = _list(parser, lambda: _property(parser))
         elif begins("COMMENT"):
@@ -99,7 +102,18 @@ def create_index(parser: HindexParser) -> CreateIndex:
         else:
             _refuse(parser, clauses, is_after_condition=where is not None)
     return CreateIndex(
-        name, table, columns, using, if_not_exists, where, properties, annotations, comment, deferred, dry_run
+        name,
+        table,
+        columns,
+        using,
+        if_not_exists,
+        where,
+        properties,
+        annotations,
+        comment,
+        deferred,
+        dry_run,
+        index_properties,
     )
 
 

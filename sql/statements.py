@@ -61,8 +61,8 @@ class TableRef:
 class CreateIndex:
     """``CREATE INDEX``, in the spelling of openLooKeng (``USING``) or of Hive (``AS``).
 
-    ``using`` is the index type as written; keys and values of ``properties`` (``WITH`` or ``IDXPROPERTIES``) and
-    of ``annotations`` (``TBLPROPERTIES``) are the strings as written, in order.
+    ``using`` is the index type as written; keys and values of ``properties`` (``WITH``), ``index_properties``
+    (``IDXPROPERTIES``) and ``annotations`` (``TBLPROPERTIES``) are the strings as written, in order.
     """
 
     name: str
@@ -76,6 +76,7 @@ class CreateIndex:
     comment: str | None = None
     deferred: bool = False
     dry_run: bool = False
+    index_properties: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         exists = "IF NOT EXISTS " if self.if_not_exists else ""
@@ -84,6 +85,7 @@ class CreateIndex:
         text += f" ON {self.table} ({columns})"
         text += " WITH DEFERRED REBUILD" if self.deferred else ""
         text += f" WITH ({_pairs(self.properties)})" if self.properties else ""
+        text += f" IDXPROPERTIES ({_pairs(self.index_properties)})" if self.index_properties else ""
         text += f" TBLPROPERTIES ({_pairs(self.annotations)})" if self.annotations else ""
         text += "" if self.comment is None else f" COMMENT {quote_string(self.comment)}"
         return text + _where(self.where) + _dry_run(self.dry_run)

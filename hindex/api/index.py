@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 import getpass
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from hindex.api.predicate_input import Where, parse_condition
-from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError
-from hindex.formatting import counted, percent_down
+from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError, warn
+from hindex.formatting import counted, percent_down, plural
 from hindex.index.index_type import IndexType, Level, index_type, resolve_properties
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import ALWAYS, Filter, Never
@@ -20,15 +20,17 @@ from hindex.plan.normalize import index_filter
 from hindex.store.manifest import IndexEntry, new_index_id
 from hindex.store.snapshot import FileView, Snapshot, is_indexable
 from hindex.table.schema import ColumnName, ResolvedColumn, check_path
-from hindex.validation import check_string
+from hindex.validation import check_string, suggestion
 
 if TYPE_CHECKING:
     from hindex.api.table import Table
     from hindex.maintain.results import CheckResult, DropResult, IndexState, RefreshResult, RenameResult
     from hindex.store.build_files import BuildMarker
 
-#: Properties of every type that are only recorded, for compatibility with openLooKeng.
-_ANNOTATING = {"autoload": ("true", "false")}
+#: Properties of openLooKeng that say how it keeps indexes in memory: they are only recorded.
+_WITHOUT_EFFECT = ("autoload", "mmapEnabled", "bloom.mmapEnabled")
+#: Properties of every index type.
+_OTHER_PROPERTIES = ("level", *_WITHOUT_EFFECT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class IndexSpec:
     """An index to create.
 
     :param where: a predicate on partition columns; the whole table if None.
-    :param properties: properties of the index type, and ``level`` and ``autoload`` of every type.
+    :param properties: properties of the index type, and ``level`` of every type; those of openLooKeng that have no
+        effect here are only recorded, with a :class:`~hindex.errors.HindexWarning`.
     :param annotations: further properties, only recorded.
     :param deferred: record the index without building it.
     """
@@ -359,19 +362,23 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
         kind, str(properties.pop(property_keys["level"])) if "level" in property_keys else None, snapshot
     )
     annotations = {str(key): str(value) for key, value in (spec.annotations or {}).items()}
-    for name, allowed in _ANNOTATING.items():
-        if name in property_keys:
-            value = str(properties.pop(property_keys[name])).lower()
-            if value not in allowed:
-                raise ArgumentError(f"Property {name!r} is {value!r}: it must be {' or '.join(allowed)}")
-            annotations[name] = value
+    without_effect = [
+        property_keys[key] for name in _WITHOUT_EFFECT if (key := name.lower()) in property_keys
+    ]
+    for name in without_effect:
+        value = str(properties.pop(name)).lower()
+        if value not in ("true", "false"):
+            raise ArgumentError(f"Property {name!r} is {value!r}: it must be true or false")
+        annotations[name] = value
+    known_properties = resolve_properties(kind, properties, other_names=_OTHER_PROPERTIES)
+    _warn_without_effect(without_effect)
     return IndexEntry(
         id=new_index_id(),
         name=spec.name,
         column=resolved.name,
         type=kind.name,
         column_type=str(resolved.type),
-        properties=tuple(resolve_properties(kind, properties).items()),
+        properties=tuple(known_properties.items()),
         where=None if where is None else str(where),
         created_ms=now_ms(),
         creator=_user(),
@@ -380,6 +387,38 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
         comment=spec.comment,
         annotations=tuple(sorted(annotations.items())),
     )
+
+
+def split_index_properties(
+    using: str, index_properties: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Split Hive's ``IDXPROPERTIES`` into properties and annotations.
+
+    Hive accepts any name there, and its index types use none. A name that neither is nor resembles one of a property is
+    an annotation, with a warning.
+
+    :raises HindexError: if the index type is unknown.
+    """
+    kind = index_type(using)
+    known = [*(item.name for item in kind.properties), *_OTHER_PROPERTIES]
+    properties: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    for own_name, name in _property_names(index_properties, kind.name).items():
+        target = properties if suggestion(own_name, known) else annotations
+        target[name] = index_properties[name]
+    _warn_without_effect(annotations)
+    return properties, annotations
+
+
+def _warn_without_effect(names: Collection[str]) -> None:
+    """Warn of properties that are only recorded."""
+    if names:
+        verb = "has" if len(names) == 1 else "have"
+        listed = ", ".join(map(repr, names))
+        warn(
+            f"{plural(len(names), 'property').capitalize()} {listed} {verb} no effect in hindex: recorded as "
+            f"{'an annotation' if len(names) == 1 else 'annotations'}"
+        )
 
 
 def _property_names(properties: Mapping[str, str] | None, type_name: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from hindex.api.index import Index
+from hindex.api.index import Index, split_index_properties
 from hindex.api.value_formatting import instant_text
 from hindex.errors import ColumnError, IndexNotFoundError, StatementError
 from hindex.maintain.results import (
@@ -177,14 +177,15 @@ def _create(connection: Connection, statement: CreateIndex) -> Index | BuildEsti
             f"an index is on one column, and {statement.name!r} names {len(statement.columns)}: create one for "
             "each; a scan combines them"
         )
+    properties, annotations = split_index_properties(statement.using, dict(statement.index_properties))
     return connection.resolve(statement.table).create_index(
         statement.name,
         statement.columns[0].parts,
         statement.using,
         statement.where,
-        dict(statement.properties),
+        {**properties, **dict(statement.properties)},
         comment=statement.comment,
-        annotations=dict(statement.annotations),
+        annotations={**annotations, **dict(statement.annotations)},
         deferred=statement.deferred,
         if_not_exists=statement.if_not_exists,
         dry_run=statement.dry_run,

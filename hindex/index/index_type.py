@@ -480,11 +480,14 @@ def mean_key_bytes(data_type: OrcType) -> int:
     return 3 if key_kind(data_type) is KeyKind.INT64 else 12
 
 
-def resolve_properties(index: IndexType, settings: Mapping[str, str] | None) -> dict[str, str]:
+def resolve_properties(
+    index: IndexType, settings: Mapping[str, str] | None, *, other_names: Sequence[str] = ()
+) -> dict[str, str]:
     """Return every property of a type with its value in normal form, sorted by name.
 
     Names are taken in any case, with or without the type's name before them: ``bitmap.values_per_page``.
 
+    :param other_names: names that the error of an unknown one may suggest, beside those of the type.
     :raises HindexError: if a name is unknown, given twice, or its value ill-formed.
     """
     properties = {item.name: item for item in index.properties}
@@ -494,14 +497,13 @@ def resolve_properties(index: IndexType, settings: Mapping[str, str] | None) -> 
     for spelled, text in (settings or {}).items():
         name = spelled.lower().removeprefix(prefix)
         if name not in properties:
+            hint = suggestion(name, [*properties, *other_names])
             have = (
                 f"known properties are {', '.join(sorted(properties))}"
                 if properties
                 else "it has none of its own"
             )
-            raise HindexError(
-                f"Unknown property {spelled!r} of index type {index.name}: {suggestion(name, properties)}{have}"
-            )
+            raise HindexError(f"Unknown property {spelled!r} of index type {index.name}: {hint}{have}")
         if name in seen:
             raise HindexError(f"Property {name!r} of index type {index.name} is given twice")
         seen.add(name)

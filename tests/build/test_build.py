@@ -231,7 +231,7 @@ def test_if_not_exists(table: Table) -> None:
     [
         (IndexSpec("i", "A", "Bloom"), ""),
         (IndexSpec("i", "a", "bloom", None, {"bloom.FPP": "0.0010"}, "a comment", deferred=True), ""),
-        (IndexSpec("i", "a", "bloom", None, {"level": "stripe", "autoload": "true"}), ""),
+        (IndexSpec("i", "a", "bloom", None, {"level": "stripe"}), ""),
         (IndexSpec("i", "a", "bloom", None, {"fpp": "0.1"}), "fpp 0.001 instead of 0.1"),
         (IndexSpec("i", "s", "bitmap"), "column a instead of s, type BLOOM instead of BITMAP"),
         (IndexSpec("i", "a", "bitmap", None, {"values_per_page": "9"}), "type BLOOM instead of BITMAP"),

@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 import hindex
 from hindex.api.connection import Connection
 from hindex.api.statement_table import StatementTable
@@ -59,6 +61,7 @@ def fits(actual: str, expected: str) -> bool:
     return fnmatch.fnmatchcase(actual, expected.replace("[", "[[]"))
 
 
+@pytest.mark.filterwarnings("ignore:.* no effect in hindex")
 def test_story(tmp_path: Path, spark: SparkSession) -> None:
     tables = {"T": tmp_path / "first", "U": tmp_path / "second"}
     for part in (1, 2, 3):
