@@ -509,7 +509,7 @@ class Connection:
         :raises StoreError: if it does not.
         """
         if self._store is not None and is_missing(self._store):
-            similar = suggest_path(self._store) if is_local(self._store) else None
+            similar = suggest_path(self._store, Path.is_dir) if is_local(self._store) else None
             hint = f"did you mean {similar!r}? " if similar else ""
             raise StoreError(
                 f"there is no store at {self._store!r}: {hint}name it by --store, connect(store=...) or "

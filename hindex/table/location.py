@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote
 
 from hindex.errors import TableError
+from hindex.orc.acid.directory import is_acid_directory
+from hindex.orc.metadata.file_tail import MAGIC
 from hindex.validation import is_utf8, nearest_names
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
@@ -20,6 +23,12 @@ _SAME_SCHEMES = {"s3a": "s3", "s3n": "s3"}
 
 #: Names of a directory that are compared: names of data files are long and alike, and each comparison takes time.
 _MAX_NAMES = 1_000
+
+#: Similar names that are tried.
+_MAX_SIMILAR = 3
+
+#: Files and directories that are opened to recognize a table.
+_MAX_OPENED = 100
 
 
 #: A path as Spark's SQL writes it, a URI that lacks a slash, and a name that Spark's catalog may have.
@@ -134,10 +143,38 @@ def missing_remedy(written: str, path: str) -> str:
     return ""
 
 
-def suggest_path(missing: str) -> str | None:
+def is_orc_table(path: Path) -> bool:
+    """Return True if a path is an ORC file, or a directory of ORC files, partitions or transactions."""
+    waiting = [path]
+    for _ in range(_MAX_OPENED):
+        if not waiting:
+            break
+        item = waiting.pop()
+        try:
+            if item.is_dir():
+                with os.scandir(item) as entries:
+                    waiting += [
+                        item / entry.name
+                        for entry in islice(entries, _MAX_OPENED)
+                        if (entry.is_file() and entry.name[0] not in "._")
+                        or "=" in entry.name
+                        or is_acid_directory(entry.name)
+                    ]
+            elif item.is_file():
+                with item.open("rb") as file:
+                    if file.read(len(MAGIC)) == MAGIC:
+                        return True
+        except OSError:
+            continue  # what cannot be read cannot be queried either
+    return False
+
+
+def suggest_path(missing: str, is_candidate: Callable[[Path], bool] = is_orc_table) -> str | None:
     """Return an existing local path that differs from a missing one in one name; None if no name is similar.
 
     It is relative if ``missing`` is. Hidden names (``.``, ``_``) and unprintable ones are not suggested.
+
+    :param is_candidate: returns True for a path that may be meant: by default, one of ORC files.
     """
     try:
         path = Path(missing)
@@ -148,8 +185,8 @@ def suggest_path(missing: str) -> str | None:
             names = [name for name in listed if name[0] not in "._" and name.isprintable()]
     except (OSError, StopIteration, ValueError):
         return None
-    candidates = (parent / name / Path(*rest) for name in nearest_names(wrong, names, 1))
-    return next((str(path) for path in candidates if _exists(path)), None)
+    candidates = (parent / name / Path(*rest) for name in nearest_names(wrong, names, _MAX_SIMILAR))
+    return next((str(path) for path in candidates if is_candidate(path)), None)
 
 
 def _exists(path: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import IO, cast
 
 import pytest
 
@@ -33,16 +34,58 @@ from hindex.table.location import suggest_path
 def test_near_path(text: str, meant: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data" / "users").mkdir(parents=True)
     (tmp_path / "data" / "_hindex").mkdir()
-    (tmp_path / "data" / "users" / "x.orc").touch()
+    (tmp_path / "data" / "users" / "x.orc").write_bytes(b"ORC")
     monkeypatch.chdir(tmp_path)
     assert suggest_path(text) == meant
     if text and not text.startswith("/"):
         assert suggest_path(f"{tmp_path}/{text}") == (None if meant is None else f"{tmp_path}/{meant}")
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "is_suggested"),
+    [
+        ("tables/x.orc", b"ORC...", True),
+        ("tables/000000_0", b"ORC...", True),
+        ("tables/p=1/q=2/x.orc", b"ORC...", True),
+        ("tables/_p=1/x.orc", b"ORC...", True),
+        ("tables/delta_1_1/bucket_00000", b"ORC...", True),
+        ("tables/p=1/base_5/bucket_00000", b"ORC...", True),
+        ("tables", b"ORC...", True),
+        ("tables/a.csv", b"1,2", False),
+        ("tables/x.parquet", b"PAR1", False),
+        ("tables/x.orc", b"", False),
+        ("tables/_x.orc", b"ORC...", False),
+        ("tables/below/x.orc", b"ORC...", False),
+        ("tables", b"text", False),
+    ],
+)
+def test_only_orc_tables_are_suggested(tmp_path: Path, file: str, content: bytes, is_suggested: bool) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    (tmp_path / "table_").mkdir()  # nearer, and empty
+    assert suggest_path(f"{tmp_path}/table") == (f"{tmp_path}/tables" if is_suggested else None)
+
+
+def test_few_files_are_opened_to_recognize_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(2000):
+        (tmp_path / "tables" / f"p={number}").mkdir(parents=True)
+        (tmp_path / "tables" / f"p={number}" / "x.csv").touch()
+    opened: list[Path] = []
+    real = Path.open
+
+    def count(path: Path, mode: str) -> IO[bytes]:
+        opened.append(path)
+        return cast("IO[bytes]", real(path, mode))
+
+    monkeypatch.setattr(Path, "open", count)
+    assert suggest_path(f"{tmp_path}/table") is None
+    assert 0 < len(opened) <= 100
+
+
 def test_names_that_cannot_be_shown_are_not_told(tmp_path: Path) -> None:
     for name in (b"li\nne", b"tab\xffle", b"\x1b[31mred"):
-        (tmp_path / os.fsdecode(name)).mkdir()
+        (tmp_path / os.fsdecode(name)).write_bytes(b"ORC")
     for text in ("li-ne", "table", "[31mred"):
         assert suggest_path(f"{tmp_path}/{text}") is None
 
@@ -82,6 +125,7 @@ def test_what_may_have_been_meant(
     written: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data" / "users").mkdir(parents=True)
+    (tmp_path / "data" / "users" / "x.orc").write_bytes(b"ORC")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(TableNotFoundError) as caught:
