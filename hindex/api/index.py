@@ -106,6 +106,8 @@ class Index:
                 missing.append(view.file.path)
         #: Data files of its partitions without the column.
         self.files_without_column = tuple(missing)
+        #: Files below the table's directory that are named as data files and belong to no partition.
+        self.ignored_files = snapshot.listing.ignored
         indexed = [view for view in files if _is_indexed(view, entry)]
         fresh = [
             view

@@ -23,7 +23,7 @@ from hindex.maintain.results import CheckResult, IndexState
 from hindex.orc.reader.file_cache import FileCache
 from hindex.plan.filter import Leaf, leaves
 from hindex.plan.filter_evaluation import mask
-from hindex.plan.reasons import Note, Reason
+from hindex.plan.reasons import Note, Reason, group_notes
 from hindex.scan.planning import plan_scan
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.sql.literals import of_value
@@ -70,6 +70,7 @@ class CheckedIndex(Protocol):
     num_gone_files: int
     rows_covered: float
     files_without_column: tuple[str, ...]
+    ignored_files: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -134,7 +135,15 @@ def check_index(
         rows_covered=index.rows_covered,
         verified_stripes=verified,
         problems=tuple(problems[:_MAX_PROBLEMS]),
-        notes=() if snapshot is None else tuple(_skipped_files(index)),
+        notes=(*_ignored_files(index), *(() if snapshot is None else _skipped_files(index))),
+    )
+
+
+def _ignored_files(index: CheckedIndex) -> Iterator[str]:
+    """Yield a note about files that are no part of the table."""
+    yield from (
+        group.message
+        for group in group_notes(Note(Reason.IGNORED_FILE, path) for path in index.ignored_files)
     )
 
 

@@ -51,6 +51,10 @@ class Reason(enum.Enum):
         "condition",
         "A comparison with NULL matches no row; use IS [NOT] NULL, and leave NULL out of NOT IN.",
     )
+    IGNORED_FILE = (
+        "file",
+        "The file is outside the directories of the table's rows, so Spark and hindex ignore it; move it into one.",
+    )
     UNSUPPORTED_TYPE = ("column", "Values of this type cannot be indexed; the column is read.")
     NOT_SELECTIVE = (
         "index",
@@ -102,7 +106,7 @@ REPLACED = "length and time are as indexed, but the ORC tail's checksum is not: 
 #: The detail if only the modification time differs: a permutation of the rows may have the same tail.
 REPLACED_SINCE = "its modification time changed after the scan was planned: it was replaced"
 
-_SURPRISES = frozenset({Reason.QUOTED_NAME, Reason.NULL_COMPARISON})
+_SURPRISES = frozenset({Reason.QUOTED_NAME, Reason.NULL_COMPARISON, Reason.IGNORED_FILE})
 
 _NO_FALLBACKS = _SURPRISES | frozenset(
     {

@@ -117,7 +117,11 @@ def plan_scan(
         filter=root,
         columns=output,
         tasks=tuple(tasks),
-        notes=(*predicate_hints(where, schema.names), *planner.notes()),
+        notes=(
+            *predicate_hints(where, schema.names),
+            *(Note(Reason.IGNORED_FILE, path) for path in snapshot.listing.ignored),
+            *planner.notes(),
+        ),
         skipped=tuple(planner.skipped),
         lookups=lookup_columns,
         sources=tuple(planner.sources),

@@ -25,7 +25,7 @@ def log_query(
 ) -> None:
     """Log a query of one table that has been run, in one line: a warning where an index could not be used.
 
-    Notes on conditions that probably mean something else are issued as warnings of Python, too.
+    Notes on results that probably surprise are issued as warnings of Python, too.
 
     :param query: gives the text of the query.
     :param plan: the plan that was run.

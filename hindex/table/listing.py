@@ -5,6 +5,7 @@ The rules are those of Spark's file index, so that both engines read the same fi
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -49,6 +50,10 @@ _SETTLES_NS = 5 * 10**9
 
 
 _SECOND_NS = 10**9
+
+
+#: Names that Spark and Hive give to data files of ORC.
+_ORC_NAME = re.compile(r".*\.orc|[0-9]+_[0-9]+(_copy_[0-9]+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,7 @@ class Listing:
     :param files: sorted by path, files of 0 bytes included.
     :param transactional: the transactional directories of the table, sorted by path.
     :param catalog: the catalog's partitions, if the table was listed by them.
+    :param ignored: paths of files that are named as data files and belong to no partition, sorted.
     :param unseen: paths of all files of transactional directories, if a list of valid write ids may hide some.
     """
 
@@ -124,6 +130,7 @@ class Listing:
     transactional: tuple[TransactionalDirectory, ...] = ()
     catalog: CatalogPartitions | None = None
     unseen: frozenset[str] = frozenset()
+    ignored: tuple[str, ...] = ()
 
     def partition_values(self, file: DataFile) -> tuple[PartitionValue, ...]:
         """Return the typed partition values of a file, in the order of ``partitioning.columns``."""
@@ -198,6 +205,7 @@ def list_data_files(
         for item in files_there:
             path, file_uri = f"{location.path}/{item.name}", join_uri(location.uri, item.name)
             files.append(DataFile(path, file_uri, item.length, item.mtime_ns, raw, item.changed_ns))
+    ignored = []
     for item, place, acid in listed:
         partition = partition_of.get(place)
         if partition is not None:
@@ -205,8 +213,12 @@ def list_data_files(
             files.append(
                 DataFile(item.path, file_uri, item.length, item.mtime_ns, partition, item.changed_ns, acid)
             )
+        elif item.length and _ORC_NAME.fullmatch(item.name):
+            ignored.append(item.path)
     files.sort(key=lambda item: item.path)
-    return Listing(uri, False, tuple(files), partitioning, transactional, partitions, unseen)
+    return Listing(
+        uri, False, tuple(files), partitioning, transactional, partitions, unseen, tuple(sorted(ignored))
+    )
 
 
 def _files_elsewhere(table: str, location: PartitionLocation) -> list[ListedFile]:

@@ -145,6 +145,13 @@ def null_comparison(case: Case) -> None:
     case.where = "a = 3 OR id <> NULL"
 
 
+def ignored_file(case: Case) -> None:
+    for place in ("p=1/0.orc", "1.orc"):
+        write_rows(case.path / "mixed" / place, 0, [3, 4])
+    case.table = case.connection.table(str(case.path / "mixed"))
+    case.index()
+
+
 def unsupported_type(case: Case) -> None:
     write_columns(case.path / "lists" / "0.orc", {"l": pa.array([[1], None]), "a": pa.array([3, 3])})
     case.table = case.connection.table(str(case.path / "lists"))
@@ -212,6 +219,7 @@ PRODUCERS: dict[Reason, Callable[[Case], None]] = {
     Reason.UNSUPPORTED_PREDICATE: unsupported_predicate,
     Reason.QUOTED_NAME: quoted_name,
     Reason.NULL_COMPARISON: null_comparison,
+    Reason.IGNORED_FILE: ignored_file,
     Reason.UNSUPPORTED_TYPE: unsupported_type,
     Reason.NOT_SELECTIVE: not_selective,
     Reason.MANY_KEYS: many_keys,
@@ -221,6 +229,7 @@ PRODUCERS: dict[Reason, Callable[[Case], None]] = {
 }
 #: Those that strict mode lets pass: the index was used, or would have saved nothing.
 NO_FALLBACK = {
+    Reason.IGNORED_FILE,
     Reason.NULL_COMPARISON,
     Reason.QUOTED_NAME,
     Reason.FILE_GONE,
@@ -300,6 +309,29 @@ def test_comparisons_with_null(
         start = subjects[0] if len(subjects) == 1 else f"{len(subjects)} conditions, e.g. {subjects[0]}"
         assert messages[0].startswith(f"{start}: a comparison with NULL matches no row; use IS [NOT] NULL")
         assert {(item.category, item.filename) for item in caught} == {(HindexWarning, __file__)}
+
+
+def test_ignored_files_are_noted(
+    connection: LocalConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_build.install(monkeypatch)
+    for place in ("p=1/0.orc", "1.orc", "2.orc"):
+        write_rows(tmp_path / "t" / place, 0, [3, 4])
+    table = connection.table(str(tmp_path / "t"))
+    message = (
+        "2 files, e.g. 1.orc: the file is outside the directories of the table's rows, so Spark and hindex ignore it; "
+        "move it into one"
+    )
+    assert table.create_index("by_a", "a").check().notes == (message,)
+    assert table.check_indexes(verify=True)[0].notes == (message,)
+    for scan in (table.scan("a = 3"), table.scan(columns=["id"])):
+        with pytest.warns(HindexWarning, match=message):
+            assert len(scan.to_arrow()) == (1 if scan.predicate else 2)
+    # files that are no data files, and files of 0 bytes, have no rows to miss
+    (tmp_path / "t" / "1.orc").write_bytes(b"")
+    (tmp_path / "t" / "2.orc").rename(tmp_path / "t" / "2.orc.bak")
+    assert table.index("by_a").check().notes == ()
+    assert len(table.scan().to_arrow()) == 2
 
 
 def told(case: Case) -> dict[Reason, list[str]]:

@@ -56,6 +56,16 @@ def test_hidden_names(tmp_path: Path) -> None:
     assert paths(tmp_path) == shown
 
 
+def test_ignored_files_are_named_as_data_files(tmp_path: Path) -> None:
+    fill(
+        tmp_path,
+        ["a=1/x.orc", "y.ORC", "000001_0", "000001_0_copy_2", "README", "notes.txt", "_old.orc", "b/_z.orc"],
+    )
+    (tmp_path / "empty.orc").touch()
+    assert list_data_files(str(tmp_path)).ignored == ("000001_0", "000001_0_copy_2", "y.ORC")
+    assert list_data_files(str(tmp_path / "a=1")).ignored == ()
+
+
 def test_partitions(tmp_path: Path) -> None:
     fill(tmp_path, ["a=1/y.orc", "a=x%2Fy/sub/z.orc", "root.orc", "a=1/_h/y.orc", "a=1/.s/z.orc"])
     listing = list_data_files(str(tmp_path))
@@ -283,7 +293,7 @@ def test_the_same_files_as_spark(spark: SparkSession, tmp_path: Path) -> None:
     data = (tmp_path / "one.orc").read_bytes()
     trees = [
         ["x.orc", "a=1/y.orc"],
-        ["sub/x.orc", "y.orc"],
+        ["sub/x.orc", "y.orc", "sub/below/z.orc"],
         ["a=1/sub/x.orc", "a=2/y.orc"],
         ["sub/a=1/x.orc"],
         ["a=1/m/b=2/x.orc"],
@@ -299,3 +309,11 @@ def test_the_same_files_as_spark(spark: SparkSession, tmp_path: Path) -> None:
         rows = spark.read.orc(str(root)).select("_metadata.file_path").collect()
         read = sorted(unquote(row[0]).partition(f"{root}/")[2] for row in rows)
         assert paths(root) == read, names
+        hidden = ("_", ".")
+        plain = [
+            name
+            for name in names
+            if name.endswith(".orc")
+            and not any(part.startswith(hidden) and "=" not in part for part in name.split("/"))
+        ]
+        assert list(list_data_files(str(root)).ignored) == sorted(set(plain) - set(read)), names
