@@ -572,3 +572,17 @@ main(["sql", "SELECT * FROM t"])
     assert ran.returncode == 0
     assert ran.stderr == ""
     assert len(ran.stdout.splitlines()) == 3
+
+
+def test_a_quick_command_looks_for_no_garbage(tmp_path: Path) -> None:
+    """Neither among the objects of modules that it imports, nor at its end."""
+    write_columns(tmp_path / "1.orc", {"a": pa.array([1, 2, 3])})
+    code = f"""
+import atexit, gc
+atexit.register(lambda: print(gc.get_stats()[2]["collections"], gc.get_freeze_count() > 10_000))
+gc.collect()
+from hindex.cli.main import main
+main(["sql", "SELECT count(*) FROM '{tmp_path}' WHERE a > 1", "--output", "csv"])
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["count(1)", "2", "1", "True"]
