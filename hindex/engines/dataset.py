@@ -6,17 +6,18 @@ applies the whole expression to these.
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hindex.engines.arrow_expressions import TranslatedFilter, read_columns, translate_filter
-from hindex.errors import HindexError, TableError, UnsupportedError
+from hindex.errors import ArgumentTypeError, ColumnError, HindexError, TableError, UnsupportedError
 from hindex.explain.explanation import Explanation
 from hindex.orc.metadata.types import Kind
 from hindex.plan.modes import Mode
@@ -28,11 +29,15 @@ from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import Runner, run_units
 from hindex.sql.predicate import Predicate
 from hindex.table.schema import ColumnName, TableSchema
+from hindex.validation import short_repr, suggestion
 
 _LOG = logging.getLogger("hindex.engines")
 
 #: Rows of a batch, where a consumer names no number: PyArrow's default.
 BATCH_ROWS = 131_072
+
+#: The parameters of PyArrow's scanners, of this version.
+_SCANNER_PARAMETERS = tuple(inspect.signature(ds.Dataset.scanner).parameters)[1:]
 
 #: The columns of a scanner: names, or expressions by the names of their results.
 Columns: TypeAlias = Sequence[str] | Mapping[str, pc.Expression]
@@ -117,6 +122,9 @@ class DatasetSchema:
         else:
             names.update(columns)
         for expression in expressions:
+            if not isinstance(cast("object", expression), pc.Expression):
+                # PyArrow's error names the type
+                return list(self.arrow.names)
             filter_names = read_columns(expression)
             if filter_names is None:
                 return list(self.arrow.names)
@@ -172,6 +180,7 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
         :param filter: which rows; pruned by indexes as far as these can, and applied by PyArrow.
         :param batch_size: rows of a batch before the filter is applied; the last one may have fewer.
         :param options: further options of PyArrow's scanners, of which ``use_threads`` and ``memory_pool`` count.
+        :raises ArgumentTypeError: for an unknown option, or a filter that is no expression.
         :raises TableError: if the table's columns are not those of the dataset any more.
         """
         whole = self._whole(filter)
@@ -217,8 +226,17 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
         filter: pc.Expression | None = None,
         columns: Columns | None = None,
     ) -> DatasetExplanation:
-        """Explain which part of a filter indexes answer, and what they leave to read."""
+        """Explain which part of a filter indexes answer, and what they leave to read.
+
+        :raises ColumnError: for an unknown column.
+        """
         whole = self._whole(filter)
+        for name in () if columns is None or isinstance(columns, Mapping) else columns:
+            if name not in self._schema.arrow.names:
+                raise ColumnError(
+                    f"Column {name!r} cannot be resolved; {suggestion(name, self._schema.arrow.names)}the columns are: "
+                    f"{', '.join(self._schema.arrow.names)}"
+                )
         translated = None if whole is None else self._schema.translate(whole)
         scan = self._table.unchecked_scan(*self._scanned(translated, self._schema.needed(columns, whole)))
         return DatasetExplanation(
@@ -250,6 +268,7 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
         )
 
     def _whole(self, filter: pc.Expression | None) -> pc.Expression | None:
+        _check_filter(filter)
         if filter is None or self._filter is None:
             return self._filter if filter is None else filter
         return self._filter & filter
@@ -320,6 +339,7 @@ class DatasetFragment:
 
         :param filter: a further one, which no index is used for.
         """
+        _check_filter(filter)
         both = [item for item in (self._filter, filter) if item is not None]
         whole = both[0] & both[1] if len(both) == 2 else both[0] if both else None
         needed = self._schema.needed(columns, whole)
@@ -375,6 +395,12 @@ def _scanner(
     batch_size: int,
     options: Mapping[str, Any],
 ) -> ds.Scanner:
+    for name in options:
+        if name not in _SCANNER_PARAMETERS:
+            raise ArgumentTypeError(
+                f"scanner() has no parameter {name!r}: {suggestion(name, _SCANNER_PARAMETERS)}it has "
+                f"{', '.join(_SCANNER_PARAMETERS)}"
+            )
     return ds.Scanner.from_batches(
         _even(batches, batch_size),
         schema=schema,
@@ -382,6 +408,14 @@ def _scanner(
         filter=filter,
         **{name: value for name, value in options.items() if name in ("use_threads", "memory_pool")},
     )
+
+
+def _check_filter(filter: pc.Expression | None) -> None:
+    if filter is not None and not isinstance(cast("object", filter), pc.Expression):
+        raise ArgumentTypeError(
+            f"filter is {short_repr(filter)}: pass a PyArrow expression, such as pc.field('id') == 5; "
+            "table.scan(where=...) takes SQL"
+        )
 
 
 def _even(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -24,7 +24,14 @@ import hindex
 from hindex import Scan, Table
 from hindex.api.index import IndexSpec
 from hindex.engines.dataset import DatasetFragment, IndexedDataset
-from hindex.errors import ColumnError, FallbackError, PredicateError, TableError, UnsupportedError
+from hindex.errors import (
+    ArgumentTypeError,
+    ColumnError,
+    FallbackError,
+    PredicateError,
+    TableError,
+    UnsupportedError,
+)
 from hindex.plan.time_zones import TimeZones
 from tests.support.chars import as_char
 from tests.support.local_build import LocalConnection
@@ -221,6 +228,26 @@ def test_filtered_datasets(table: Table, plain: pa.Table) -> None:
     assert ids(dataset.to_table(filter=pc.field("id") < 5000)) == ids(
         ds.dataset(plain).to_table(filter=(A == 3) & S.is_valid() & (pc.field("id") < 5000))
     )
+
+
+def test_wrong_arguments(table: Table) -> None:
+    dataset: Any = table.dataset()
+    expression = "filter is 'a = 3': pass a PyArrow expression, such as pc.field\\('id'\\) == 5"
+    for method in ("count_rows", "get_fragments", "explain", "scanner"):
+        with pytest.raises(ArgumentTypeError, match=expression):
+            getattr(dataset, method)(filter="a = 3")
+    with pytest.raises(ArgumentTypeError, match=expression):
+        dataset.filter("a = 3")
+    with pytest.raises(ArgumentTypeError, match=expression):
+        next(dataset.get_fragments()).to_table(filter="a = 3")
+    with pytest.raises(
+        ArgumentTypeError, match="scanner\\(\\) has no parameter 'fliter': did you mean 'filter'"
+    ):
+        dataset.scanner(fliter=A == 3)
+    with pytest.raises(TypeError, match="Expected an Expression"):
+        dataset.to_table({"b": "a"})
+    with pytest.raises(ColumnError, match="Column 'tim' cannot be resolved; did you mean 'time'"):
+        dataset.explain(columns=["tim"])
 
 
 def test_batches_are_even(table: Table) -> None:
