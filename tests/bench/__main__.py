@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from tests.bench import (
     accelerate,
     builds,
+    key_lists,
     lookup_joins,
     planning,
     pushdown,
@@ -40,6 +41,7 @@ SECTIONS: tuple[Section, ...] = (
     tpch.SECTION,
     accelerate.SECTION,
     lookup_joins.SECTION,
+    key_lists.SECTION,
     to_spark.SECTION,
     pushdown.SECTION,
 )
@@ -61,6 +63,7 @@ ALL = (
     "tpch",
     "accelerate",
     "lookup-joins",
+    "key-lists",
     "to-spark",
     "engines",
 )

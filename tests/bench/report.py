@@ -285,6 +285,17 @@ def rows_part(document: dict[str, Any]) -> list[str]:
 
 #: How sections that are no contests are told.
 _PARTS: dict[str, Callable[[dict[str, Any]], list[str]]] = dict.fromkeys(
-    ("build", "reader", "s3", "planning", "tpch", "accelerate", "lookup-joins", "to-spark", "engines"),
+    (
+        "build",
+        "reader",
+        "s3",
+        "planning",
+        "tpch",
+        "accelerate",
+        "lookup-joins",
+        "key-lists",
+        "to-spark",
+        "engines",
+    ),
     rows_part,
 )
