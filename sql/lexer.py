@@ -215,6 +215,14 @@ def _check_braces(text: str, start: int, stop: int) -> None:
         raise SqlSyntaxError("unexpected '{'", position)
 
 
+def without_leading_comments(text: str) -> str:
+    """Return a text without the comments and blanks before it, and without the blanks behind it."""
+    text = text.strip()
+    while (piece := PIECES.match(text)) and piece["comment"]:
+        text = text[piece.end() :].lstrip()
+    return text
+
+
 def split(text: str) -> list[str]:
     """Split a text into statements at each ``;`` outside quotes and comments; trim them and drop empty ones.
 

@@ -41,7 +41,14 @@ from hindex.table.listing import Listing, list_data_files
 from hindex.table.partitions import CatalogPartitions
 from hindex.table.schema import ColumnName, DeclaredSchema, TableSchema
 from hindex.table.transactional import AcidOptions
-from hindex.validation import check_keywords, check_names, check_string, raise_missing_attribute
+from hindex.validation import (
+    check_keywords,
+    check_names,
+    check_string,
+    collection_items,
+    raise_missing_attribute,
+    short_repr,
+)
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -659,24 +666,32 @@ class Table:
             them, of hindex's own log, or of an event log of Spark (uncompressed JSON).
         :param alias: what the queries call the table, beside its own name and the last part of its path.
         :raises ArgumentError: if the file cannot be read.
+        :raises ArgumentTypeError: for anything but a path or a list of strings.
         :raises TableError: if the table has no rows.
         """
         from hindex.maintain.advice import advise
         from hindex.maintain.builds import estimate_build
         from hindex.maintain.workload import WorkloadTable, read_statements, read_workload
 
+        if alias is not None:
+            check_string(alias, "alias", "events")
         snapshot = self._non_empty_snapshot()
         named = WorkloadTable.of(self.name, self.uri, snapshot.schema, alias)
         if isinstance(queries, str | os.PathLike):
             try:
-                text = Path(queries).read_text("utf-8")
+                text = Path(queries).read_text("utf-8-sig")
             except (OSError, ValueError) as error:
                 raise ArgumentError(
-                    f"cannot read {str(queries)!r}: {error}; name a file of queries"
+                    f"cannot read {str(queries)!r}: {error}; name a file of queries, or pass a list of queries"
                 ) from error
             workload = read_workload(text, named)
         else:
-            workload = read_statements(queries, named)
+            items = collection_items(queries)
+            if items is None:
+                raise ArgumentTypeError(
+                    f"queries is {short_repr(queries)}: pass a list of queries, or the path of a file of them"
+                )
+            workload = read_statements([check_string(item, "a query", "id = 5") for item in items], named)
 
         def estimate_bytes(column: str, kind: str) -> int:
             entry = new_entry(IndexSpec("advised", column, kind), snapshot)

@@ -141,6 +141,9 @@ def typed_statements(completer: Completer | None = None, expansion: Expansion | 
         if not pending and (words := _asked_help(line)) is not None:
             print(help_text(words))
             continue
+        if not pending and (command := _word(line)).startswith("\\"):
+            print(rf"unknown command {command}: the shell has \x, \h for help, and \q to leave")
+            continue
         pending = f"{pending}\n{line}" if pending else line
         if not pending.strip():
             pending = ""
@@ -159,10 +162,10 @@ def piped_statements(text: str) -> Iterator[str]:
     Comments before statements are skipped. As many line breaks as precede a statement in the text stand before it, so
     that errors have the line of the text.
     """
-    from hindex.sql.lexer import split_with_lines
+    from hindex.sql.lexer import split_with_lines, without_leading_comments
 
     for line_number, statement in split_with_lines(text):
-        rest = _without_comments(statement)
+        rest = without_leading_comments(statement)
         while rest:
             line, _, following = rest.partition("\n")
             if _leaves(line):
@@ -172,17 +175,7 @@ def piped_statements(text: str) -> Iterator[str]:
                 yield "\n" * (line_number - 1 + skipped.count("\n")) + rest
                 break
             print(help_text(words))
-            rest = _without_comments(following)
-
-
-def _without_comments(text: str) -> str:
-    """Return a text without leading comments."""
-    from hindex.sql.lexer import PIECES
-
-    text = text.strip()
-    while (piece := PIECES.match(text)) and piece["comment"]:
-        text = text[piece.end() :].lstrip()
-    return text
+            rest = without_leading_comments(following)
 
 
 def _word(line: str) -> str:

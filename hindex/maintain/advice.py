@@ -156,7 +156,7 @@ class Advice(Record):
                 lines.append("  ".join(["", *cells, row[-1]]))
             lines += ["", *(f"{statement};" for statement in self.statements)]
         else:
-            lines.append(f"  none: no index saves {_MIN_GAIN:.0%} of the work")
+            lines.append(f"  none: another index would save less than {100 * _MIN_GAIN:.0f} % of the work")
         if self.unused:
             lines += ["", "Not used by any of these queries:"]
             lines += [f"  {item.name} ({item.type} on {item.column}): {item.reason}" for item in self.unused]

@@ -167,9 +167,10 @@ def _is_query(text: str) -> bool:
 def read_statements(statements: Iterable[str], table: WorkloadTable) -> Workload:
     """Read queries, or conditions alone, from SQL."""
     from hindex.sql import parse_predicate
+    from hindex.sql.lexer import without_leading_comments
 
     workload = Workload()
-    for statement in statements:
+    for statement in map(without_leading_comments, statements):
         try:
             if _QUERY.match(statement):
                 _add_query(statement, table, workload)

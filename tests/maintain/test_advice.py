@@ -15,7 +15,7 @@ import pytest
 import hindex
 from hindex import Table
 from hindex.cli.main import _run
-from hindex.errors import ArgumentError
+from hindex.errors import ArgumentError, ArgumentTypeError
 from hindex.maintain.workload import WorkloadTable, read_workload
 from hindex.sql import parse
 from hindex.sql.statements import CreateIndex
@@ -133,7 +133,7 @@ def test_the_rest_is_empty_once_the_indexes_are_there(events: Path) -> None:
 def test_nothing_helps_a_query_of_most_rows(events: Path) -> None:
     advice = hindex.connect().table(str(events)).advise(["user > 100", "country <> 'NO'"])
     assert advice.create == ()
-    assert "none: no index saves" in str(advice)
+    assert "none: another index would save less than 2 % of the work" in str(advice)
 
 
 def test_partitions_prune_before_indexes(tmp_path: Path) -> None:
@@ -178,6 +178,19 @@ user ==
     assert ignored["it is of another table"] == 1
     assert ignored["it has no condition on the table alone"] == 1
     assert workload_text(named, "SELECT id FROM events WHERE user = 5;\nid = 3;")[0] == ["user = 5", "id = 3"]
+    commented = "-- of the shop\nSELECT id FROM events WHERE user = 5;\n/* by hand */ id = 3;\n-- the end\n"
+    assert workload_text(named, commented) == (["user = 5", "id = 3"], {})
+
+
+def test_wrong_arguments(events: Path) -> None:
+    table: Any = hindex.connect().table(str(events))
+    with pytest.raises(ArgumentError, match="name a file of queries, or pass a list of queries"):
+        table.advise("SELECT id FROM events WHERE user = 5")
+    for queries in (5, b"user = 5", [5]):
+        with pytest.raises(ArgumentTypeError, match=r"quer.* is .*5.*: pass a "):
+            table.advise(queries)
+    with pytest.raises(ArgumentTypeError, match="alias is 5: pass a string such as 'events'"):
+        table.advise(["user = 5"], alias=5)
 
 
 def test_hindex_log(named: WorkloadTable, events: Path, caplog: pytest.LogCaptureFixture) -> None:
