@@ -134,10 +134,13 @@ class Completer:
         statements = {first, "SELECT"} if first == "EXPLAIN" else {first}
         syntax = " ".join(
             line for name, text in HELP.items() if name.split()[0] in statements for line in text.syntax
-        )
+        ).replace("INDEX[ES]", "INDEX INDEXES")
         keywords = dict.fromkeys(
             [*_KEYWORD.findall(syntax), *(_CONDITION if "WHERE" in before.upper() else ())]
         )
+        # EXISTS(SELECT ...) alone has the first word of its statement again
+        if first != "SELECT":
+            keywords.pop(first, None)
         whole = f"{before}{word}{after}"
         if _INDEX.search(before):
             return [

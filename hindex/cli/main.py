@@ -358,8 +358,10 @@ def cli(context: click.Context) -> None:
 @click.pass_obj
 def sql(context: Context, statement: str | None, file: TextIO | None) -> None:
     """Run a STATEMENT, or several with ; between them; - reads them from standard input."""
-    if (statement is None) == (file is None):
+    if statement is None and file is None:
         raise click.UsageError("it needs a STATEMENT, or -f FILE")
+    if statement is not None and file is not None:
+        raise click.UsageError("it takes a STATEMENT or -f FILE, not both")
     if file is None:
         _execute_all(context, sys.stdin.read() if statement == "-" else str(statement))
         return

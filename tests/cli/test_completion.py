@@ -60,6 +60,8 @@ def complete(text: str, completer: Completer | None = None) -> list[str]:
         ("help create index ^", []),
         ("create ind^", ["index"]),
         ("desc ind^", ["index"]),
+        ("show ind^", ["index", "indexes"]),
+        ("SHOW ^", ["FORMATTED", "INDEX", "INDEXES", "ON", "COLUMNS", "IN", "FROM"]),
         ("CREATE INDEX g USI^", ["USING"]),
         ("CREATE INDEX g USING bl^", ["bloom"]),
         ("CREATE INDEX g USING B^", ["BITMAP", "BLOOM", "BTREE"]),
@@ -173,7 +175,7 @@ def test_every_keyword_of_help_is_known_to_its_statement() -> None:
     from hindex.sql.help import HELP
 
     for name, text in HELP.items():
-        for keyword in re.findall(r"\b[A-Z]{2,}\b", " ".join(text.syntax)):
+        for keyword in re.findall(r"\b[A-Z]{2,}\b", " ".join(text.syntax).replace("[ES]", "")):
             assert keyword in complete(f"{name} x {keyword[:2]}^") or keyword == name.split()[0]
 
 

@@ -130,7 +130,7 @@ def test_statements_come_from_a_file(
     assert capsys.readouterr() == ("a\n1\n", "Error: line 5: Table 't' is invalid: gone\n")
     assert [text.strip() for text in connection.statements] == ["SELECT a FROM t", "DROP INDEX i ON t"]
     assert run("sql", "SELECT 1", "-f", str(file)) == 2
-    assert "it needs a STATEMENT, or -f FILE" in capsys.readouterr().err
+    assert "it takes a STATEMENT or -f FILE, not both" in capsys.readouterr().err
     assert run("sql", "-f", str(tmp_path / "none")) == 2
     assert "No such file" in capsys.readouterr().err
     file.write_bytes(b"\xff")

@@ -195,6 +195,15 @@ def test_a_terminal_that_lacks_a_character(tmp_path: Path) -> None:
         os.close(terminal.master)
 
 
+def test_unknown_backslash_commands_are_no_statements(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = iter(["\\d", "SELECT 1", "FROM t;", "\\q"])
+    monkeypatch.setattr("builtins.input", lambda _: next(typed))
+    assert list(typed_statements()) == ["SELECT 1\nFROM t"]
+    assert "unknown command \\d: the shell has \\x, \\h for help, and \\q to leave" in capsys.readouterr().out
+
+
 def test_ctrl_c_drops_the_typed_statement(monkeypatch: pytest.MonkeyPatch) -> None:
     typed: Iterator[str | BaseException] = iter(
         ["SELECT forgotten", KeyboardInterrupt(), "SELECT 1", "FROM t;", EOFError()]
