@@ -20,6 +20,7 @@ import pyarrow.orc
 from hindex.cli.comparison import in_turn, ratios, same_rows
 from hindex.errors import HindexError
 from hindex.orc import Kind, OrcReader, OrcType
+from hindex.orc.calendars import GREGORIAN_START
 from hindex.orc.io.source import resolve_filesystem
 from hindex.orc.metadata.types import INTEGER_KINDS
 from hindex.plan.filter_evaluation import mask
@@ -316,11 +317,20 @@ def _time_difference(
     return None if zone in _UTC else f"its writer's time zone is {zone or 'unknown'}, not UTC"
 
 
+def _is_gregorian(reader: OrcReader, data_type: OrcType) -> bool:
+    """Return True if a column of dates has none before the Gregorian calendar, as far as its file says."""
+    statistics = reader.tail.footer.statistics
+    if data_type.column >= len(statistics):
+        return False
+    dates = statistics[data_type.column].date_statistics
+    return dates.HasField("minimum") and dates.minimum >= GREGORIAN_START
+
+
 def _can_read(reader: OrcReader, data_type: OrcType) -> bool:
     match data_type.kind:
         case Kind.DECIMAL:
             return 0 < data_type.precision <= _SHORT_PRECISION
         case Kind.DATE:
-            return reader.tail.is_proleptic
+            return reader.tail.is_proleptic or _is_gregorian(reader, data_type)
         case _:
             return data_type.kind in _PYARROW_KINDS

@@ -161,6 +161,15 @@ def test_timestamps_beyond_nanoseconds_leave_pyarrow_out(tmp_path: Path) -> None
     assert results["pyarrow"]["note"] == note
 
 
+def test_dates_of_the_gregorian_calendar_are_compared(tmp_path: Path) -> None:
+    """Such as those of files of pyarrow, which name no calendar."""
+    day = datetime.date(1582, 10, 15)
+    for name, days in (("new", [day, None]), ("old", [day, day - datetime.timedelta(days=1)])):
+        write_columns(tmp_path / name / "x.orc", {"day": pa.array(days)})
+    assert run(str(tmp_path / "new"), "day > DATE '1500-01-01'", ["day"])["pyarrow"]["rows"] == 1
+    assert run(str(tmp_path / "old"), None, ["day"])["pyarrow"]["rows"] is None
+
+
 def test_mistakes_are_errors(path: str) -> None:
     with pytest.raises(PredicateError):
         run(path, "a = DATE '2020-01-01'", ["id"])
