@@ -148,6 +148,8 @@ _COUNTERPARTS = {
     "fetchall": "to_arrow",
     "rows": "to_arrow",
     "sort": "order_by",
+    "columns": "schema",
+    "topolars": "to_arrow",
     "groupby": "value_counts",
     "unique": "distinct",
     "execute": "sql",
@@ -179,5 +181,5 @@ def raise_missing_attribute(
             raise UnknownNameError(f"{noun} has no {name!r}: use {expression}.{name}")
     public = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
     counterpart = _COUNTERPARTS.get(name.replace("_", "").lower())
-    hint = f"did you mean {counterpart!r}? " if counterpart in public else suggestion(name, public)
-    raise UnknownNameError(f"{noun} has no {name!r}: {hint}it has {', '.join(public)}")
+    hint = f"did you mean {counterpart!r}?" if counterpart in public else suggestion(name, public).strip()
+    raise UnknownNameError(f"{noun} has no {name!r}: {hint or 'it has ' + ', '.join(public)}")

@@ -146,9 +146,8 @@ class TableSchema:
         for part in parts[1:]:
             if data_type.kind is not Kind.STRUCT and all(map(self._matches, parts)):
                 raise ColumnError(
-                    f"Column {written!r} cannot be resolved: {', '.join(map(show, parts))} are a column each, and "
-                    "names with dots between them, or in a list of their own, are the way to a field; list them one by "
-                    "one"
+                    f"Column {written!r} cannot be resolved: {show(path[-1])} is of type {_brief(data_type)}, which "
+                    f"has no fields; name several columns one by one: {', '.join(map(repr, parts))}"
                 )
             path.append(_field_name(written, data_type, part, show))
             data_type = data_type.children[data_type.field_names.index(path[-1])]
