@@ -136,6 +136,11 @@ class HindexParser(MarkingParser):
         token = token or self._curr
         return self.sql[token.start : token.end + 1] if token else ""
 
+    @property
+    def is_argument(self) -> bool:
+        """True if the current token is of the argument of a parameter."""
+        return self.written()[:1] in ("?", ":") and self._curr.text != self.written()
+
     def token_text(self) -> str:
         """Return the current token for a message."""
         if self.at_end:

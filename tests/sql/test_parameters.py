@@ -116,8 +116,9 @@ def test_where_parameters_are() -> None:
         # strings that stand beside each other are one in SQL, and arguments are none of SQL
         ("a = 'x' :x", {"x": "y"}, ArgumentError, r"no parameter :x"),
         ("a = :x 'y'", {"x": "x"}, StatementError, r"unexpected"),
-        ("a = :x LIMIT :x", {"x": "1"}, StatementError, r"expected a whole number after LIMIT"),
-        ("a = :x OFFSET :x", {"x": 1.5}, StatementError, r"expected a whole number after OFFSET"),
+        ("a = :x LIMIT :x", {"x": "1"}, StatementError, r"after LIMIT, found the argument of :x"),
+        ("a = :x OFFSET :x", {"x": 1.5}, StatementError, r"after OFFSET, found the argument of :x"),
+        ("a = ? LIMIT ?", [1, -1], StatementError, r"after LIMIT, found the argument of \?"),
     ],
 )
 def test_mistakes(text: str, args: Any, error: type[Exception], message: str) -> None:
