@@ -15,7 +15,7 @@ import numpy as np
 
 from hindex.domain import MANY_RANGES
 from hindex.errors import ArgumentError, ArgumentTypeError, UnknownNameError
-from hindex.sql.functions import NAMES
+from hindex.sql.functions import NAMES, FunctionError
 from hindex.sql.functions import call as sql_call
 from hindex.sql.literals import of_value
 from hindex.sql.predicate import (
@@ -276,7 +276,11 @@ def call(name: str, *args: Value) -> Expr:
 
     :raises ArgumentError: for an unknown function, and a wrong number of arguments.
     """
-    return Expr(sql_call(_check_string(name, "call"), [_node(arg) for arg in args]))
+    nodes = [_node(arg) for arg in args]
+    try:
+        return Expr(sql_call(_check_string(name, "call"), nodes))
+    except FunctionError as error:
+        raise ArgumentError(f"unsupported {error}") from None
 
 
 def literal(value: object) -> Literal:
