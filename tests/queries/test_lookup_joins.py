@@ -5,7 +5,12 @@ from __future__ import annotations
 import datetime
 import logging
 import os
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -24,18 +29,24 @@ if TYPE_CHECKING:
 CASES = int(os.environ.get("HINDEX_CASES", "40"))
 ROWS = {"fact": 400, "bridge": 60, "dim": 25, "names": 8}
 
+#: In the log, a lookup join that is used.
+_LOOKUP = re.compile(r" by [\d,]+ keys? of [\w.`]+[,; ]")
+
 #: A name in FROM, and the kinds of its columns.
 Part: TypeAlias = tuple[str, Mapping[str, str]]
 
 pytestmark = pytest.mark.usefixtures("always")
 
-#: Columns by kind of value.
+#: Columns by kind of value: numbers, strings, dates, amounts.
 TABLES = {
-    "fact": {"id": "n", "k": "n", "b": "n", "s": "s", "d": "d"},
-    "bridge": {"b": "n", "k": "n", "s": "s"},
-    "dim": {"k": "n", "s": "s", "d": "d", "g": "n"},
+    "fact": {"id": "n", "k": "n", "b": "n", "s": "s", "d": "d", "a": "a"},
+    "bridge": {"b": "n", "k": "n", "s": "s", "a": "a"},
+    "dim": {"k": "n", "s": "s", "d": "d", "g": "n", "a": "a"},
     "names": {"s": "s", "g": "n"},
 }
+#: The types of the columns by kind, and of those whose keys have another type than the column they are compared with.
+TYPES = {"n": "INT", "s": "STRING", "d": "DATE", "a": "DECIMAL(9, 2)"}
+OTHER_TYPES = {("bridge", "k"): "BIGINT", ("bridge", "a"): "DECIMAL(7, 1)", ("names", "g"): "SMALLINT"}
 
 
 @pytest.fixture(autouse=True)
@@ -45,46 +56,69 @@ def forget() -> None:
 
 @pytest.fixture(scope="module")
 def star(spark: SparkSession) -> Iterator[str]:
-    """A star of tables with nulls and duplicates in all columns; the two largest have indexes."""
-    random = np.random.default_rng(29)
+    """A star of tables that tests only read."""
+    with _star(spark, "star") as database:
+        yield database
 
-    def column(kind: str, size: int, values: int) -> list[Any]:
-        found: list[Any] = []
-        for number in random.integers(values, size=size):
-            value: Any = int(number)
+
+@contextmanager
+def _star(spark: SparkSession, database: str) -> Iterator[str]:
+    """Make a star of tables with nulls and duplicates in all columns; the two largest have indexes."""
+    random = np.random.default_rng(29)
+    spark.sql(f"CREATE DATABASE {database}")
+    spark.sql(f"USE {database}")
+    try:
+        for name in TABLES:
+            spark.sql(f"CREATE TABLE {name} ({_schema(name)}) USING orc")
+            _insert(spark, name, ROWS[name], random)
+        _index(spark)
+        # a file without an index
+        spark.sql("INSERT INTO fact SELECT id + 1000, k, b, s, d, a FROM fact WHERE id < 3")
+        yield database
+    finally:
+        spark.sql("USE default")
+        spark.sql(f"DROP DATABASE {database} CASCADE")
+
+
+def _index(spark: SparkSession) -> None:
+    hx = hindex.connect(spark=spark)
+    hx.table("fact").create_indexes(
+        [hindex.IndexSpec(f"i_{name}", name) for name in ("k", "s", "d", "a")]
+        + [hindex.IndexSpec("i_b", "b", "btree")],
+        if_not_exists=True,
+    )
+    specs = [hindex.IndexSpec("i_k", "k"), hindex.IndexSpec("i_s", "s")]
+    hx.table("bridge").create_indexes(specs, if_not_exists=True)
+
+
+def _schema(table: str) -> str:
+    return ", ".join(
+        f"{column} {OTHER_TYPES.get((table, column), TYPES[kind])}" for column, kind in TABLES[table].items()
+    )
+
+
+def _insert(
+    spark: SparkSession, table: str, size: int, random: np.random.Generator, *, overwrite: bool = False
+) -> None:
+    """Write random rows into one or two new files of a table."""
+
+    def column(kind: str) -> list[Any]:
+        values: list[Any] = []
+        for drawn in random.integers(12 if table == "names" else 30, size=size):
+            number = int(drawn)
+            value: Any = number
             if kind == "s":
                 value = ["", "s1 ", "S1"][number] if number < 3 else f"s{number}"
             elif kind == "d":
-                value = datetime.date(2024, 1, 1) + datetime.timedelta(days=int(number))
-            found.append(None if random.random() < 0.12 else value)
-        return found
+                value = datetime.date(2024, 1, 1) + datetime.timedelta(days=number)
+            elif kind == "a":
+                value = Decimal(number * 5).scaleb(-1)
+            values.append(None if random.random() < 0.12 else value)
+        return values
 
-    types = {"n": "INT", "s": "STRING", "d": "DATE"}
-    spark.sql("CREATE DATABASE star")
-    spark.sql("USE star")
-    try:
-        for name, columns in TABLES.items():
-            size = ROWS[name]
-            listed = ", ".join(
-                f"{column} {'BIGINT' if (name, column) == ('bridge', 'k') else types[kind]}"
-                for column, kind in columns.items()
-            )
-            spark.sql(f"CREATE TABLE {name} ({listed}) USING orc")
-            values = [column(kind, size, 12 if name == "names" else 30) for kind in columns.values()]
-            frame = spark.createDataFrame(list(zip(*values, strict=True)), listed)
-            frame.repartition(2 if size > 50 else 1).write.insertInto(name)
-        hx = hindex.connect(spark=spark)
-        hx.table("fact").create_indexes(
-            [hindex.IndexSpec(f"i_{name}", name) for name in ("k", "s", "d")]
-            + [hindex.IndexSpec("i_b", "b", "btree")]
-        )
-        hx.table("bridge").create_indexes([hindex.IndexSpec("i_k", "k"), hindex.IndexSpec("i_s", "s")])
-        # a file without an index
-        spark.sql("INSERT INTO fact SELECT id + 1000, k, b, s, d FROM fact WHERE id < 3")
-        yield "star"
-    finally:
-        spark.sql("USE default")
-        spark.sql("DROP DATABASE star CASCADE")
+    columns = [column(kind) for kind in TABLES[table].values()]
+    frame = spark.createDataFrame(list(zip(*columns, strict=True)), _schema(table))
+    frame.repartition(2 if size > 50 else 1).write.insertInto(table, overwrite=overwrite)
 
 
 class JoinGenerator:
@@ -117,6 +151,8 @@ class JoinGenerator:
             return str(number)
         if kind == "d":
             return f"DATE '2024-01-{number + 1:02}'"
+        if kind == "a":
+            return f"{number / 2}"
         return f"'{self._pick(['', 's1 ', 'S1', f's{number}'])}'"
 
     def _condition(self, alias: str, columns: Mapping[str, str]) -> str:
@@ -146,7 +182,7 @@ class JoinGenerator:
             (a, b)
             for a, one in left_columns.items()
             for b, other in right_columns.items()
-            if one == other and (a == b or self._is(0.2))
+            if (one == other and (a == b or self._is(0.2))) or ({one, other} == {"n", "a"} and self._is(0.03))
         ]
         if not pairs:
             pairs = [("s", "s")]
@@ -210,8 +246,12 @@ class JoinGenerator:
         columns = TABLES[small]
         inner = [name for name in columns if name in TABLES["fact"]]
         column = self._pick(inner)
-        limits = self._pick(["", "", f" GROUP BY {column}", " LIMIT 1000"])
-        body = f"SELECT {'DISTINCT ' * self._is(0.2)}{column} FROM {small} y{self._where([('y', columns)])}{limits}"
+        limits = self._pick(["", "", f" GROUP BY y.{column}", " LIMIT 1000"])
+        source = f"{small} y"
+        if self._is(0.2):
+            source += f" JOIN dim x ON {self._equality(('y', columns), ('x', TABLES['dim']))}"
+        where = self._where([("y", columns)])
+        body = f"SELECT {'DISTINCT ' * self._is(0.2)}y.{column} FROM {source}{where}{limits}"
         if self._is(0.2):
             body = f"SELECT {column} FROM ({body}) z"
         negated = "NOT " * self._is(0.15)
@@ -252,6 +292,9 @@ class JoinGenerator:
         small = self._pick(["dim", "bridge", "names"])
         columns = TABLES[small]
         body = f"SELECT * FROM {small} y{self._where([('y', columns)])}"
+        if self._is(0.3):
+            on = self._equality(("y", columns), ("x", TABLES["fact"]))
+            body = f"SELECT y.* FROM {small} y JOIN fact x ON {on}{self._where([('y', columns)])}"
         return f"WITH w AS ({body}) {self._join({'w': columns})}"
 
     def _branches(self) -> str:
@@ -368,7 +411,7 @@ def test_rows_are_of_one_state(spark: SparkSession, star: str) -> None:
     """A frame has the rows of both tables at the call, whatever is written to the small one before it is collected."""
     spark.sql("CREATE TABLE few USING orc AS SELECT 3 AS k, 'a' AS a")
     try:
-        text = "SELECT fact.id, a FROM fact JOIN few ON fact.k = few.k WHERE a < 'c'"
+        text = "SELECT fact.id, few.a FROM fact JOIN few ON fact.k = few.k WHERE few.a < 'c'"
         with hindex.accelerate(spark):
             expected = rows(spark.sql(text))
             frame = spark.sql(text)
@@ -380,34 +423,111 @@ def test_rows_are_of_one_state(spark: SparkSession, star: str) -> None:
         spark.sql("DROP TABLE few")
 
 
+class _Changes:
+    """Writes to the tables: appends, replaces or removes files, and sometimes refreshes the indexes."""
+
+    def __init__(self, spark: SparkSession, rng: np.random.Generator) -> None:
+        self._spark = spark
+        self._rng = rng
+
+    def write(self) -> str:
+        """Change one table, and return the kind of the change."""
+        table = str(self._rng.choice(["fact", "fact", "bridge", "dim", "names"]))
+        kind = str(self._rng.choice(["append", "append", "remove", "replace", "rewrite"]))
+        files = self._files(table)
+        if kind in ("remove", "replace") and len(files) < 2:
+            kind = "append"
+        if len(files) > 6:
+            kind = "rewrite"
+        if kind == "append":
+            _insert(self._spark, table, max(ROWS[table] // 12, 2), self._rng)
+        elif kind == "rewrite":
+            _insert(self._spark, table, ROWS[table], self._rng, overwrite=True)
+        else:
+            file = files[int(self._rng.integers(len(files)))]
+            if kind == "replace":
+                self._replace(file, files[int(self._rng.integers(len(files)))])
+            else:
+                _checksum(file).unlink(missing_ok=True)
+                file.unlink()
+        return f"{kind} {table}"
+
+    def settle(self) -> None:
+        """Let Spark list the files again, and refresh the indexes at times."""
+        for table in TABLES:
+            self._spark.sql(f"REFRESH TABLE {table}")
+        if self._rng.random() < 0.6:
+            for table in ("fact", "bridge"):
+                hindex.connect(spark=self._spark).table(table).refresh_indexes()
+
+    def _files(self, table: str) -> list[Path]:
+        (row,) = self._spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").collect()
+        return sorted(Path(row.data_type.removeprefix("file:")).glob("*.orc"))
+
+    def _replace(self, file: Path, other: Path) -> None:
+        """Put the rows of another file under the name of a file."""
+        content = other.read_bytes()
+        _checksum(file).unlink(missing_ok=True)
+        new = file.with_name("_new")
+        new.write_bytes(content)
+        new.replace(file)
+
+
+def _checksum(file: Path) -> Path:
+    return file.with_name(f".{file.name}.crc")
+
+
 @pytest.mark.slow
 def test_random_joins(
-    spark: SparkSession, star: str, rng: np.random.Generator, caplog: pytest.LogCaptureFixture
+    spark: SparkSession, rng: np.random.Generator, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Tables change between queries, and between the planning and the reading of some."""
     caplog.set_level(logging.INFO, "hindex.queries")
     generator = JoinGenerator(rng)
-    looked_up = failed = with_rows = 0
-    for case in range(CASES):
-        text = generator.query()
-        try:
-            frame = spark.sql(text)
-            expected = frame.schema.jsonValue(), rows(frame)
-        except Exception as error:  # noqa: BLE001 whatever Spark does not take
-            failed += 1
-            print(f"case {case}: {text}\n  {str(error).splitlines()[0]}")
-            continue
-        caplog.clear()
-        with hindex.accelerate(spark):
-            frame = spark.sql(text)
-            lines = [message for message in caplog.messages if "of this session" not in message]
-            assert not any("hindex failed" in line for line in lines), (case, text, lines)
-            assert (frame.schema.jsonValue(), rows(frame)) == expected, (case, text, lines)
-        is_lookup = any(" keys of " in line or " key of " in line for line in lines)
-        looked_up += is_lookup
-        with_rows += is_lookup and bool(expected[1])
-    print(
-        f"{CASES} queries, {looked_up} with a lookup join, {with_rows} of them with rows, {failed} not taken by Spark"
-    )
-    assert failed <= CASES // 10
-    assert looked_up >= CASES // 5
-    assert with_rows >= CASES // 10
+    counts: Counter[str] = Counter()
+    with _star(spark, "changing_star"):
+        changes = _Changes(spark, rng)
+        for case in range(CASES):
+            if rng.random() < 0.1:
+                counts[changes.write().split()[0]] += 1
+                changes.settle()
+            text = generator.query()
+            try:
+                frame = spark.sql(text)
+                expected = frame.schema.jsonValue(), rows(frame)
+            except Exception as error:  # noqa: BLE001 whatever Spark does not take
+                counts["not taken by Spark"] += 1
+                print(f"case {case}: {text}\n  {str(error).splitlines()[0]}")
+                continue
+            caplog.clear()
+            with hindex.accelerate(spark):
+                frame = spark.sql(text)
+                lines = [message for message in caplog.messages if "of this session" not in message]
+                assert not any("hindex failed" in line for line in lines), (case, text, lines)
+                is_accelerated = any("accelerated: " in line.replace("not accelerated", "") for line in lines)
+                is_changing = is_accelerated and rng.random() < 0.1
+                change = changes.write() if is_changing else ""
+                try:
+                    result = frame.schema.jsonValue(), rows(frame)
+                except Exception as error:  # a file is gone
+                    if not is_changing:
+                        raise AssertionError((case, text, lines)) from error
+                    counts["changed: error"] += 1
+                    result = None
+            if is_changing:
+                changes.settle()
+                counts["changed meanwhile"] += 1
+                frame = spark.sql(text)
+                # one state of a file or the other, as Spark alone; a file that is replaced has the new rows
+                later = frame.schema.jsonValue(), rows(frame)
+                assert result in (None, expected, later), (case, text, change, lines)
+            else:
+                assert result == expected, (case, text, lines)
+            is_lookup = any(_LOOKUP.search(line) for line in lines)
+            counts["index"] += is_accelerated
+            counts["lookup join"] += is_lookup
+            counts["lookup join with rows"] += is_lookup and bool(expected[1])
+    print(f"{CASES} queries: {dict(counts)}")
+    assert counts["not taken by Spark"] <= CASES // 10
+    assert counts["lookup join"] >= CASES // 5
+    assert counts["lookup join with rows"] >= CASES // 10
