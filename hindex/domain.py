@@ -1,6 +1,6 @@
 """Domains: the set of one column's values for which a predicate is TRUE.
 
-A domain is a union of disjoint ranges of *keys* (see :mod:`hindex.keys`) and a flag for NULL.
+A domain is a union of disjoint ranges of *keys* (see `hindex.keys`) and a flag for NULL.
 Three-valued logic ends here: NOT has been pushed to the leaves before domains are formed, so a row is kept
 exactly where its key, or NULL, is a member.
 """
@@ -87,9 +87,10 @@ class RangeArray(Sequence[Range]):
 
     A large list of keys is one object, and readers compare it with sorted keys as a whole. Iteration makes ranges.
 
-    :param lows: int64, ascending, or large binary without nulls.
-    :param highs: int64, as many, none below its low; byte keys have none. The least and greatest 64-bit integer are
-        open ends, except of a single point.
+    Args:
+        lows: int64, ascending, or large binary without nulls.
+        highs: int64, as many, none below its low; byte keys have none. The least and greatest 64-bit integer are open
+            ends, except of a single point.
     """
 
     __slots__ = ("_highs", "_lows")
@@ -169,7 +170,7 @@ def _integer_range(low: int, high: int) -> Range:
 class Domain:
     """Sorted, disjoint, non-touching ranges, and a flag for NULL.
 
-    Build it with the class methods: they establish the invariants. Many ranges are a :class:`RangeArray`.
+    Build it with the class methods: they establish the invariants. Many ranges are a `RangeArray`.
     """
 
     ranges: Sequence[Range] = ()
@@ -212,7 +213,8 @@ class Domain:
     def from_keys(cls, keys: Int64s | pa.LargeBinaryArray, *, null_allowed: bool = False) -> Domain:
         """Return the domain of the keys of an array, in any order, without an object for each.
 
-        :param keys: int64 array, or large binary array without nulls.
+        Args:
+            keys: int64 array, or large binary array without nulls.
         """
         if isinstance(keys, np.ndarray):
             # np.unique takes ten times as long

@@ -1,4 +1,4 @@
-"""The error family: every error that hindex raises on purpose is a :class:`HindexError`.
+"""The error family: every error that hindex raises on purpose is a `HindexError`.
 
 Each message is one line: the error, its position, and the remedy.
 """
@@ -18,7 +18,7 @@ class HindexWarning(UserWarning):
 
 
 def warn(message: str) -> None:
-    """Issue a :class:`HindexWarning` at the line that called hindex."""
+    """Issue a `HindexWarning` at the line that called hindex."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "hindex":
         frame, level = frame.f_back, level + 1
@@ -120,11 +120,12 @@ class MissingRuntimeError(HindexError):
 class OrcError(HindexError):
     """An ORC file is corrupt, truncated, hostile or uses an unsupported feature.
 
-    :param message: the error without its position.
-    :param path: the file.
-    :param stripe: ordinal of the stripe, counted from 0.
-    :param column: dotted path of the column.
-    :param stream: kind of the stream, as the specification names it.
+    Args:
+        message: the error without its position.
+        path: the file.
+        stripe: ordinal of the stripe, counted from 0.
+        column: dotted path of the column.
+        stream: kind of the stream, as the specification names it.
     """
 
     def __init__(

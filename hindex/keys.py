@@ -108,7 +108,7 @@ def float_key(value: float) -> int:
 
 
 def key_float(key: int) -> float:
-    """Return the value of a float's key: the inverse of :func:`float_key`."""
+    """Return the value of a float's key: the inverse of `float_key`."""
     bits = key if key >= 0 else key ^ INT64_MAX
     value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
     return value
@@ -160,9 +160,12 @@ def pad_char(value: bytes, length: int) -> bytes:
 def array_keys(data_type: OrcType, array: pa.Array) -> KeyArray:
     """Compute the keys of an Arrow array of ``data_type.to_arrow()``, one a value.
 
-    :returns: int64 numpy array, or a large binary array. At null slots the integer is arbitrary; a
-        binary array keeps its nulls.
-    :raises TypeError: if the type has no keys.
+    Returns:
+        int64 numpy array, or a large binary array. At null slots the integer is arbitrary; a binary array keeps its
+        nulls.
+
+    Raises:
+        TypeError: if the type has no keys.
     """
     kind = key_kind(data_type)
     if kind is None:
@@ -187,12 +190,13 @@ def array_keys(data_type: OrcType, array: pa.Array) -> KeyArray:
 
 
 def key_array(data_type: OrcType, keys: KeyArray) -> pa.Array:
-    """Return the values of keys, one a key, none null: the inverse of :func:`array_keys`.
+    """Return the values of keys, one a key, none null: the inverse of `array_keys`.
 
     Values with the same key are one value to Spark, returned as Spark groups by it: 0.0 for -0.0, one NaN for all, and
     CHAR padded with blanks.
 
-    :returns: an array of ``of.to_arrow()``.
+    Returns:
+        an array of ``of.to_arrow()``.
     """
     arrow_type = data_type.to_arrow()
     if data_type.kind == Kind.DECIMAL:

@@ -1,4 +1,4 @@
-"""Progress reports of long work; displays implement :class:`Progress`."""
+"""Progress reports of long work; displays implement `Progress`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class Progress(Protocol):
     def start(self, total_units: int, label: str, unit: str = "step") -> None:
         """Begin a piece of work.
 
-        :param total_units: the number of units (data files, stripes, …).
-        :param label: a description of the work.
-        :param unit: the name of one unit.
+        Args:
+            total_units: the number of units (data files, stripes, …).
+            label: a description of the work.
+            unit: the name of one unit.
         """
         ...
 
@@ -46,7 +47,8 @@ class NullProgress:
 class LogProgress:
     """A line when work begins and ends, and every ten seconds between.
 
-    :param write: writes a line.
+    Args:
+        write: writes a line.
     """
 
     def __init__(self, write: Callable[[str], None]) -> None:

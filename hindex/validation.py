@@ -19,8 +19,9 @@ _SHOWN = 100
 def check_string(value: str, name: str, such_as: str) -> str:
     """Return a string that can be encoded in UTF-8.
 
-    :raises ArgumentTypeError: for other types.
-    :raises ArgumentError: for other strings.
+    Raises:
+        ArgumentTypeError: for other types.
+        ArgumentError: for other strings.
     """
     if not isinstance(cast("object", value), str):
         raise ArgumentTypeError(f"{name} is {value!r}: pass a string such as {such_as!r}")
@@ -71,7 +72,8 @@ def collection_items(value: object) -> list[Any] | None:
 def check_names(names: Sequence[str], parameter: str) -> Sequence[str]:
     """Return the names of a list.
 
-    :raises ArgumentTypeError: for anything but a list of strings; a string is not a list.
+    Raises:
+        ArgumentTypeError: for anything but a list of strings; a string is not a list.
     """
     items = collection_items(names)
     if items is None:
@@ -92,7 +94,8 @@ def is_session(value: object) -> bool:
 def check_session(spark: object) -> None:
     """Check that an argument is a Spark session.
 
-    :raises ArgumentTypeError: if it is not.
+    Raises:
+        ArgumentTypeError: if it is not.
     """
     if not is_session(spark):
         raise ArgumentTypeError(
@@ -119,7 +122,8 @@ def suggestion(
 def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function so that an unknown keyword is an error with the nearest parameter.
 
-    :raises ArgumentTypeError: by the decorated function.
+    Raises:
+        ArgumentTypeError: by the decorated function.
     """
     code = function.__code__
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
@@ -166,9 +170,12 @@ def raise_missing_attribute(
 ) -> object:
     """Raise the error for a missing attribute, with a suggestion: the body of a ``__getattr__``.
 
-    :param noun: the object in the message, such as ``a scan``.
-    :param parts: objects that may have the attribute instead, as expressions with their classes.
-    :raises UnknownNameError: an AttributeError.
+    Args:
+        noun: the object in the message, such as ``a scan``.
+        parts: objects that may have the attribute instead, as expressions with their classes.
+
+    Raises:
+        UnknownNameError: an AttributeError.
     """
     if hasattr(type(owner), name):
         # a property raised an AttributeError of its own: raise that one again

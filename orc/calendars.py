@@ -44,7 +44,7 @@ def civil_from_days(days: Numbers) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def days_from_civil(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
-    """Count days since 1970-01-01: the inverse of :func:`civil_from_days`."""
+    """Count days since 1970-01-01: the inverse of `civil_from_days`."""
     year = year - (month <= 2)
     cycle, year_of_cycle = np.divmod(year, 400)
     shifted = np.where(month > 2, month - 3, month + 9)
@@ -74,7 +74,7 @@ def julian_to_gregorian(days: Ints) -> Ints:
 
 
 def julian_to_gregorian_micros(micros: Ints) -> Ints:
-    """Convert wall clock readings, in microseconds since 1970, as :func:`julian_to_gregorian` converts days."""
+    """Convert wall clock readings, in microseconds since 1970, as `julian_to_gregorian` converts days."""
     days = micros // MICROS_PER_DAY
     gregorian = julian_to_gregorian(days)
     return micros if gregorian is days else micros + (gregorian - days) * MICROS_PER_DAY

@@ -130,7 +130,8 @@ CODECS: dict[int, Codec] = {
 def codec_of(kind: int, path: str) -> Codec | None:
     """Return the codec of a compression kind, or None for uncompressed files.
 
-    :raises OrcError: for an unknown kind.
+    Raises:
+        OrcError: for an unknown kind.
     """
     if kind == 0:
         return None
@@ -178,8 +179,11 @@ class Decompressor:
     def list_chunks(self, data: Bytes, begins: Ints, ends: Ints, extras: Ints | None = None) -> Chunks:
         """List the chunks that begin in ascending ranges of a stream's bytes.
 
-        :param extras: the number of chunks to list behind each range.
-        :raises OrcError: if a chunk runs past the end of the bytes, or its header is corrupt.
+        Args:
+            extras: the number of chunks to list behind each range.
+
+        Raises:
+            OrcError: if a chunk runs past the end of the bytes, or its header is corrupt.
         """
         if extras is None:
             extras = np.zeros(len(begins), np.int64)
@@ -211,8 +215,11 @@ class Decompressor:
     def decompress(self, data: Bytes, chunks: Chunks, index: int, out: Bytes) -> int:
         """Decompress the beginning of a chunk into ``out``; returns the bytes written.
 
-        :param data: the bytes of the stream.
-        :raises OrcError: if the chunk is corrupt, or shorter than its recorded size.
+        Args:
+            data: the bytes of the stream.
+
+        Raises:
+            OrcError: if the chunk is corrupt, or shorter than its recorded size.
         """
         begin, length = int(chunks.offsets[index]) + HEADER_LENGTH, int(chunks.lengths[index])
         size = int(chunks.sizes[index])
@@ -243,7 +250,8 @@ class Decompressor:
     def decompress_all(self, data: memoryview, limit: int) -> bytes:
         """Decompress a whole metadata section, or stream: at most ``limit`` bytes.
 
-        :raises OrcError: if a chunk is corrupt, or there are more bytes.
+        Raises:
+            OrcError: if a chunk is corrupt, or there are more bytes.
         """
         if self.codec is None:
             return bytes(data)

@@ -452,7 +452,8 @@ cdef int _segments(
 ) except -1:
     """Check that the arrays fit each other: the caller's mistakes, not the file's.
 
-    :raises ValueError: if they do not.
+    Raises:
+        ValueError: if they do not.
     """
     cdef int64_t count = starts.shape[0], s
     segments.data = &data[0] if data.shape[0] else NULL
@@ -531,16 +532,17 @@ def decode_integers(
 ):
     """Decode run-length encoded integers, of version 1 or 2.
 
-    :param data: uint8, the stream or streams.
-    :param starts: int64[S], and ``limits``, int64[S]: the segments' bytes.
-    :param skips: int64[S], or None for zeros.
-    :param bounds: int64[S + 1], the first one 0.
-    :param positions: int64[N] or None.
-    :param out: int64[N] or longer.
-    :param is_v2: the version.
-    :param is_signed: values are zigzag encoded. Of patched runs, the base has a sign in any case.
-    :param stops: int64[S, 2] or None, gets where each segment's last output ends: the byte at which its run begins, and
-        how many values of the run lie before or at it.
+    Args:
+        data: uint8, the stream or streams.
+        starts: int64[S], and ``limits``, int64[S]: the segments' bytes.
+        skips: int64[S], or None for zeros.
+        bounds: int64[S + 1], the first one 0.
+        positions: int64[N] or None.
+        out: int64[N] or longer.
+        is_v2: the version.
+        is_signed: values are zigzag encoded. Of patched runs, the base has a sign in any case.
+        stops: int64[S, 2] or None, gets where each segment's last output ends: the byte at which its run begins, and
+            how many values of the run lie before or at it.
     """
     cdef Segments segments
     cdef Input input
@@ -619,15 +621,18 @@ def select_bits(
 ):
     """Take selected bits out of packed ones, the most significant bit of a byte first.
 
-    :param packed: uint8, bits of all segments.
-    :param firsts: int64[S], the number of each segment's first bit.
-    :param bounds: int64[S + 1], as everywhere.
-    :param positions: int64[N], the bits' numbers within their segments, ascending; None for the first ones.
-    :param bits: uint8[N] or longer, gets 0 or 1 for each.
-    :param ranks: None, or int64[N] or longer: gets, for each selected bit that is set, the number of bits set before it
-        in its segment. Of a PRESENT stream these are the positions of the values. Needs positions.
-    :param set_bounds: int64[S + 1], gets the bounds of the segments' selected bits that are set, and so of their ranks.
-    :raises ValueError: if a position lies outside the bits: compare with their number first.
+    Args:
+        packed: uint8, bits of all segments.
+        firsts: int64[S], the number of each segment's first bit.
+        bounds: int64[S + 1], as everywhere.
+        positions: int64[N], the bits' numbers within their segments, ascending; None for the first ones.
+        bits: uint8[N] or longer, gets 0 or 1 for each.
+        ranks: None, or int64[N] or longer: gets, for each selected bit that is set, the number of bits set before it in
+            its segment. Of a PRESENT stream these are the positions of the values. Needs positions.
+        set_bounds: int64[S + 1], gets the bounds of the segments' selected bits that are set, and so of their ranks.
+
+    Raises:
+        ValueError: if a position lies outside the bits: compare with their number first.
     """
     cdef int64_t s, k, bit, count = firsts.shape[0], last, set_bits = 0, passed, rank
     cdef uint8_t value
@@ -754,7 +759,8 @@ def decode_decimals(
 ):
     """Decode zigzag varints of up to 128 bits; parameters as of decode_integers, without skipped values.
 
-    :param out: int64[N, 2], two's complement, the low word first.
+    Args:
+        out: int64[N, 2], two's complement, the low word first.
     """
     cdef Segments segments
     cdef Input input
@@ -802,15 +808,20 @@ def sum_lengths(
 ):
     """Find where selected values begin among values that lie one behind the other.
 
-    :param lengths: int64, the lengths of all segments' values.
-    :param firsts: int64[S], the number of each segment's first length.
-    :param bounds: int64[S + 1], as everywhere.
-    :param positions: int64[N], ascending within a segment.
-    :param begins: int64[N] or longer, gets the sum of the lengths before each selected one in its segment.
-    :param selected: int64[N] or longer, gets the selected lengths.
-    :param longest: one more than the largest length that is believed.
-    :returns: 0, or BAD_LENGTH with the number of a length in the place of the byte.
-    :raises ValueError: if a position lies outside the lengths.
+    Args:
+        lengths: int64, the lengths of all segments' values.
+        firsts: int64[S], the number of each segment's first length.
+        bounds: int64[S + 1], as everywhere.
+        positions: int64[N], ascending within a segment.
+        begins: int64[N] or longer, gets the sum of the lengths before each selected one in its segment.
+        selected: int64[N] or longer, gets the selected lengths.
+        longest: one more than the largest length that is believed.
+
+    Returns:
+        0, or BAD_LENGTH with the number of a length in the place of the byte.
+
+    Raises:
+        ValueError: if a position lies outside the lengths.
     """
     cdef int64_t s, k, at, count = firsts.shape[0], last, result = 0
     cdef uint64_t begin
@@ -859,10 +870,13 @@ def copy_values(
 ):
     """Copy values one behind the other.
 
-    :param data: uint8, what they are copied from.
-    :param begins: int64[N], and ``lengths``, int64[N]: their bytes in it.
-    :param out: uint8, at least as long as they are in all. What lies behind them is undefined.
-    :returns: 0, or BAD_LENGTH with the number of a value in the place of the byte.
+    Args:
+        data: uint8, what they are copied from.
+        begins: int64[N], and ``lengths``, int64[N]: their bytes in it.
+        out: uint8, at least as long as they are in all. What lies behind them is undefined.
+
+    Returns:
+        0, or BAD_LENGTH with the number of a value in the place of the byte.
     """
     cdef int64_t k, at = 0, size, count = begins.shape[0], result = 0
     cdef int64_t left = data.shape[0], room = out.shape[0]
@@ -890,12 +904,15 @@ def measure_entries(
 ):
     """Compute Arrow's offsets of values that are entries of a dictionary.
 
-    :param ends: int64[E + 1], where the entries begin and end in their data.
-    :param codes: int64[K], an entry for each valid row.
-    :param valid: uint8[R], not 0 for valid rows, or None: all are. Others are empty.
-    :param offsets: int32[R + 1].
-    :returns: 0; BAD_ENTRY or BAD_LENGTH with the number of a code in the place of the byte; -1 if the values have more
-        than 2**31 - 1 bytes in all.
+    Args:
+        ends: int64[E + 1], where the entries begin and end in their data.
+        codes: int64[K], an entry for each valid row.
+        valid: uint8[R], not 0 for valid rows, or None: all are. Others are empty.
+        offsets: int32[R + 1].
+
+    Returns:
+        0; BAD_ENTRY or BAD_LENGTH with the number of a code in the place of the byte; -1 if the values have more than
+        2**31 - 1 bytes in all.
     """
     cdef int64_t k, row = 0, code, size, total = 0, entries = ends.shape[0] - 1, result = 0
     cdef int64_t count = codes.shape[0], rows = count if valid is None else valid.shape[0]
@@ -942,11 +959,14 @@ def copy_entries(
 ):
     """Copy entries of a dictionary one behind the other.
 
-    :param data: uint8, the dictionary's bytes.
-    :param ends: int64[E + 1], where entries begin and end in it.
-    :param codes: int64[K].
-    :param out: uint8, at least as long as they are in all. What lies behind them is undefined.
-    :returns: 0, or BAD_ENTRY or BAD_LENGTH with the number of a code in the place of the byte.
+    Args:
+        data: uint8, the dictionary's bytes.
+        ends: int64[E + 1], where entries begin and end in it.
+        codes: int64[K].
+        out: uint8, at least as long as they are in all. What lies behind them is undefined.
+
+    Returns:
+        0, or BAD_ENTRY or BAD_LENGTH with the number of a code in the place of the byte.
     """
     cdef int64_t k, at = 0, begin, size, code, entries = ends.shape[0] - 1, result = 0
     cdef int64_t left = data.shape[0], room = out.shape[0], count = codes.shape[0]
@@ -972,9 +992,10 @@ def copy_entries(
 def scatter(const uint8_t[:, ::1] values, const uint8_t[::1] valid, uint8_t[:, ::1] out):
     """Put values into the valid rows, and zeros into the others.
 
-    :param values: uint8[K, W], W bytes for each valid row.
-    :param valid: uint8[R], not 0 for valid rows.
-    :param out: uint8[R, W].
+    Args:
+        values: uint8[K, W], W bytes for each valid row.
+        valid: uint8[R], not 0 for valid rows.
+        out: uint8[R, W].
     """
     cdef int64_t row, k = 0, count = values.shape[0], rows = valid.shape[0], width = out.shape[1]
     if out.shape[0] != rows or values.shape[1] != width:
@@ -1011,12 +1032,15 @@ def list_chunks(
 ):
     """List the chunks that begin in ascending byte ranges of a compressed stream, and some more behind each.
 
-    :param begins: int64[R], offsets of chunk headers.
-    :param ends: int64[R], a chunk that begins there or later is no longer of the range.
-    :param extras: int64[R], how many chunks after the range are listed, too, where the stream has them.
-    :param offsets: int64[N] for the offsets of the headers; ``lengths`` for the bytes of the bodies, ``originals`` for
-        1 where the body is not compressed. Nothing more is listed once they are full.
-    :returns: the number of chunks; or ``-1 - offset`` of one that runs past the end of the data.
+    Args:
+        begins: int64[R], offsets of chunk headers.
+        ends: int64[R], a chunk that begins there or later is no longer of the range.
+        extras: int64[R], how many chunks after the range are listed, too, where the stream has them.
+        offsets: int64[N] for the offsets of the headers; ``lengths`` for the bytes of the bodies, ``originals`` for 1
+            where the body is not compressed. Nothing more is listed once they are full.
+
+    Returns:
+        the number of chunks; or ``-1 - offset`` of one that runs past the end of the data.
     """
     cdef int64_t at = 0, count = 0, size, end = data.shape[0], room = offsets.shape[0], r, extra, listed, broken = -1
     cdef uint32_t header
@@ -1112,8 +1136,11 @@ def measure_frames(
 
     A chunk is one frame and nothing else: decompressors differ in what they make of other bytes.
 
-    :param sizes: int64[N] for the sizes in bytes; -1 where a frame does not tell.
-    :returns: 0, or the offset of a chunk that is no single frame, and a code.
+    Args:
+        sizes: int64[N] for the sizes in bytes; -1 where a frame does not tell.
+
+    Returns:
+        0, or the offset of a chunk that is no single frame, and a code.
     """
     cdef int64_t i, count = offsets.shape[0], size, result = 0
     if lengths.shape[0] != count or originals.shape[0] != count or sizes.shape[0] != count:
@@ -1148,10 +1175,13 @@ cdef extern from *:
 def rescale(int64_t[:, ::1] words, const int64_t[::1] scales, int64_t scale, int64_t[::1] rest):
     """Bring decimals to a column's scale in place, where value and result have 64 bits.
 
-    :param words: int64[N, 2], low and high words.
-    :param scales: int64[N], each value's own scale.
-    :param rest: int64[N] for the numbers of the values that are left to the caller.
-    :returns: how many these are.
+    Args:
+        words: int64[N, 2], low and high words.
+        scales: int64[N], each value's own scale.
+        rest: int64[N] for the numbers of the values that are left to the caller.
+
+    Returns:
+        how many these are.
     """
     cdef int64_t k, left = 0, shift, value = 0
     if words.shape[0] != scales.shape[0] or words.shape[1] != 2 or rest.shape[0] != scales.shape[0]:

@@ -134,7 +134,8 @@ class _Offsets:
 def to_wall_clock(micros: Ints, zone: str) -> Ints:
     """Convert UTC instants to the wall clock of ``zone``, both in microseconds since 1970.
 
-    :raises OrcError: if the zone is unknown.
+    Raises:
+        OrcError: if the zone is unknown.
     """
     seconds = micros // MICROS_PER_SECOND
     offsets = _offsets(zone, _FIRST, _LAST).at(seconds)
@@ -157,11 +158,16 @@ def to_instants(clocks: Ints, stored: Ints, zone: str) -> Ints:
     Source: ``SerializationUtils.convertBetweenTimezones`` of ORC's Java library, and Spark's
     ``rebaseJulianToGregorianMicros``, which replaces Java's older calendar of a zone by ``java.time``'s.
 
-    :param clocks: int64[N], microseconds since 1970 on the writer's clock.
-    :param stored: int64[N], the writer's instants in microseconds since 1970 UTC.
-    :param zone: the reader's zone, as Java names it.
-    :returns: int64[N], microseconds since 1970 UTC.
-    :raises OrcError: if the zone is unknown.
+    Args:
+        clocks: int64[N], microseconds since 1970 on the writer's clock.
+        stored: int64[N], the writer's instants in microseconds since 1970 UTC.
+        zone: the reader's zone, as Java names it.
+
+    Returns:
+        int64[N], microseconds since 1970 UTC.
+
+    Raises:
+        OrcError: if the zone is unknown.
     """
     zone = normalize_zone(zone)
     if zone in UTC_NAMES:
@@ -187,20 +193,25 @@ _AROUND: Ints = np.arange(-_MARGIN, _MARGIN + 1, 3600, dtype=np.int64)
 def instant_shifts(micros: Ints, zone: str, *, is_instant: bool) -> tuple[Ints, Ints]:
     """Find by how much, at least and at most, stored timestamps are ahead of the instants that a reader makes of them.
 
-    Both are equal unless a transition of the reader's zone is near. See :func:`to_instants`.
+    Both are equal unless a transition of the reader's zone is near. See `to_instants`.
 
-    :param micros: int64[N], instants in microseconds since 1970 UTC.
-    :param zone: the reader's zone, as Java names it.
-    :param is_instant: True if the file stores instants, False if it stores wall clock readings.
-    :returns: two int64[N], in microseconds.
-    :raises OrcError: if the zone is unknown.
+    Args:
+        micros: int64[N], instants in microseconds since 1970 UTC.
+        zone: the reader's zone, as Java names it.
+        is_instant: True if the file stores instants, False if it stores wall clock readings.
+
+    Returns:
+        two int64[N], in microseconds.
+
+    Raises:
+        OrcError: if the zone is unknown.
     """
     shifts = _shifts(micros, normalize_zone(zone), is_instant=is_instant)
     return shifts.min(axis=1), shifts.max(axis=1)
 
 
 def possible_shifts(micros: int, zone: str, *, is_instant: bool) -> list[int]:
-    """List the offsets (stored timestamp minus instant) that one instant may have, see :func:`instant_shifts`."""
+    """List the offsets (stored timestamp minus instant) that one instant may have, see `instant_shifts`."""
     shifts: list[int] = np.unique(
         _shifts(np.array([micros], np.int64), normalize_zone(zone), is_instant=is_instant)
     ).tolist()

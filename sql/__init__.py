@@ -1,6 +1,6 @@
 """SQL text to typed statements and predicates; the only package that uses sqlglot.
 
-Names load on first use, so that :mod:`hindex.sql.predicate` and :mod:`hindex.sql.statements` cost no parser.
+Names load on first use, so that `hindex.sql.predicate` and `hindex.sql.statements` cost no parser.
 """
 
 from __future__ import annotations

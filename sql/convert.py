@@ -133,9 +133,12 @@ def to_predicate(
 ) -> Predicate:
     """Return the predicate of a parsed boolean expression.
 
-    :param alternative: how to run what is refused here, for messages.
-    :param unqualified: returns a column without the name of its table.
-    :raises SqlSyntaxError: with the offset in ``sql``.
+    Args:
+        alternative: how to run what is refused here, for messages.
+        unqualified: returns a column without the name of its table.
+
+    Raises:
+        SqlSyntaxError: with the offset in ``sql``.
     """
     return Converter(sql, alternative, unqualified).predicate(node)
 
@@ -164,7 +167,8 @@ class Converter:
     def aggregate(self, node: exp.Expression) -> ColumnRef | None:
         """Return the column of an aggregate; None for any other function.
 
-        :raises SqlSyntaxError: where aggregates have no place.
+        Raises:
+            SqlSyntaxError: where aggregates have no place.
         """
         name = node.name.upper()
         if name in AGGREGATES:
@@ -309,7 +313,8 @@ class Converter:
     def literal(self, node: exp.Expression, rule: str) -> Literal:
         """Evaluate a constant node to a literal.
 
-        :param rule: what the message says where it does not.
+        Args:
+            rule: what the message says where it does not.
         """
         value = self.plain(node)
         if not isinstance(value, Literal):

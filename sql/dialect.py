@@ -1,6 +1,6 @@
 """The SQL dialect of hindex: Spark's, with statements about indexes.
 
-The classes extend sqlglot's as its custom dialects do; they are used by :mod:`hindex.sql.parsing` only.
+The classes extend sqlglot's as its custom dialects do; they are used by `hindex.sql.parsing` only.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class MarkingParser(SparkParser):
 
 
 class HindexParser(MarkingParser):
-    """Statements by their first word from :data:`hindex.sql.grammar.STATEMENTS`; expressions as Spark's."""
+    """Statements by their first word from `hindex.sql.grammar.STATEMENTS`; expressions as Spark's."""
 
     # Every literal keeps its position, for error messages.
     PRIMARY_PARSERS: ClassVar = {
@@ -157,7 +157,8 @@ class HindexParser(MarkingParser):
     def unsupported(self, feature: str, offset: int | None = None, remedy: str | None = None) -> NoReturn:
         """Refuse SQL that Spark accepts and hindex does not.
 
-        :param remedy: what to do instead; by default, :attr:`alternative`.
+        Args:
+            remedy: what to do instead; by default, `alternative`.
         """
         message = f"{feature}. {self.alternative}" if remedy is None else f"{feature}; {remedy}"
         raise SqlSyntaxError(message, self.offset if offset is None else offset, unsupported=True)
@@ -199,7 +200,8 @@ class HindexParser(MarkingParser):
     def closest(self, *words: str, cutoff: float = 0.6) -> str:
         """Return the word that the current token misspells, or an empty string.
 
-        :param cutoff: how alike they have to be, from 0 to 1.
+        Args:
+            cutoff: how alike they have to be, from 0 to 1.
         """
         from difflib import get_close_matches
 
@@ -278,7 +280,8 @@ class HindexParser(MarkingParser):
     def whole_number(self, *, or_argument: bool = False) -> int | None:
         """Consume an unsigned whole number of at most 18 digits if one comes next.
 
-        :param or_argument: take one that is bound to a parameter, too.
+        Args:
+            or_argument: take one that is bound to a parameter, too.
         """
         is_number = bool(self._curr) and self._curr.token_type is TokenType.NUMBER
         text = str(self._curr.text) if is_number and or_argument else self.written()

@@ -1,6 +1,6 @@
 """The functions of SQL that expressions may use, by name, with their numbers of arguments.
 
-Functions that other expressions can replace (``nvl``, ``if``, ``mod``) are rewritten to those. :mod:`hindex.expr`
+Functions that other expressions can replace (``nvl``, ``if``, ``mod``) are rewritten to those. `hindex.expr`
 types and evaluates the others.
 """
 
@@ -41,7 +41,7 @@ class Function:
     build: Builder
 
 
-#: Functions with types and values in :mod:`hindex.expr.functions`: the least and greatest number of arguments.
+#: Functions with types and values in `hindex.expr.functions`: the least and greatest number of arguments.
 EVALUATED: dict[str, tuple[int, int | None]] = {
     "abs": (1, 1),
     "ceil": (1, 1),
@@ -161,7 +161,8 @@ def call(name: str, args: Sequence[Expression]) -> Expression:
     >>> str(call("NVL", [NULL, NULL]))
     'coalesce(NULL, NULL)'
 
-    :raises FunctionError: naming the function, and names that are spelled alike.
+    Raises:
+        FunctionError: naming the function, and names that are spelled alike.
     """
     lower = name.lower()
     function = FUNCTIONS.get(lower)

@@ -1,7 +1,7 @@
-"""The statements by the words they begin with; :mod:`hindex.sql.index_grammar` has those of indexes.
+"""The statements by the words they begin with; `hindex.sql.index_grammar` has those of indexes.
 
-To add one: write a function from the parser to a value of :mod:`hindex.sql.statements`, list it below, and
-explain it in :mod:`hindex.sql.help`.
+To add one: write a function from the parser to a value of `hindex.sql.statements`, list it below, and
+explain it in `hindex.sql.help`.
 """
 
 from __future__ import annotations

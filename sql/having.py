@@ -42,9 +42,12 @@ def to_having(
 ) -> Having:
     """Return the condition on groups of a parsed boolean expression.
 
-    :param items: what is selected of them.
-    :param unqualified: returns a column without the name of its table.
-    :raises SqlSyntaxError: with the offset in ``sql``.
+    Args:
+        items: what is selected of them.
+        unqualified: returns a column without the name of its table.
+
+    Raises:
+        SqlSyntaxError: with the offset in ``sql``.
     """
     converter = _HavingConverter(sql, items, groups, unqualified)
     return Having(converter.condition(node), tuple(sorted(converter.calls, key=str)))

@@ -1,6 +1,6 @@
-"""The statements about indexes: one function each, from the parser to a value of :mod:`hindex.sql.statements`.
+"""The statements about indexes: one function each, from the parser to a value of `hindex.sql.statements`.
 
-:data:`hindex.sql.grammar.STATEMENTS` lists them by the words they begin with, which are consumed already.
+`hindex.sql.grammar.STATEMENTS` lists them by the words they begin with, which are consumed already.
 """
 
 from __future__ import annotations

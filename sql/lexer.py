@@ -232,7 +232,7 @@ def split(text: str) -> list[str]:
 
 
 def split_with_lines(text: str) -> list[tuple[int, str]]:
-    """Split a text as :func:`split` does; return the number of each statement's first line, too."""
+    """Split a text as `split` does; return the number of each statement's first line, too."""
     spans: list[tuple[int, int]] = []
     start, content = 0, False
     position = 0

@@ -31,7 +31,10 @@ class LiteralError(ArgumentError):
 def number(text: str) -> Literal:
     """Return the literal of an unsigned number: ``5``, ``5L``, ``1.5``, ``1e3``, ``1.5D``, ``1.5BD``.
 
-    Source: Spark's numeric literals: a fraction is DECIMAL and an exponent DOUBLE. :raises LiteralError:
+    Source: Spark's numeric literals: a fraction is DECIMAL and an exponent DOUBLE.
+
+    Raises:
+        LiteralError: if there is no such number.
     """
     match = _NUMBER.fullmatch(text)
     if match is None:
@@ -55,7 +58,11 @@ def number(text: str) -> Literal:
 
 
 def decimal(value: Decimal, text: str) -> Literal:
-    """Return a DECIMAL literal within Spark's 38 digits. :raises LiteralError: for more."""
+    """Return a DECIMAL literal within Spark's 38 digits.
+
+    Raises:
+        LiteralError: for more.
+    """
     _, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     if len(digits) + max(exponent, 0) > MAX_DECIMAL_DIGITS or -exponent > MAX_DECIMAL_DIGITS:
@@ -68,7 +75,8 @@ def of_value(value: object) -> Literal | None:
 
     A time with a zone keeps its offset.
 
-    :raises LiteralError: for a number that is too long, and a time that is finer than microseconds.
+    Raises:
+        LiteralError: for a number that is too long, and a time that is finer than microseconds.
     """
     match value:
         case None:
@@ -122,8 +130,11 @@ def negate(literal: Literal) -> Literal | None:
 def cast(literal: Literal, to: str) -> Literal | None:
     """Cast a literal to a Spark type; return None if the pair of types is not supported.
 
-    :param to: one of DATE, TIMESTAMP, DOUBLE, FLOAT, STRING and BOOLEAN.
-    :raises LiteralError: for a value that the type cannot hold.
+    Args:
+        to: one of DATE, TIMESTAMP, DOUBLE, FLOAT, STRING and BOOLEAN.
+
+    Raises:
+        LiteralError: for a value that the type cannot hold.
     """
     value = literal.value
     problem = LiteralError(f"{literal} is not a valid {to}")

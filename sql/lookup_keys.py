@@ -3,7 +3,7 @@
 From ``fact.k = dim.k``, ``fact.k IN (SELECT k FROM dim ...)`` and ``EXISTS (SELECT * FROM dim WHERE dim.k = fact.k)``
 follows, wherever the condition is true, that ``fact.k`` is one of the values that ``dim.k`` has in the rows which the
 query reads of ``dim``. The condition that follows is carried down to ``fact`` by the rules of
-:class:`~hindex.sql.pushdown.Pushdown`, with a literal in place of the keys.
+`hindex.sql.pushdown.Pushdown`, with a literal in place of the keys.
 
 Source: Selinger et al., "Access path selection in a relational database management system", SIGMOD 1979 (index joins);
 Bernstein and Chiu, "Using semi-joins to solve relational queries", JACM 28(1), 1981.
@@ -47,7 +47,8 @@ _MARK = f"keys {token_hex()}:"
 class KeyColumn:
     """A column of one of a query's tables, whose values are keys.
 
-    :param table: the position of the table in the query.
+    Args:
+        table: the position of the table in the query.
     """
 
     table: int
@@ -60,9 +61,10 @@ class KeyColumn:
 
 
 class LookupPushdown(Pushdown):
-    """One run over a query; :meth:`run` returns conditions with markers in place of keys.
+    """One run over a query; `run` returns conditions with markers in place of keys.
 
-    :param positions: the positions of the tables in the query, by the ``id()`` of their nodes.
+    Args:
+        positions: the positions of the tables in the query, by the ``id()`` of their nodes.
     """
 
     def __init__(self, text: str, columns: Mapping[int, Sequence[str]], positions: Mapping[int, int]) -> None:
@@ -222,7 +224,8 @@ class LookupPushdown(Pushdown):
 def with_keys(predicate: Predicate, keys: Mapping[KeyColumn, Sequence[Literal]]) -> Predicate | None:
     """Put keys in place of markers. None if nothing is left of a condition without the keys that are not there.
 
-    :param predicate: of :class:`LookupPushdown`, whose markers are in no negation.
+    Args:
+        predicate: of `LookupPushdown`, whose markers are in no negation.
     """
     match predicate:
         case In(column, (Literal(str(text), LiteralKind.STRING),)) if text.startswith(_MARK):

@@ -44,7 +44,8 @@ class UnboundParameterError(ValueError):
 def check_args(args: object) -> dict[str, Any] | list[Any]:
     """Check arguments; return them as ``spark.sql`` takes them.
 
-    :raises ArgumentTypeError: for anything but a dict by names or a list.
+    Raises:
+        ArgumentTypeError: for anything but a dict by names or a list.
     """
     if isinstance(args, Mapping):
         for name in args:
@@ -65,9 +66,12 @@ def bind_parameters(tokens: Sequence[Token], args: Args | None, *, for_spark: bo
 
     Parameters without an argument stay.
 
-    :param for_spark: bind only what surely means the same to PySpark: there, a datetime without a zone is an instant by
-        the zone of this machine. Else it is what a clock shows.
-    :raises UnboundParameterError: if an argument has no literal here.
+    Args:
+        for_spark: bind only what surely means the same to PySpark: there, a datetime without a zone is an instant by
+            the zone of this machine. Else it is what a clock shows.
+
+    Raises:
+        UnboundParameterError: if an argument has no literal here.
     """
     if not args:
         return list(tokens)
@@ -89,7 +93,8 @@ def bind_parameters(tokens: Sequence[Token], args: Args | None, *, for_spark: bo
 def check_parameters(tokens: Sequence[Token], args: Args, text: str) -> None:
     """Refuse parameters without an argument, and arguments without a parameter.
 
-    :raises ArgumentError: naming it, and marking a parameter in the text.
+    Raises:
+        ArgumentError: naming it, and marking a parameter in the text.
     """
     parameters: list[int | str] = []
     at = 0
@@ -156,7 +161,8 @@ def _remedy(parameter: int | str, args: Args) -> str:
 def _literal(parameter: int | str, value: Any, for_spark: bool) -> Literal:  # noqa: ANN401
     """Return the literal of an argument.
 
-    :raises UnboundParameterError: if there is none.
+    Raises:
+        UnboundParameterError: if there is none.
     """
     problem = "use None, bool, int, float, Decimal, str, bytes, date or datetime"
     try:
@@ -180,7 +186,8 @@ def _literal(parameter: int | str, value: Any, for_spark: bool) -> Literal:  # n
 def _instant(value: datetime.datetime) -> datetime.datetime:
     """Return a local time of this machine with its offset.
 
-    :raises LiteralError: for one that occurs twice or not at all.
+    Raises:
+        LiteralError: for one that occurs twice or not at all.
     """
     instant = value.astimezone()
     if instant.utcoffset() != value.replace(fold=1 - value.fold).astimezone().utcoffset():

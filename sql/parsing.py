@@ -37,8 +37,11 @@ _BAD_BINARY = re.compile(r"\b[xX]'[^']*'")
 def parse(text: str, args: Args | None = None, *, for_spark: bool = False) -> Statement:
     """Parse one statement; a ``;`` may end it.
 
-    :param args: bound to its parameters, see :func:`~hindex.sql.parameters.bind_parameters`.
-    :raises StatementError: its first line is the summary, then come the offending line and a caret.
+    Args:
+        args: bound to its parameters, see `hindex.sql.parameters.bind_parameters`.
+
+    Raises:
+        StatementError: its first line is the summary, then come the offending line and a caret.
     """
     return cast("Statement", _parse(text, HindexParser, "statement", args, for_spark))
 
@@ -46,13 +49,18 @@ def parse(text: str, args: Args | None = None, *, for_spark: bool = False) -> St
 def parse_index_statement(text: str) -> IndexStatement | None:
     """Parse a statement about indexes; return None for a text that does not begin like one.
 
-    :raises StatementError: as :func:`parse`.
+    Raises:
+        StatementError: as `parse`.
     """
     return cast("IndexStatement", parse(text)) if _INDEX_HEAD.match(text) else None
 
 
 def parse_predicate(text: str) -> Predicate:
-    """Parse a condition as it follows WHERE. :raises StatementError: as :func:`parse`."""
+    """Parse a condition as it follows WHERE.
+
+    Raises:
+        StatementError: as `parse`.
+    """
     return cast("Predicate", _parse(text, PredicateParser, "predicate"))
 
 

@@ -1,8 +1,8 @@
 """Expressions and predicates: one immutable tree, independent of the SQL parser.
 
-A predicate is an expression with a boolean value. Every node's ``str()`` is SQL that :func:`hindex.sql.parse_predicate`
+A predicate is an expression with a boolean value. Every node's ``str()`` is SQL that `hindex.sql.parse_predicate`
 reads back as an equal node. Nothing is typed here: a literal has the kind that Spark gives its spelling, and
-:mod:`hindex.expr.typing` adds the types.
+`hindex.expr.typing` adds the types.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class ColumnRef:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant: ``value`` has the Python type that :class:`LiteralKind` names.
+    """A constant: ``value`` has the Python type that `LiteralKind` names.
 
     Equality is of spelling, not of SQL: NaN equals NaN, 1.0 differs from 1.00 and 0.0 from -0.0. A string in double
     quotes (``is_double_quoted``), as other databases write names, equals one in single quotes.
@@ -250,7 +250,7 @@ class Call:
 class Cast:
     """``CAST(child AS to)``, or ``TRY_CAST`` where ``is_try``.
 
-    ``to`` is a type of :data:`CAST_TYPES`, or ``DECIMAL(p, s)``. Where ``is_literal``, it is a number with a type
+    ``to`` is a type of `CAST_TYPES`, or ``DECIMAL(p, s)``. Where ``is_literal``, it is a number with a type
     suffix, ``5L`` or ``5S``, which Spark types by its digits beside a decimal.
     """
 
@@ -314,7 +314,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``left op right``. :func:`compare` makes them, with a literal beside a column on the right.
+    """``left op right``. `compare` makes them, with a literal beside a column on the right.
 
     Spark pads CHAR values and literals to one length before it compares them, except within BETWEEN and nullif:
     ``pads_char`` is False there.
@@ -332,8 +332,9 @@ class Comparison:
 class IntegerLiterals(Sequence["Literal"]):
     """Many INTEGER literals as one array: a list of a million keys is one object. Immutable.
 
-    :param values: int64.
-    :param has_null: NULL follows the values.
+    Args:
+        values: int64.
+        has_null: NULL follows the values.
     """
 
     __slots__ = ("has_null", "values")
@@ -396,7 +397,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """``value IS NULL``; IS NOT NULL is its :class:`Not`."""
+    """``value IS NULL``; IS NOT NULL is its `Not`."""
 
     value: Expression
 
@@ -567,7 +568,8 @@ def is_null(value: Expression) -> Predicate:
 def as_predicate(value: Expression) -> Predicate:
     """Return a boolean value as a predicate.
 
-    :raises ArgumentError: for a literal that is not a boolean.
+    Raises:
+        ArgumentError: for a literal that is not a boolean.
     """
     match value:
         case Literal(bool() | None as truth):
@@ -581,7 +583,7 @@ def as_predicate(value: Expression) -> Predicate:
 
 
 def as_value(predicate: Predicate) -> Expression:
-    """Return a predicate as a value: the inverse of :func:`as_predicate`."""
+    """Return a predicate as a value: the inverse of `as_predicate`."""
     match predicate:
         case TruthValue(truth):
             return NULL if truth is None else Literal(truth, LiteralKind.BOOLEAN)
@@ -647,7 +649,7 @@ def columns(root: Expression) -> tuple[ColumnRef, ...]:
 
 
 def operands(node: Expression) -> tuple[Expression, ...]:
-    """Return the operands of a node from left to right, without those of :class:`IntegerLiterals`."""
+    """Return the operands of a node from left to right, without those of `IntegerLiterals`."""
     match node:
         case ColumnRef() | Literal() | TruthValue():
             return ()

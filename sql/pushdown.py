@@ -103,8 +103,9 @@ class Source:
 class Pushdown:
     """One pass over a query that pushes its conditions down to tables.
 
-    :param text: the query's text, for the offsets in nodes.
-    :param columns: the columns of tables, by the ``id()`` of their nodes.
+    Args:
+        text: the query's text, for the offsets in nodes.
+        columns: the columns of tables, by the ``id()`` of their nodes.
     """
 
     def __init__(self, text: str, columns: Mapping[int, Sequence[str]]) -> None:

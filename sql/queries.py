@@ -65,8 +65,9 @@ _READ_DEPENDENT = frozenset(
 class QueryTable:
     """One place of a query that names a table: ``text[start:end]``.
 
-    :ivar qualifier: the name that columns are qualified with there, where it is not an alias that follows.
-    :ivar blocked: why its rows cannot be filtered beforehand, if that is so.
+    Attributes:
+        qualifier: the name that columns are qualified with there, where it is not an alias that follows.
+        blocked: why its rows cannot be filtered beforehand, if that is so.
     """
 
     ref: TableRef
@@ -77,12 +78,13 @@ class QueryTable:
 
 
 class Query:
-    """A query as Spark understands it. Make one with :func:`parse_query`.
+    """A query as Spark understands it. Make one with `parse_query`.
 
-    :ivar text: the query, without the EXPLAIN before it.
-    :ivar args: the values of its parameters, which Spark has to be given again.
-    :ivar tables: where it names tables, in order of the text; none where it could not be parsed.
-    :ivar problem: why no table's rows can be filtered beforehand, if that is so.
+    Attributes:
+        text: the query, without the EXPLAIN before it.
+        args: the values of its parameters, which Spark has to be given again.
+        tables: where it names tables, in order of the text; none where it could not be parsed.
+        problem: why no table's rows can be filtered beforehand, if that is so.
     """
 
     def __init__(self, text: str, is_explain: bool, args: Args | None = None) -> None:
@@ -120,7 +122,8 @@ class Query:
     def conditions(self, columns: Sequence[Sequence[str] | None]) -> list[list[Predicate]]:
         """Return conditions for each table that all rows which can affect the answer satisfy.
 
-        :param columns: the columns of each table; None where they are not known.
+        Args:
+            columns: the columns of each table; None where they are not known.
         """
         if self._root is None or self.problem is not None:
             return [[] for _ in self.tables]
@@ -138,9 +141,9 @@ class Query:
         ]
 
     def lookup_conditions(self, columns: Sequence[Sequence[str] | None]) -> list[list[Predicate]]:
-        """Return :meth:`conditions`, and those that depend on keys of other tables, with markers for the keys.
+        """Return `conditions`, and those that depend on keys of other tables, with markers for the keys.
 
-        See :mod:`hindex.sql.lookup_keys`.
+        See `hindex.sql.lookup_keys`.
         """
         if self._root is None or self.problem is not None:
             return [[] for _ in self.tables]
@@ -167,9 +170,10 @@ class Query:
 
         Where no alias follows, a table goes on under the name that its columns are qualified with.
 
-        :param is_format: double the braces of everything but the new names, as ``str.format`` undoes it; names that
-            are no fields of it are given with :func:`as_literal`.
-        :param head: the beginning of a statement that ends with the query, in place of the parentheses.
+        Args:
+            is_format: double the braces of everything but the new names, as ``str.format`` undoes it; names that are no
+                fields of it are given with `as_literal`.
+            head: the beginning of a statement that ends with the query, in place of the parentheses.
         """
         parts, at = [], 0
 
@@ -195,11 +199,12 @@ class Query:
         return query
 
     def place(self, at: int, names: Sequence[str | None]) -> int:
-        """Return the position in :attr:`text` of a character of :meth:`with_tables`.
+        """Return the position in `text` of a character of `with_tables`.
 
         The position of a substituted name is that of the original.
 
-        :param names: those that were given, without ``is_format``.
+        Args:
+            names: those that were given, without ``is_format``.
         """
         shift = 1  # the parenthesis
         for table, name in zip(self.tables, names, strict=True):
@@ -280,9 +285,11 @@ def as_literal(text: str) -> str:
 def parse_query(text: str, args: Args | None = None) -> Query | None:
     """Parse a query, with or without EXPLAIN before it; return None for a text that does not begin like one.
 
-    :param args: the values of its parameters, by name or in their order; Spark has to be given them again.
+    Args:
+        args: the values of its parameters, by name or in their order; Spark has to be given them again.
 
-    :raises StatementError: if it begins like a query, and goes on as a statement that changes a table, or closes a
+    Raises:
+        StatementError: if it begins like a query, and goes on as a statement that changes a table, or closes a
             parenthesis that is not open.
     """
     explain = _EXPLAIN.match(text)
@@ -327,7 +334,7 @@ def _query_tokens(text: str) -> list[Token]:
 def _change(tokens: Sequence[Token]) -> Token | None:
     """Return the token that makes a text a statement which changes a table, after common table expressions or FROM.
 
-    It serves the message only. What is missed here Spark refuses, as :meth:`Query.with_tables` has it.
+    It serves the message only. What is missed here Spark refuses, as `Query.with_tables` has it.
     """
     outer = _outer(tokens)
     words = [

@@ -1,4 +1,4 @@
-"""Typed statements: what :func:`hindex.sql.parse` returns; ``str()`` gives SQL that parses back."""
+"""Typed statements: what `hindex.sql.parse` returns; ``str()`` gives SQL that parses back."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ class AggregateRef(ColumnRef):
 
 @dataclass(frozen=True, slots=True)
 class Having:
-    """A HAVING condition; it refers to its aggregates, ``calls``, by :class:`AggregateRef`."""
+    """A HAVING condition; it refers to its aggregates, ``calls``, by `AggregateRef`."""
 
     predicate: Predicate
     calls: tuple[AggregateCall, ...] = ()

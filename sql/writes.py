@@ -25,11 +25,12 @@ _QUERY_WORDS = ("SELECT", "WITH")
 class WriteStatement:
     """A statement that writes the rows of a query.
 
-    :ivar head: the text before the query.
-    :ivar target: the table that is written.
-    :ivar is_create: True for CREATE TABLE ... AS.
-    :ivar location: the LOCATION of a new table, if the statement names one.
-    :ivar query_args: the parameters that are left for the query.
+    Attributes:
+        head: the text before the query.
+        target: the table that is written.
+        is_create: True for CREATE TABLE ... AS.
+        location: the LOCATION of a new table, if the statement names one.
+        query_args: the parameters that are left for the query.
     """
 
     head: str
@@ -43,7 +44,8 @@ class WriteStatement:
 def parse_write(text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> WriteStatement | None:
     """Parse a statement that writes the rows of a query; return None for any other.
 
-    :param args: the values of its parameters.
+    Args:
+        args: the values of its parameters.
     """
     try:
         tokens = Spark().tokenize(text)

@@ -1,6 +1,6 @@
 """Aggregates of a scan's rows: from indexes and statistics alone where these tell, else from the columns read.
 
-Rows are counted and values told apart by their keys (:mod:`hindex.keys`), which are what Spark compares and groups
+Rows are counted and values told apart by their keys (`hindex.keys`), which are what Spark compares and groups
 by: NULL is a group of its own and no value, NaN is one value and the greatest, -0.0 is 0.0.
 """
 
@@ -50,8 +50,9 @@ if TYPE_CHECKING:
 class Aggregate:
     """An aggregate of a column; COUNT of rows where ``column`` is None. ``name`` is the result's column.
 
-    :raises ColumnError: for what is no name of a column.
-    :raises ArgumentTypeError: for what is no function, or no name of a result.
+    Raises:
+        ColumnError: for what is no name of a column.
+        ArgumentTypeError: for what is no function, or no name of a result.
     """
 
     function: AggregateFunction
@@ -71,8 +72,9 @@ class Aggregate:
 class Group:
     """A column that rows are grouped by, as ``name``.
 
-    :raises ColumnError: for what is no name of a column.
-    :raises ArgumentTypeError: for what is no name of a result.
+    Raises:
+        ColumnError: for what is no name of a column.
+        ArgumentTypeError: for what is no name of a result.
     """
 
     column: ColumnName
@@ -94,7 +96,8 @@ def _count_array(count: int) -> pa.Array:
 def check_items(items: Sequence[Item]) -> tuple[Item, ...]:
     """Return aggregates as a tuple.
 
-    :raises ArgumentTypeError: for anything but a list of them.
+    Raises:
+        ArgumentTypeError: for anything but a list of them.
     """
     values: object = items
     checked = tuple(values) if isinstance(values, Iterable) else (values,)
@@ -136,10 +139,11 @@ class Aggregation:
     Groups come in the order of their values, NULL first, those of the first column before all else. Of groups, only
     the columns that they are by can be counted or have a least or greatest value; distinct values are counted of any.
 
-    :param having: which of the groups are in the result.
-    :param limit: rows of the result; where it is 0, nothing is looked at.
-    :param verify_plan: gives the plan to run in place of the one that was made.
-    :param zones: gives the time zones by which timestamps are instants; without, they are wall clocks.
+    Args:
+        having: which of the groups are in the result.
+        limit: rows of the result; where it is 0, nothing is looked at.
+        verify_plan: gives the plan to run in place of the one that was made.
+        zones: gives the time zones by which timestamps are instants; without, they are wall clocks.
     """
 
     snapshot: Callable[[], Snapshot]
@@ -155,8 +159,9 @@ class Aggregation:
     def plan(self) -> ScanPlan:
         """Plan the aggregation against the table's current state.
 
-        :raises ColumnError: for an unknown column, or one whose values have no order.
-        :raises PredicateError: for a predicate that does not fit the columns' types.
+        Raises:
+            ColumnError: for an unknown column, or one whose values have no order.
+            PredicateError: for a predicate that does not fit the columns' types.
         """
         return self._planned(self.runner)
 
@@ -221,7 +226,8 @@ class Aggregation:
     def explain(self, *, analyze: bool = False) -> Explanation:
         """Explain how the aggregation is answered; no data is read.
 
-        :param analyze: answer it, too, and tell what that took.
+        Args:
+            analyze: answer it, too, and tell what that took.
         """
         from hindex.explain.scan_explanation import explain_analyze
 
@@ -286,7 +292,8 @@ class Aggregation:
     def _group_filter(self, plan: ScanPlan) -> Filter | None:
         """The filter of groups; None where all of them are wanted.
 
-        :raises PredicateError: for a condition that does not fit the types.
+        Raises:
+            PredicateError: for a condition that does not fit the types.
         """
         if self.having is None:
             return None
@@ -400,7 +407,8 @@ class Aggregation:
 def _check_keys(plan: ScanPlan, name: ColumnName, column: ResolvedColumn) -> None:
     """Refuse to compare timestamps by their stored keys where these are not what the query compares.
 
-    :raises PredicateError: naming the column.
+    Raises:
+        PredicateError: naming the column.
     """
     if not plan.are_keys(OutputColumn(column.name, column.type, column.is_partition)):
         assert plan.zones is not None

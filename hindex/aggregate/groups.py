@@ -1,6 +1,6 @@
 """Groups of rows by the values of columns: how many rows have each combination of keys.
 
-Groups are an Arrow table: a column of keys (:mod:`hindex.keys`) for each column that rows are grouped by, called ``0``,
+Groups are an Arrow table: a column of keys (`hindex.keys`) for each column that rows are grouped by, called ``0``,
 ``1`` and so on, null where the value is NULL, which is a group like any other; and ``count``, int64. No two of its
 rows have the same keys.
 """
@@ -119,7 +119,8 @@ def row_counts(groups: Groups) -> pa.Array:
 def count_distinct(groups: Groups) -> pa.Array:
     """Count the distinct non-null values of the last column for each combination of the other columns.
 
-    :param groups: in order, as :func:`sort_groups` gives them; so are the combinations.
+    Args:
+        groups: in order, as `sort_groups` gives them; so are the combinations.
     """
     *others, last = [column.combine_chunks() for column in groups.columns[:-1]]
     # a combination ends where the run of equal keys of any of its columns does; NULL equals NULL

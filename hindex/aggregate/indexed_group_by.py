@@ -45,7 +45,7 @@ def is_constant(task: ScanTaskReader, column: OutputColumn) -> bool:
 
 
 def is_grouped_by_index(task: ScanTaskReader, result: StripeResult, columns: Sequence[OutputColumn]) -> bool:
-    """Return True if :func:`groups_by_index` can answer, as far as is known without reading index pages."""
+    """Return True if `groups_by_index` can answer, as far as is known without reading index pages."""
     return _keyed(task, result, columns) is not None
 
 

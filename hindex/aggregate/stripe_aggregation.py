@@ -109,7 +109,7 @@ def aggregate_stripe(task: ScanTaskReader, result: StripeResult, part: PartialAg
 
 
 def is_index_only(task: ScanTaskReader, result: StripeResult, part: PartialAggregate) -> bool:
-    """Return True if :func:`aggregate_stripe` needs no data, without reading index pages."""
+    """Return True if `aggregate_stripe` needs no data, without reading index pages."""
     if result.undecided:
         return False
     rows = len(result.bounds.lower)

@@ -74,7 +74,8 @@ class _Place:
 def check_orders(plan: ScanPlan, orders: Sequence[Order]) -> None:
     """Refuse a column whose values have no order.
 
-    :raises ColumnError: naming it.
+    Raises:
+        ColumnError: naming it.
     """
     for order in orders:
         data_type = plan.snapshot.schema.resolve(order.column).type
@@ -88,7 +89,8 @@ def check_orders(plan: ScanPlan, orders: Sequence[Order]) -> None:
 def first_rows(plan: ScanPlan, order: Order, start: int, stop: int, runner: Runner) -> pa.Table:
     """Return the rows of an order from the position ``start`` to before ``stop``.
 
-    :param plan: its first lookup is the order's column.
+    Args:
+        plan: its first lookup is the order's column.
     """
     files = _Files(plan, runner)
     places = _first_places(plan, order, stop, files)[start:] if stop > start else []

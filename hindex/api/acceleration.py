@@ -72,11 +72,16 @@ def accelerate(spark: SparkSession, store: str | os.PathLike[str] | None = None)
     ``SHOW INDEXES``). Rows that are read through indexes are those at the call, not at an action on the DataFrame.
     ``spark.table(...)``, ``spark.read`` and sessions made by ``spark.newSession()`` do not change.
 
-    :param store: the store of the indexes; beside the tables if None, or as ``HINDEX_STORE`` says.
-    :returns: a handle whose :meth:`~Acceleration.stop`, or the end of its ``with`` block, restores ``spark.sql``.
-        Accelerating a session twice returns the same handle.
-    :raises ArgumentTypeError: for another object than a Spark session.
-    :raises ArgumentError: if the session is accelerated with another store.
+    Args:
+        store: the store of the indexes; beside the tables if None, or as ``HINDEX_STORE`` says.
+
+    Returns:
+        a handle whose `Acceleration.stop`, or the end of its ``with`` block, restores ``spark.sql``. Accelerating a
+        session twice returns the same handle.
+
+    Raises:
+        ArgumentTypeError: for another object than a Spark session.
+        ArgumentError: if the session is accelerated with another store.
     """
     from hindex.api.connection import connect
 
@@ -114,7 +119,7 @@ class _Plan:
 
 
 class Acceleration:
-    """An accelerated session. Make one with :func:`hindex.accelerate`."""
+    """An accelerated session. Make one with `hindex.accelerate`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -276,7 +281,8 @@ class Acceleration:
     def _frames(self, plan: _Plan, original: DataFrame) -> list[DataFrame | None]:
         """Make the frames that replace tables, after the last checks.
 
-        :raises NotAcceleratedError: if a check fails.
+        Raises:
+            NotAcceleratedError: if a check fails.
         """
         original.schema  # noqa: B018 has Spark Connect analyse the text
         difference = expansion_difference(self._spark, plan.expanded, self._original)
@@ -295,7 +301,8 @@ class Acceleration:
     ) -> DataFrame:
         """Return the query with frames in place of tables.
 
-        :raises NotAcceleratedError: if its schema differs.
+        Raises:
+            NotAcceleratedError: if its schema differs.
         """
         frame = submit(self._spark, plan.query, frames, args=args)
         if frame.schema.jsonValue() != original.schema.jsonValue():
@@ -331,7 +338,8 @@ class Acceleration:
     def _check_target(self, write: WriteStatement, plan: _Plan, body: DataFrame) -> None:
         """Reject a statement that may write a table that it reads.
 
-        :raises NotAcceleratedError: with the reason.
+        Raises:
+            NotAcceleratedError: with the reason.
         """
         name = str(write.target)
         if write.is_create:

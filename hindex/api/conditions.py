@@ -64,9 +64,9 @@ _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 a wall clock
 
 
 class Expr:
-    """A value or a condition on the columns of a table. Make one with :func:`col`, :func:`lit` or :func:`call`.
+    """A value or a condition on the columns of a table. Make one with `col`, `lit` or `call`.
 
-    Operators and methods give new ones; every function of SQL that :data:`hindex.sql.functions.NAMES` lists is a method
+    Operators and methods give new ones; every function of SQL that `hindex.sql.functions.NAMES` lists is a method
     too: ``col("s").lower()``. ``str()`` of it is SQL.
 
     >>> str((col("a") + 1 > col("b")) & ~col("s").is_null())
@@ -90,7 +90,8 @@ class Expr:
     def predicate(self) -> Predicate:
         """The condition.
 
-        :raises ArgumentError: for a literal that is no boolean.
+        Raises:
+            ArgumentError: for a literal that is no boolean.
         """
         return as_predicate(self._node)
 
@@ -145,8 +146,9 @@ class Expr:
 
         No row is in an empty list, and every row is outside of it.
 
-        :raises ArgumentTypeError: for a table.
-        :raises ArgumentError: without an argument.
+        Raises:
+            ArgumentTypeError: for a table.
+            ArgumentError: without an argument.
         """
         if not values:
             raise ArgumentError(f"isin of {self} needs at least one value")
@@ -241,7 +243,7 @@ class Expr:
         return Expr(Cast(self._node, _type_name(to)))
 
     def try_cast(self, to: str) -> Expr:
-        """Cast the value to another type as :meth:`cast` does; an impossible cast gives NULL."""
+        """Cast the value to another type as `cast` does; an impossible cast gives NULL."""
         return Expr(Cast(self._node, _type_name(to), is_try=True))
 
     def __getattr__(self, name: str) -> Callable[..., Expr]:
@@ -266,7 +268,8 @@ def col(name: str, *fields: str) -> Expr:
 def lit(value: Value) -> Expr:
     """Return a literal of a Python value; methods take plain values too.
 
-    :raises ArgumentTypeError: for a value of another type.
+    Raises:
+        ArgumentTypeError: for a value of another type.
     """
     return _expr(value)
 
@@ -274,7 +277,8 @@ def lit(value: Value) -> Expr:
 def call(name: str, *args: Value) -> Expr:
     """Return a function of SQL by its name: ``call("lower", col("s"))``, ``call("if", col("a") > 1, "x", "y")``.
 
-    :raises ArgumentError: for an unknown function, and a wrong number of arguments.
+    Raises:
+        ArgumentError: for an unknown function, and a wrong number of arguments.
     """
     nodes = [_node(arg) for arg in args]
     try:
@@ -286,8 +290,9 @@ def call(name: str, *args: Value) -> Expr:
 def literal(value: object) -> Literal:
     """Return the literal of a Python value.
 
-    :raises ArgumentTypeError: for a value of a type that SQL has no literals of.
-    :raises ArgumentError: for a number that is too long.
+    Raises:
+        ArgumentTypeError: for a value of a type that SQL has no literals of.
+        ArgumentError: for a number that is too long.
     """
     direct = of_value(value)
     if direct is not None:
@@ -343,7 +348,8 @@ def _condition(predicate: Predicate) -> Expr:
 def _operand(operand: Expr) -> Predicate:
     """Return an operand of AND, OR or NOT as a predicate.
 
-    :raises ArgumentError: for a literal: the connective binds more tightly than the comparison beside it.
+    Raises:
+        ArgumentError: for a literal: the connective binds more tightly than the comparison beside it.
     """
     try:
         return operand.predicate

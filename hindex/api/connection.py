@@ -85,7 +85,8 @@ Result: TypeAlias = "QueryResult | StatementTable | Explanation | IndexResult | 
 class SparkQuery:
     """A query that Spark runs.
 
-    :ivar error: the reason why hindex does not answer it by itself.
+    Attributes:
+        error: the reason why hindex does not answer it by itself.
     """
 
     query: Query
@@ -119,21 +120,24 @@ def connect(
 ) -> Connection:
     """Open a connection.
 
-    :param store: directory for the indexes of all tables; ``_hindex`` within each table if None. The environment
-        variable ``HINDEX_STORE`` sets another default.
-    :param spark: the session for builds and catalog names; by default a local one is started when first needed.
-    :param master: Spark master of the session to start.
-    :param conf: Spark settings of the session to start.
-    :param progress: receives the progress of long work; by default, the logger ``hindex.build`` does, at INFO.
-    :param cache_bytes: the memory for index pages, shared by all connections of the process: 0 disables the cache,
-        None keeps its size, initially that of the environment variable ``HINDEX_CACHE_BYTES``, or 128 MiB.
-    :param valid_write_ids: the visible write ids of transactional tables, as Hive writes them
-        (``table:highWatermark:minOpen:open,...:aborted,...``); all if empty.
-    :param mode: ``strict`` raises an error instead of reading rows that no index answers. ``prove`` compares every
-        query with a full scan, and quarantines an index that disagrees.
-    :raises ArgumentTypeError: for a parameter of the wrong type.
-    :raises ArgumentError: for a store that is a ``Path`` of a URI, and any other parameter with an invalid value.
-    :raises HindexError: if an environment variable that bounds a cache is not a number of bytes.
+    Args:
+        store: directory for the indexes of all tables; ``_hindex`` within each table if None. The environment variable
+            ``HINDEX_STORE`` sets another default.
+        spark: the session for builds and catalog names; by default a local one is started when first needed.
+        master: Spark master of the session to start.
+        conf: Spark settings of the session to start.
+        progress: receives the progress of long work; by default, the logger ``hindex.build`` does, at INFO.
+        cache_bytes: the memory for index pages, shared by all connections of the process: 0 disables the cache, None
+            keeps its size, initially that of the environment variable ``HINDEX_CACHE_BYTES``, or 128 MiB.
+        valid_write_ids: the visible write ids of transactional tables, as Hive writes them
+            (``table:highWatermark:minOpen:open,...:aborted,...``); all if empty.
+        mode: ``strict`` raises an error instead of reading rows that no index answers. ``prove`` compares every query
+            with a full scan, and quarantines an index that disagrees.
+
+    Raises:
+        ArgumentTypeError: for a parameter of the wrong type.
+        ArgumentError: for a store that is a ``Path`` of a URI, and any other parameter with an invalid value.
+        HindexError: if an environment variable that bounds a cache is not a number of bytes.
     """
     if cache_bytes is not None:
         if not is_whole(cache_bytes):
@@ -157,7 +161,7 @@ def connect(
 
 
 class Connection:
-    """Runs statements and finds tables. Make one with :func:`hindex.connect`."""
+    """Runs statements and finds tables. Make one with `hindex.connect`."""
 
     def __init__(
         self,
@@ -194,7 +198,8 @@ class Connection:
     def __getstate__(self) -> dict[str, object]:
         """Leave behind what belongs to this process.
 
-        :raises UnsupportedError: if the connection has a Spark session, or one was asked for.
+        Raises:
+            UnsupportedError: if the connection has a Spark session, or one was asked for.
         """
         if self._has_session:
             raise UnsupportedError(
@@ -219,8 +224,9 @@ class Connection:
     def spark(self) -> SparkSession:
         """Return the Spark session; start a local one if the connection has none.
 
-        :raises MissingRuntimeError: if PySpark or Java is missing.
-        :raises HindexError: if the session was stopped.
+        Raises:
+            MissingRuntimeError: if PySpark or Java is missing.
+            HindexError: if the session was stopped.
         """
         from hindex.spark.session import check_running, local_session, running_session
 
@@ -242,10 +248,13 @@ class Connection:
         If the connection has a session, or settings for one, a plain name that is not an existing path is looked up in
         its catalog; a ``Path`` never is.
 
-        :param valid_write_ids: the visible write ids of a transactional table; those of :func:`connect` if None.
-        :raises TableError: if neither a path nor the catalog has the table.
-        :raises ArgumentTypeError: if it is neither a string nor a path.
-        :raises ArgumentError: if it is a ``Path`` of a URI.
+        Args:
+            valid_write_ids: the visible write ids of a transactional table; those of `connect` if None.
+
+        Raises:
+            TableError: if neither a path nor the catalog has the table.
+            ArgumentTypeError: if it is neither a string nor a path.
+            ArgumentError: if it is a ``Path`` of a URI.
         """
         from hindex.spark.catalog import is_path
 
@@ -269,16 +278,20 @@ class Connection:
         hindex answers a SELECT of one ORC table. If the connection has a Spark session, Spark runs every other query
         (joins, views, tables of other formats), and reads tables through their indexes where that leaves few rows.
 
-        :param args: values of the statement's parameters: a mapping for ``:name``, a list for ``?``. Only Spark takes
-            values that SQL has no literal for.
-        :returns: a :class:`~hindex.api.query_result.QueryResult` for a query; an
-            :class:`~hindex.explain.explanation.Explanation` for EXPLAIN, or a
-            :class:`~hindex.queries.query_plan.QueryExplanation` if Spark runs the query; a
-            :class:`~hindex.api.statement_table.StatementTable` for SHOW and DESCRIBE; the new
-            :class:`~hindex.api.index.Index` for CREATE INDEX. CREATE INDEX ... DRY RUN and the other statements return
-            a record of :mod:`hindex.maintain.results`.
-        :raises StatementError: if it cannot be parsed; the message marks the position.
-        :raises ArgumentError: for a parameter without an argument, and for an argument without a parameter.
+        Args:
+            args: values of the statement's parameters: a mapping for ``:name``, a list for ``?``. Only Spark takes
+                values that SQL has no literal for.
+
+        Returns:
+            a `hindex.api.query_result.QueryResult` for a query; an `hindex.explain.explanation.Explanation` for
+            EXPLAIN, or a `hindex.queries.query_plan.QueryExplanation` if Spark runs the query; a
+            `hindex.api.statement_table.StatementTable` for SHOW and DESCRIBE; the new `hindex.api.index.Index` for
+            CREATE INDEX. CREATE INDEX ... DRY RUN and the other statements return a record of
+            `hindex.maintain.results`.
+
+        Raises:
+            StatementError: if it cannot be parsed; the message marks the position.
+            ArgumentError: for a parameter without an argument, and for an argument without a parameter.
         """
         from hindex.sql.statements import (
             DescribeTable,
@@ -326,7 +339,8 @@ class Connection:
     ) -> Statement | SparkQuery:
         """Parse a statement: one of hindex's own, or a query that only Spark can answer.
 
-        :raises StatementError: if it is neither, or the query needs a Spark session and the connection has none.
+        Raises:
+            StatementError: if it is neither, or the query needs a Spark session and the connection has none.
         """
         from hindex.sql import parse
 
@@ -352,7 +366,7 @@ class Connection:
         return QueryResult(text, rows, self.session)
 
     def _listed_scan(self, scan: Scan, select: Select | SelectExists) -> Scan:
-        """Return a scan of the snapshot that :meth:`_check_same_rows` checks, so that the table is listed once."""
+        """Return a scan of the snapshot that `_check_same_rows` checks, so that the table is listed once."""
         if not self._has_user_session:
             return scan
         snapshot = scan.snapshot()
@@ -362,7 +376,8 @@ class Connection:
     def _check_same_rows(self, snapshot: Snapshot, select: Select | SelectExists) -> None:
         """Refuse a statement for which the user's Spark session returns other rows.
 
-        :raises UnsupportedError: with the reason.
+        Raises:
+            UnsupportedError: with the reason.
         """
         if self._has_user_session:
             from hindex.spark.compatibility import check_same_rows
@@ -372,7 +387,8 @@ class Connection:
     def _check_settings(self, text: str) -> None:
         """Refuse a statement that the user's Spark session parses differently.
 
-        :raises UnsupportedError: with the reason.
+        Raises:
+            UnsupportedError: with the reason.
         """
         if not self._has_user_session:
             return
@@ -423,8 +439,9 @@ class Connection:
     ) -> SparkQuery:
         """Parse a query for Spark, which hindex does not answer by itself because of ``error``.
 
-        :raises HindexError: ``error``, if the text is not a query, or Spark would not answer it either.
-        :raises StatementError: for a kind of EXPLAIN that the query does not have, and without a Spark session.
+        Raises:
+            HindexError: ``error``, if the text is not a query, or Spark would not answer it either.
+            StatementError: for a kind of EXPLAIN that the query does not have, and without a Spark session.
         """
         from hindex.sql.queries import explain_kind, parse_query
 
@@ -471,8 +488,9 @@ class Connection:
     def known_tables(self, statement: str) -> list[Table]:
         """Return the tables of the store; without a store, the tables that this connection has used.
 
-        :raises StatementError: if it has used none; the message says that ``statement`` needs ON.
-        :raises StoreError: if the store cannot be listed.
+        Raises:
+            StatementError: if it has used none; the message says that ``statement`` needs ON.
+            StoreError: if the store cannot be listed.
         """
         from hindex.spark.catalog import describe_table
 
@@ -506,7 +524,8 @@ class Connection:
     def check_store(self) -> None:
         """Check that the connection's store exists; the first index creates it.
 
-        :raises StoreError: if it does not.
+        Raises:
+            StoreError: if it does not.
         """
         if self._store is not None and is_missing(self._store):
             similar = suggest_path(self._store, Path.is_dir) if is_local(self._store) else None
@@ -519,8 +538,9 @@ class Connection:
     def resolve(self, ref: TableRef) -> Table:
         """Return the table that a statement names.
 
-        :raises UnknownTableError: for a name that no catalog has; a session starts only if a catalog may have it.
-        :raises NotOrcError: for a path of files of another format, as Spark writes it.
+        Raises:
+            UnknownTableError: for a name that no catalog has; a session starts only if a catalog may have it.
+            NotOrcError: for a path of files of another format, as Spark writes it.
         """
         from hindex.sql.statements import TableRefKind
 
@@ -539,8 +559,9 @@ class Connection:
     def check_catalog(self, ref: TableRef) -> None:
         """Check that there is a catalog that may have a name; no session starts.
 
-        :raises UnknownTableError: if there is none.
-        :raises NotOrcError: for a path of files of another format.
+        Raises:
+            UnknownTableError: if there is none.
+            NotOrcError: for a path of files of another format.
         """
         from hindex.spark.catalog import quoting_hint, wrong_format_error
         from hindex.spark.session import may_have_tables
@@ -557,10 +578,11 @@ class Connection:
     def describe(self, ref: TableRef, *, in_full: bool = False) -> dict[str, Any] | None:
         """Return the catalog's description of a table that a query names; None for a path.
 
-        Listeners of the session see the lookup only if ``in_full``, as :meth:`resolve` always has it. Call
+        Listeners of the session see the lookup only if ``in_full``, as `resolve` always has it. Call
         ``Table.check`` before its rows are read, or anything else is done with it.
 
-        :param in_full: look it up visibly for the session's listeners.
+        Args:
+            in_full: look it up visibly for the session's listeners.
         """
         from hindex.spark.catalog import describe_for_query, describe_table
         from hindex.sql.statements import TableRefKind
@@ -570,9 +592,10 @@ class Connection:
         return (describe_table if in_full else describe_for_query)(self.spark(), str(ref))
 
     def described_table(self, ref: TableRef, described: Mapping[str, Any] | None) -> Table:
-        """Make the table of a name from its description by :meth:`describe`.
+        """Make the table of a name from its description by `describe`.
 
-        :raises NotOrcError: for a view, or a table of another format.
+        Raises:
+            NotOrcError: for a view, or a table of another format.
         """
         from hindex.spark.catalog import full_name
 
@@ -642,8 +665,9 @@ class Connection:
 def _uri_argument(path: str | os.PathLike[str], parameter: str) -> str:
     """Return a path or URI as a string.
 
-    :raises ArgumentTypeError: if it is neither a string nor a path.
-    :raises ArgumentError: for a URI with one slash, and for a ``Path`` made from a URI.
+    Raises:
+        ArgumentTypeError: if it is neither a string nor a path.
+        ArgumentError: for a URI with one slash, and for a ``Path`` made from a URI.
     """
     text: object = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str):

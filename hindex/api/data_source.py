@@ -1,6 +1,6 @@
 """``spark.read.format("hindex")``: a Python data source over tables with indexes.
 
-Spark creates and runs it in Python processes without a session: :func:`enable` passes it all that it needs of one.
+Spark creates and runs it in Python processes without a session: `enable` passes it all that it needs of one.
 
 Source: Apache Spark, "Python Data Source API".
 """
@@ -44,8 +44,9 @@ _OPTIONS = ("path", "table", "columns", "where", "store", "valid_write_ids")
 class NamedTable:
     """A table of the catalog, as it was when the source was enabled.
 
-    :ivar partitions: the partitions of the catalog; None if it has none.
-    :ivar declared: the catalog's schema.
+    Attributes:
+        partitions: the partitions of the catalog; None if it has none.
+        declared: the catalog's schema.
     """
 
     uri: str
@@ -56,11 +57,14 @@ class NamedTable:
 def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = None) -> None:
     """Register ``spark.read.format("hindex")`` in a session.
 
-    :param tables: names of the catalog for the option ``table``: reads see their partitions, and the locations of
-        these, as they are now.
-    :param store: the store of the indexes if a read has no option ``store``; beside each table if None.
-    :raises TableError: if a name is not a table of ORC files, or the catalog and its files disagree.
-    :raises MissingRuntimeError: if the session's Python workers cannot run hindex.
+    Args:
+        tables: names of the catalog for the option ``table``: reads see their partitions, and the locations of these,
+            as they are now.
+        store: the store of the indexes if a read has no option ``store``; beside each table if None.
+
+    Raises:
+        TableError: if a name is not a table of ORC files, or the catalog and its files disagree.
+        MissingRuntimeError: if the session's Python workers cannot run hindex.
     """
     from hindex.api.connection import connect
 
@@ -83,8 +87,9 @@ def enable(spark: SparkSession, tables: Sequence[str] = (), store: str | None = 
 class SourceTable:
     """The table of a read, and the options of the read.
 
-    :param options: those of the read, with names in lower case.
-    :param zones: the time zones of the session that enabled the source.
+    Args:
+        options: those of the read, with names in lower case.
+        zones: the time zones of the session that enabled the source.
     """
 
     def __init__(
@@ -125,8 +130,9 @@ class SourceTable:
     def ddl(self) -> str:
         """Return the schema of a read, with the types that Spark's own reader gives.
 
-        :raises ColumnError: if a column, of the condition too, cannot be resolved.
-        :raises PredicateError: if the condition cannot be typed or answered.
+        Raises:
+            ColumnError: if a column, of the condition too, cannot be resolved.
+            PredicateError: if the condition cannot be typed or answered.
         """
         columns = plan_no_files(self.snapshot(), self.where, self.columns, zones=lambda: self.zones).columns
         names = [column.name for column in columns]
@@ -182,7 +188,8 @@ def read_batches(group: UnitGroup, schema: pa.Schema) -> Iterator[pa.RecordBatch
 def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
     """Cast values to the type of the frame, which differs if files were added later, or the read has a schema.
 
-    :raises TableError: if a value does not fit, or a timestamp without a zone would become an instant.
+    Raises:
+        TableError: if a value does not fit, or a timestamp without a zone would become an instant.
     """
     try:
         if _zoned(array.type) == _zoned(field.type):
@@ -252,8 +259,9 @@ def _source_class(
 def _names(text: str | None) -> tuple[ColumnName, ...] | None:
     """Parse column names, separated by commas or as a JSON list, in which a list is the path of a field.
 
-    :raises StatementError: for an invalid or empty list.
-    :raises ColumnError: for an item that is not a name.
+    Raises:
+        StatementError: for an invalid or empty list.
+        ColumnError: for an item that is not a name.
     """
     if text is None:
         return None

@@ -33,8 +33,9 @@ _DESCRIBED = 100
 class FrameRows:
     """The rows of a DataFrame.
 
-    :param explanation: explains how the tables of its query are read.
-    :param query: the text of the query, for the descriptions of its jobs.
+    Args:
+        explanation: explains how the tables of its query are read.
+        query: the text of the query, for the descriptions of its jobs.
     """
 
     proof: ProveReport | None = None
@@ -148,7 +149,8 @@ class FrameRows:
     def _run(self, action: Callable[[], T]) -> T:
         """Run an action of Spark, with the query as the description of its jobs.
 
-        :raises HindexError: the error of a task of hindex, in one line.
+        Raises:
+            HindexError: the error of a task of hindex, in one line.
         """
         with job_description(
             self._frame.sparkSession, textwrap.shorten(self._query, _DESCRIBED, placeholder=" ...")

@@ -37,11 +37,12 @@ _OTHER_PROPERTIES = ("level", *_WITHOUT_EFFECT)
 class IndexSpec:
     """An index to create.
 
-    :param where: a predicate on partition columns; the whole table if None.
-    :param properties: properties of the index type, and ``level`` of every type; those of openLooKeng that have no
-        effect here are only recorded, with a :class:`~hindex.errors.HindexWarning`.
-    :param annotations: further properties, only recorded.
-    :param deferred: record the index without building it.
+    Args:
+        where: a predicate on partition columns; the whole table if None.
+        properties: properties of the index type, and ``level`` of every type; those of openLooKeng that have no effect
+            here are only recorded, with a `hindex.errors.HindexWarning`.
+        annotations: further properties, only recorded.
+        deferred: record the index without building it.
     """
 
     name: str
@@ -253,39 +254,46 @@ class Index:
     def refresh(self, *, where: Where | None = None, dry_run: bool = False) -> RefreshResult:
         """Index the files that changed or were added, and drop entries of deleted files.
 
-        :param where: only files of these partitions, a predicate on partition columns.
-        :param dry_run: change nothing; return the planned changes.
-        :raises IndexNotFoundError: if the index is gone, or does not cover these partitions.
-        :raises BuildError: if the Spark job fails; the index is then as it was.
+        Args:
+            where: only files of these partitions, a predicate on partition columns.
+            dry_run: change nothing; return the planned changes.
+
+        Raises:
+            IndexNotFoundError: if the index is gone, or does not cover these partitions.
+            BuildError: if the Spark job fails; the index is then as it was.
         """
         return self._table.refresh_indexes([self.name], where=where, dry_run=dry_run)
 
     def rebuild(self, *, where: Where | None = None) -> RefreshResult:
         """Build the index again from all files; the old one serves until that has succeeded.
 
-        Parameters and errors are those of :meth:`refresh`.
+        Parameters and errors are those of `refresh`.
         """
         return self._table.rebuild_index(self.name, where=where)
 
     def drop(self, *, where: Where | None = None) -> DropResult:
         """Remove the index, or its part for some partitions.
 
-        :param where: partitions by their values, such as ``p = 1`` or ``p IN (1, 2)``.
-        :raises IndexNotFoundError: if it is gone already, was not created with ``where``, or does not cover these
-            partitions.
+        Args:
+            where: partitions by their values, such as ``p = 1`` or ``p IN (1, 2)``.
+
+        Raises:
+            IndexNotFoundError: if it is gone already, was not created with ``where``, or does not cover these
+                partitions.
         """
         return self._table.drop_index(self.name, where=where)
 
     def rename(self, new_name: str) -> RenameResult:
         """Give the index another name.
 
-        :raises IndexNotFoundError: if it is gone.
-        :raises IndexExistsError: if the name is taken.
+        Raises:
+            IndexNotFoundError: if it is gone.
+            IndexExistsError: if the name is taken.
         """
         return self._table.rename_index(self.name, new_name)
 
     def check(self, *, verify: bool = False) -> CheckResult:
-        """Check the index against its table. See :meth:`hindex.Table.check_indexes`."""
+        """Check the index against its table. See `hindex.Table.check_indexes`."""
         return self._table.check_indexes([self.name], verify=verify)[0]
 
 
@@ -307,7 +315,8 @@ def definition_difference(existing: IndexEntry, spec: IndexSpec, entry: IndexEnt
 
     Properties and a level that the request leaves out are no differences.
 
-    :param entry: the manifest entry of the request.
+    Args:
+        entry: the manifest entry of the request.
     """
     pairs = [(name, getattr(existing, name), getattr(entry, name)) for name in ("column", "type", "where")]
     names = _property_names(spec.properties, entry.type)
@@ -324,9 +333,10 @@ def definition_difference(existing: IndexEntry, spec: IndexSpec, entry: IndexEnt
 def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
     """Check a new index and return its manifest entry.
 
-    :raises ColumnError: if the column cannot be resolved or indexed, or ``where`` names other columns than partitions.
-    :raises HindexError: if the type or a property is unknown.
-    :raises ArgumentTypeError: if a name is not a string, or properties are not a mapping.
+    Raises:
+        ColumnError: if the column cannot be resolved or indexed, or ``where`` names other columns than partitions.
+        HindexError: if the type or a property is unknown.
+        ArgumentTypeError: if a name is not a string, or properties are not a mapping.
     """
     from hindex.maintain.builds import now_ms
     from hindex.maintain.coverage import partition_filter
@@ -399,7 +409,8 @@ def split_index_properties(
     Hive accepts any name there, and its index types use none. A name that neither is nor resembles one of a property is
     an annotation, with a warning.
 
-    :raises HindexError: if the index type is unknown.
+    Raises:
+        HindexError: if the index type is unknown.
     """
     kind = index_type(using)
     known = [*(item.name for item in kind.properties), *_OTHER_PROPERTIES]

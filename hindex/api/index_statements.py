@@ -74,7 +74,7 @@ _BRIEF = ("name", "table", "column", "type", "status", "size_bytes")
 
 
 def run_index_statement(connection: Connection, statement: IndexStatement) -> IndexResult:
-    """Run one statement; :meth:`hindex.Connection.sql` documents the results."""
+    """Run one statement; `hindex.Connection.sql` documents the results."""
     match statement:
         case CreateIndex():
             return _create(connection, statement)
@@ -207,7 +207,8 @@ def _find_indexes(
 ) -> list[tuple[Table, Index]]:
     """Return the indexes that a statement names, on request with those being built for the first time.
 
-    :raises IndexNotFoundError: if no index has the ``name``.
+    Raises:
+        IndexNotFoundError: if no index has the ``name``.
     """
     if ref is not None:
         tables = [connection.resolve(ref)]

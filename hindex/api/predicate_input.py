@@ -28,9 +28,12 @@ def parse_condition(
 ) -> Predicate | None:
     """Convert a condition to a predicate; None stays None.
 
-    :param translate: translates PyArrow expressions, which depend on the types of the columns.
-    :raises StatementError: for a string that is not a predicate, and an unsupported PySpark column.
-    :raises PredicateError: for anything else.
+    Args:
+        translate: translates PyArrow expressions, which depend on the types of the columns.
+
+    Raises:
+        StatementError: for a string that is not a predicate, and an unsupported PySpark column.
+        PredicateError: for anything else.
     """
     if where is None or isinstance(where, _NODES):
         return where
@@ -65,7 +68,8 @@ def _exact_predicate(
 ) -> Predicate | None:
     """Return the predicate that keeps the rows which PyArrow keeps.
 
-    :raises PredicateError: if there is none.
+    Raises:
+        PredicateError: if there is none.
     """
     if translate is None:
         raise PredicateError(

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 #: Limits of ``repr()``: characters of the query, and columns.
 _QUERY_CHARACTERS, _COLUMNS = 200, 20
-#: Characters of a value if :meth:`QueryResult.show` truncates.
+#: Characters of a value if `QueryResult.show` truncates.
 _CELL_CHARACTERS = 20
 
 
 class QueryResult:
-    """The rows of a query, as :meth:`Connection.sql <hindex.Connection.sql>` returns them for every SELECT.
+    """The rows of a query, as `Connection.sql <hindex.Connection.sql>` returns them for every SELECT.
 
     The call raises mistakes in the query; each method then reads the rows, from the table as it is at that moment. For
     a query that Spark runs, indexes are looked up once, at the call.
@@ -110,16 +110,20 @@ class QueryResult:
     def to_pandas(self, **options: Any) -> pandas.DataFrame:  # noqa: ANN401 options of pyarrow's
         """Read the rows as a pandas DataFrame.
 
-        :param options: of ``pyarrow.Table.to_pandas``.
+        Args:
+            options: of ``pyarrow.Table.to_pandas``.
         """
         return self.to_arrow().to_pandas(**options)
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """Return the rows as a Spark DataFrame; for a query that Spark runs, its own.
 
-        :param spark: the session; that of the connection if None.
-        :raises HindexError: if there is no session.
-        :raises ArgumentTypeError: for another object than a session.
+        Args:
+            spark: the session; that of the connection if None.
+
+        Raises:
+            HindexError: if there is no session.
+            ArgumentTypeError: for another object than a session.
         """
         session = self._session() if spark is None else spark
         if session is None:
@@ -132,7 +136,8 @@ class QueryResult:
     def head(self, rows: int = 5) -> pa.Table:
         """Read the first rows as one table, with as little other data as possible.
 
-        :raises ArgumentError: if ``rows`` is not a number of rows.
+        Raises:
+            ArgumentError: if ``rows`` is not a number of rows.
         """
         check_limit(rows, "the number of rows", "to_arrow() gives them all")
         return self._rows.head(int(rows))
@@ -140,10 +145,13 @@ class QueryResult:
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
         """Print the first rows.
 
-        :param n: how many rows.
-        :param truncate: cut values to so many characters; to 20 if True, not at all if False.
-        :raises ArgumentError: if ``n`` is not a number of rows, or ``truncate`` a negative number.
-        :raises ArgumentTypeError: if ``truncate`` is neither a boolean nor a whole number.
+        Args:
+            n: how many rows.
+            truncate: cut values to so many characters; to 20 if True, not at all if False.
+
+        Raises:
+            ArgumentError: if ``n`` is not a number of rows, or ``truncate`` a negative number.
+            ArgumentTypeError: if ``truncate`` is neither a boolean nor a whole number.
         """
         check_limit(n, "n", "to_arrow() gives all rows")
         if not isinstance(truncate, bool) and not is_whole(truncate):
@@ -168,7 +176,8 @@ class QueryResult:
     def min(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
         """Return the least non-null value of a column; None if there is none.
 
-        :raises ColumnError: for an unknown or ambiguous column, or one whose values have no order.
+        Raises:
+            ColumnError: for an unknown or ambiguous column, or one whose values have no order.
         """
         return self._rows.min(column)
 
@@ -187,7 +196,8 @@ class QueryResult:
     def value_counts(self, column: ColumnName, *others: ColumnName) -> pa.Table:
         """Count the rows of each value of a column, NULL included, or of each combination of values of several.
 
-        :returns: the values in ascending order, NULL first, and their ``count``.
+        Returns:
+            the values in ascending order, NULL first, and their ``count``.
         """
         return self._rows.value_counts(column_names((column, *others), "value_counts"))
 
@@ -196,7 +206,8 @@ class QueryResult:
     ) -> QueryResult:
         """Return the same rows in the order of a column's values.
 
-        :param nulls_first: put NULL before all values; if None, only in ascending order.
+        Args:
+            nulls_first: put NULL before all values; if None, only in ascending order.
         """
         from hindex.plan.order import Order
 
@@ -206,7 +217,10 @@ class QueryResult:
     def explain(self, *, analyze: bool = False) -> Explanation | QueryExplanation:
         """Explain which indexes are used, and why others are not. No rows are read.
 
-        :param analyze: read the rows too, and measure it.
-        :raises UnsupportedError: for ``analyze``, of a query that Spark runs.
+        Args:
+            analyze: read the rows too, and measure it.
+
+        Raises:
+            UnsupportedError: for ``analyze``, of a query that Spark runs.
         """
         return self._rows.explain(analyze=analyze)

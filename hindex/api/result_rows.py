@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ResultRows(Protocol):
-    """The rows of a result; :class:`~hindex.api.query_result.QueryResult` documents the methods."""
+    """The rows of a result; `hindex.api.query_result.QueryResult` documents the methods."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -76,7 +76,8 @@ def find_column(names: Sequence[str], column: ColumnName) -> tuple[int, tuple[st
 
     Letter case matters only between columns that differ in nothing else.
 
-    :raises ColumnError: if there is none, or more than one.
+    Raises:
+        ColumnError: if there is none, or more than one.
     """
     column = column_name(column)
     readings = [(column,), tuple(column.split("."))] if isinstance(column, str) else [column]
@@ -188,7 +189,8 @@ class ComputedRows(ABC):
     def _position(self, column: ColumnName, *, with_order: bool = False) -> int:
         """Return the position of a column.
 
-        :raises ColumnError: if there is no such column, or, ``with_order``, its values have no order.
+        Raises:
+            ColumnError: if there is no such column, or, ``with_order``, its values have no order.
         """
         at, fields = find_column([item.name for item in self.columns], column)
         data_type = self.columns[at].type

@@ -18,9 +18,10 @@ _ROWS, _COLUMNS, _CHARACTERS = 10, 20, 100
 def rows_html(title: str, preview: Callable[[int], tuple[pa.Table, str]], max_rows: int = _ROWS) -> str:
     """Return a ``div`` with its own style: a table of the first rows and their extent, or the error in their place.
 
-    :param title: the line above the rows.
-    :param max_rows: the number of rows that are shown.
-    :param preview: reads a number of first rows; returns them with a remark to show below.
+    Args:
+        title: the line above the rows.
+        max_rows: the number of rows that are shown.
+        preview: reads a number of first rows; returns them with a remark to show below.
     """
     try:
         # one row more shows if there are others

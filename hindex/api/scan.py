@@ -59,14 +59,15 @@ T = TypeVar("T")
 #: Greatest limit of rows.
 _MAX_ROWS = (1 << 63) - 1
 
-#: Undecided stripes that :meth:`Scan.exists` defers, in case another one certainly has a row.
+#: Undecided stripes that `Scan.exists` defers, in case another one certainly has a row.
 _MAX_DEFERRED = 64
 
 
 class SchemaSnapshot:
     """The schema of a table, as a snapshot without files that is kept: it checks queries without a listing for each.
 
-    :param take: returns the current snapshot of the table.
+    Args:
+        take: returns the current snapshot of the table.
     """
 
     def __init__(self, take: Callable[[], Snapshot]) -> None:
@@ -108,16 +109,17 @@ class Scan:
     """A query of one table: ``columns`` of the rows that satisfy ``where``, at most ``limit`` of them after ``offset``.
 
     Each method that returns rows lists the table and reads it as it is at that moment. Rows have the order of the
-    files' paths and of the rows within them, unless :meth:`order_by` sets another.
+    files' paths and of the rows within them, unless `order_by` sets another.
 
-    :param names: the names of the result columns; those of the table if None.
-    :param mode: the behaviour if an index cannot be used, or may be wrong.
-    :param quarantine: receives the names of indexes that a proof finds wrong, and the reason.
-    :param table: the table's name in messages.
-    :param session: returns the Spark session of the connection, if any.
-    :param zones: returns the time zones that make timestamps instants; without zones they are wall clocks.
-    :param schema: the schema that checks the query; by default from a snapshot.
-    :param translate: translates PyArrow expressions for :meth:`where`.
+    Args:
+        names: the names of the result columns; those of the table if None.
+        mode: the behaviour if an index cannot be used, or may be wrong.
+        quarantine: receives the names of indexes that a proof finds wrong, and the reason.
+        table: the table's name in messages.
+        session: returns the Spark session of the connection, if any.
+        zones: returns the time zones that make timestamps instants; without zones they are wall clocks.
+        schema: the schema that checks the query; by default from a snapshot.
+        translate: translates PyArrow expressions for `where`.
     """
 
     def __init__(
@@ -152,7 +154,7 @@ class Scan:
         self._zones = zones
         self._schema = SchemaSnapshot(snapshot) if schema is None else schema
         self._translate = translate
-        #: True after :meth:`limit`: an order would select other rows than the limited ones.
+        #: True after `limit`: an order would select other rows than the limited ones.
         self._is_order_final = False
         self._last_plan: ScanPlan | None = None
         #: The report of the last proof, if the mode is ``prove``.
@@ -179,7 +181,8 @@ class Scan:
     def _text(self, columns: str | None, table: str) -> str:
         """Return the query as SQL for messages.
 
-        :param columns: the select list; the scan's columns if None.
+        Args:
+            columns: the select list; the scan's columns if None.
         """
         if columns is None:
             columns = "*" if self._columns is None else ", ".join(map(spelled, self._columns))
@@ -300,10 +303,13 @@ class Scan:
     def where(self, condition: Where) -> Scan:
         """Return a scan of the rows that also satisfy a condition.
 
-        :param condition: a condition as :meth:`hindex.Table.scan` takes it, on any columns of the table.
-        :raises ArgumentError: if the scan has a limit.
-        :raises ColumnError: for an unknown column.
-        :raises PredicateError: for a condition that does not fit the columns' types.
+        Args:
+            condition: a condition as `hindex.Table.scan` takes it, on any columns of the table.
+
+        Raises:
+            ArgumentError: if the scan has a limit.
+            ColumnError: for an unknown column.
+            PredicateError: for a condition that does not fit the columns' types.
         """
         if self.is_limited:
             raise ArgumentError(
@@ -318,8 +324,11 @@ class Scan:
     def select(self, *columns: ColumnName) -> Scan:
         """Return a scan of columns, in this order; after another selection, of some of its columns or their fields.
 
-        :param columns: names, ``"address.city"`` for a field; a tuple of names is the path of a field.
-        :raises ColumnError: for a column that is unknown, or not selected by the scan.
+        Args:
+            columns: names, ``"address.city"`` for a field; a tuple of names is the path of a field.
+
+        Raises:
+            ColumnError: for a column that is unknown, or not selected by the scan.
         """
         if not columns:
             raise ArgumentError("select() has no columns: name them, such as .select('id', 'name')")
@@ -342,9 +351,12 @@ class Scan:
     def limit(self, rows: int | None, *, offset: int = 0) -> Scan:
         """Return a scan of at most a number of rows: the first ones after ``offset``, in the scan's order.
 
-        :param rows: the number of rows; None for all after ``offset``.
-        :param offset: the number of rows to skip.
-        :raises ArgumentError: if ``rows`` or ``offset`` is not a number of rows.
+        Args:
+            rows: the number of rows; None for all after ``offset``.
+            offset: the number of rows to skip.
+
+        Raises:
+            ArgumentError: if ``rows`` or ``offset`` is not a number of rows.
         """
         if rows is not None:
             check_limit(rows)
@@ -364,9 +376,12 @@ class Scan:
         The limit of ``table.scan(limit=n)`` applies to the ordered rows. An index on the column is walked from its end,
         as far as the limit needs.
 
-        :param nulls_first: put NULL before all values; if None, only in ascending order.
-        :raises ArgumentError: after :meth:`limit`, whose rows have been chosen already.
-        :raises ColumnError: for an unknown column, or one whose values have no order.
+        Args:
+            nulls_first: put NULL before all values; if None, only in ascending order.
+
+        Raises:
+            ArgumentError: after `limit`, whose rows have been chosen already.
+            ColumnError: for an unknown column, or one whose values have no order.
         """
         from hindex.plan.order import Order
 
@@ -380,7 +395,8 @@ class Scan:
     def sorted_by(self, orders: Sequence[Order]) -> Scan:
         """Return a scan of the rows in some orders, the first one first.
 
-        :raises ColumnError: as :meth:`order_by`.
+        Raises:
+            ColumnError: as `order_by`.
         """
         return self._modified(_orders=tuple(orders))
 
@@ -392,9 +408,10 @@ class Scan:
     def checked(self) -> Scan:
         """Check names and types of the query now instead of when rows are read, and return the scan.
 
-        :raises TableError: if the table does not exist.
-        :raises ColumnError: for an unknown column.
-        :raises PredicateError: for a condition that does not fit the columns' types.
+        Raises:
+            TableError: if the table does not exist.
+            ColumnError: for an unknown column.
+            PredicateError: for a condition that does not fit the columns' types.
         """
         try:
             self._check(self._schema())
@@ -424,9 +441,10 @@ class Scan:
     def plan(self) -> ScanPlan:
         """Plan the scan against the table's current state.
 
-        :raises ColumnError: for an unknown column.
-        :raises PredicateError: for a predicate that does not fit the columns' types.
-        :raises FallbackError: in strict mode, where an index cannot be used.
+        Raises:
+            ColumnError: for an unknown column.
+            PredicateError: for a predicate that does not fit the columns' types.
+            FallbackError: in strict mode, where an index cannot be used.
         """
         self._last_plan = self._make_plan(self._runner)
         return self._last_plan
@@ -485,7 +503,8 @@ class Scan:
     def head(self, rows: int = 5) -> pa.Table:
         """Read the first rows as one table, with only the stripes that they need.
 
-        :raises ArgumentError: if ``rows`` is not a number of rows.
+        Raises:
+            ArgumentError: if ``rows`` is not a number of rows.
         """
         check_limit(rows, "the number of rows", "to_arrow() gives them all")
         scan = copy.copy(self)
@@ -497,7 +516,8 @@ class Scan:
     def to_pandas(self, **options: Any) -> pandas.DataFrame:  # noqa: ANN401 options of pyarrow's
         """Read the rows as a pandas DataFrame.
 
-        :param options: options of ``pyarrow.Table.to_pandas``.
+        Args:
+            options: options of ``pyarrow.Table.to_pandas``.
         """
         return self.to_arrow().to_pandas(**options)
 
@@ -578,8 +598,11 @@ class Scan:
     def value_counts(self, column: ColumnName, *others: ColumnName) -> pa.Table:
         """Count the rows of each value of a column, NULL included, or of each combination of several columns.
 
-        :returns: the values of each column in ascending order, NULL first, and their ``count``.
-        :raises ColumnError: for an unknown column. A sequence of names is the path of one field.
+        Returns:
+            the values of each column in ascending order, NULL first, and their ``count``.
+
+        Raises:
+            ColumnError: for an unknown column. A sequence of names is the path of one field.
         """
         names = column_names((column, *others), "value_counts")
         groups: list[Item] = [
@@ -597,12 +620,14 @@ class Scan:
     ) -> Aggregation:
         """Aggregate the rows: in one row, or in one for each combination of values of the columns ``group``.
 
-        :param group: a column's name, or several columns: ``("a", "b")`` are two, ``[("a", "b")]`` is a field.
-        :param limit: the greatest number of rows of the result.
-        :param having: a condition of groups.
-        :raises ArgumentError: if the scan has a limit, ``limit`` is not a number of rows, or ``having`` has no
-            ``group``.
-        :raises ArgumentTypeError: for ``items`` or ``having`` of other types.
+        Args:
+            group: a column's name, or several columns: ``("a", "b")`` are two, ``[("a", "b")]`` is a field.
+            limit: the greatest number of rows of the result.
+            having: a condition of groups.
+
+        Raises:
+            ArgumentError: if the scan has a limit, ``limit`` is not a number of rows, or ``having`` has no ``group``.
+            ArgumentTypeError: for ``items`` or ``having`` of other types.
         """
         if self.is_limited:
             raise ArgumentError(
@@ -630,7 +655,8 @@ class Scan:
     def explain(self, *, analyze: bool = False) -> Explanation:
         """Explain the decisions of indexes, the data to read, and fallbacks. No rows are read.
 
-        :param analyze: read the rows too, and measure it.
+        Args:
+            analyze: read the rows too, and measure it.
         """
         from hindex.explain.scan_explanation import explain_analyze
 
@@ -648,9 +674,12 @@ class Scan:
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """Return the rows as a Spark DataFrame, read by Spark's executors, or by this process if they are few.
 
-        :param spark: the session; that of the connection if None.
-        :raises HindexError: if there is no session.
-        :raises ArgumentTypeError: for another object than a session.
+        Args:
+            spark: the session; that of the connection if None.
+
+        Raises:
+            HindexError: if there is no session.
+            ArgumentTypeError: for another object than a session.
         """
         from hindex.spark.scan import scan_frame
 
@@ -824,7 +853,7 @@ class Scan:
         return logged()
 
     def attempt(self, run: Callable[[Runner], T]) -> T:
-        """Run a way to read the rows, see :meth:`~hindex.scan.task_runner.Runner.attempt`."""
+        """Run a way to read the rows, see `hindex.scan.task_runner.Runner.attempt`."""
         return self._runner.attempt(run, self._snapshot)
 
     def log(
@@ -838,9 +867,10 @@ class Scan:
     ) -> None:
         """Log the query in one line.
 
-        :param result: the outcome, such as ``37 rows``.
-        :param columns: the select list; the scan's columns if None.
-        :param by_executors: Spark's executors read the rows.
+        Args:
+            result: the outcome, such as ``37 rows``.
+            columns: the select list; the scan's columns if None.
+            by_executors: Spark's executors read the rows.
         """
         runner.log(lambda: self._text(columns, plan.snapshot.name), plan, result, by_executors=by_executors)
 
@@ -859,7 +889,8 @@ class Scan:
 def check_limit(limit: int, what: str = "limit", for_all: str = "leave it out for all rows") -> None:
     """Check a number of rows.
 
-    :raises ArgumentError: if ``limit`` is not one.
+    Raises:
+        ArgumentError: if ``limit`` is not one.
     """
     if not is_whole(limit):
         raise ArgumentError(f"{what} is {limit!r}: pass a whole number, such as 10")

@@ -37,8 +37,9 @@ _EXISTS = "exists()"
 class Summary(ComputedRows):
     """An aggregation of a scan's rows, sorted and limited.
 
-    :param orders: the positions of the items to sort by, and their orders.
-    :param offset: the number of sorted rows to skip.
+    Args:
+        orders: the positions of the items to sort by, and their orders.
+        offset: the number of sorted rows to skip.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Summary(ComputedRows):
         return self._scan.proof
 
     def plan(self) -> ScanPlan:
-        """Plan the aggregation against the table as it is now, see :meth:`Aggregation.plan`."""
+        """Plan the aggregation against the table as it is now, see `Aggregation.plan`."""
         plan = self._aggregation.plan()
         self._columns = self._aggregation.result_columns(plan)
         return plan
@@ -81,7 +82,7 @@ class Summary(ComputedRows):
         return sorted_rows(table, keys).slice(self._offset, self._limit)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
-        """Explain how the rows are computed, see :meth:`~hindex.aggregate.aggregation.Aggregation.explain`."""
+        """Explain how the rows are computed, see `hindex.aggregate.aggregation.Aggregation.explain`."""
         explanation = self._aggregation.explain(analyze=analyze)
         analyzed = explanation.analyzed
         if analyzed is not None:
@@ -121,7 +122,7 @@ class Existence(ComputedRows):
         return pa.Table.from_arrays([pa.array([self._scan.exists()])], schema=self.schema)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
-        """Explain how the boolean is computed, see :meth:`~hindex.api.scan.Scan.explain`."""
+        """Explain how the boolean is computed, see `hindex.api.scan.Scan.explain`."""
         scan = self._scan
         limit = 1 if scan.row_limit is None else min(scan.row_limit, 1)
         row = scan.narrowed(scan.predicate, [], limit, offset=scan.row_offset)
@@ -137,8 +138,11 @@ class Existence(ComputedRows):
 def run_select(scan: Scan, select: Select | SelectExists) -> ScanRows | Summary | Existence:
     """Return the rows, the summary or the existence that a SELECT statement selects.
 
-    :param scan: a scan of all rows of the table.
-    :raises ColumnError: for an unknown column.
+    Args:
+        scan: a scan of all rows of the table.
+
+    Raises:
+        ColumnError: for an unknown column.
     """
     if isinstance(select, SelectExists):
         rows = run_select(scan, select.rows)
@@ -182,7 +186,8 @@ def _aggregate(call: AggregateCall, name: str) -> Aggregate:
 def _group_filter(having: Having, groups: Sequence[ColumnRef]) -> GroupFilter:
     """Return a condition of groups with the columns that it may name.
 
-    :raises ColumnError: for a column with the name of an aggregate.
+    Raises:
+        ColumnError: for a column with the name of an aggregate.
     """
     calls = [_aggregate(call, str(call)) for call in having.calls]
     for group in groups:

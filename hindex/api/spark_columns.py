@@ -49,7 +49,8 @@ _FIRST_DATE = datetime.date(1582, 10, 15)
 def column_predicate(column: Any) -> Predicate:  # noqa: ANN401
     """Return the predicate of a column of a classic session.
 
-    :raises PredicateError: for a column of Spark Connect, and one with an unsupported expression.
+    Raises:
+        PredicateError: for a column of Spark Connect, and one with an unsupported expression.
     """
     if not hasattr(column, "_jc"):
         raise PredicateError(f"a column of Spark Connect cannot be read here: {_REMEDY}")
@@ -161,7 +162,8 @@ def _literal(value: Any) -> Literal:  # noqa: ANN401
 def _timestamp(value: Any) -> Literal:  # noqa: ANN401
     """Return the literal of an instant: in the session's time zone if that is UTC, otherwise with an offset.
 
-    :raises PredicateError: without a session.
+    Raises:
+        PredicateError: without a session.
     """
     from pyspark.sql import SparkSession
 

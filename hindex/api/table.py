@@ -128,15 +128,16 @@ class Table:
     def snapshot(self, options: AcidOptions | None = None, *, compare: bool = False) -> Snapshot:
         """Return the current state of the table: files, schema, and the files that its indexes cover.
 
-        :param options: how a transactional table is read; the table's own options if None.
-        :param compare: compare the checksums of all files whose fingerprints are unchanged.
+        Args:
+            options: how a transactional table is read; the table's own options if None.
+            compare: compare the checksums of all files whose fingerprints are unchanged.
         """
         snapshot = self.unchecked_snapshot(options, compare=compare)
         self.check(snapshot)
         return snapshot
 
     def unchecked_snapshot(self, options: AcidOptions | None = None, *, compare: bool = False) -> Snapshot:
-        """Return the current state; call :meth:`check` before rows are read by it."""
+        """Return the current state; call `check` before rows are read by it."""
         return take_snapshot(
             self.uri,
             self._store,
@@ -150,7 +151,8 @@ class Table:
     def check(self, snapshot: Snapshot) -> None:
         """Compare a snapshot with the table's description in its catalog.
 
-        :raises TableError: naming the first difference.
+        Raises:
+            TableError: naming the first difference.
         """
         if self._check is not None:
             self._check(snapshot)
@@ -185,14 +187,17 @@ class Table:
     ) -> Scan:
         """Return a scan of ``columns`` (all if None) of the rows that satisfy ``where``, at most ``limit``.
 
-        :param where: SQL text, ``hindex.col(...)`` with a comparison, a PyArrow expression, a PySpark column, or a
-            predicate from :func:`hindex.sql.parse_predicate`.
-        :param mode: ``lenient``, ``strict`` or ``prove``, see :func:`hindex.connect`; the connection's if None.
-        :param valid_write_ids: the visible write ids of a transactional table; the table's own if None.
-        :raises StatementError: if a string is not a predicate.
-        :raises TableError: if the table does not exist.
-        :raises ColumnError: for an unknown column.
-        :raises PredicateError: for a condition that does not fit the columns' types.
+        Args:
+            where: SQL text, ``hindex.col(...)`` with a comparison, a PyArrow expression, a PySpark column, or a
+                predicate from `hindex.sql.parse_predicate`.
+            mode: ``lenient``, ``strict`` or ``prove``, see `hindex.connect`; the connection's if None.
+            valid_write_ids: the visible write ids of a transactional table; the table's own if None.
+
+        Raises:
+            StatementError: if a string is not a predicate.
+            TableError: if the table does not exist.
+            ColumnError: for an unknown column.
+            PredicateError: for a condition that does not fit the columns' types.
         """
         return self.unchecked_scan(
             where, columns, limit, mode=mode, valid_write_ids=valid_write_ids
@@ -207,7 +212,7 @@ class Table:
         mode: str | Mode | None = None,
         valid_write_ids: str | None = None,
     ) -> Scan:
-        """Return a scan as :meth:`scan` does, whose names and types are checked when rows are read."""
+        """Return a scan as `scan` does, whose names and types are checked when rows are read."""
         if limit is not None:
             check_limit(limit)
         snapshot, schema = self.snapshot, self._schema_snapshot
@@ -232,7 +237,8 @@ class Table:
     def _translate(self, expression: pc.Expression) -> TranslatedFilter:
         """Translate a PyArrow expression on the table's columns of now.
 
-        :raises ColumnError: if it is on another column.
+        Raises:
+            ColumnError: if it is on another column.
         """
         from hindex.engines.dataset import DatasetSchema
 
@@ -254,15 +260,17 @@ class Table:
     def indexes(self) -> IndexList:
         """Return the table's indexes in order of creation, with their freshness.
 
-        :raises TableError: if the table does not exist.
-        :raises StoreError: if the manifest cannot be read.
+        Raises:
+            TableError: if the table does not exist.
+            StoreError: if the manifest cannot be read.
         """
         return IndexList(self._indexes(*self._with_lost_indexes(self._indexable_snapshot())))
 
     def indexes_being_built(self) -> list[Index]:
         """Return indexes that are being built for the first time, according to their builders.
 
-        :raises StoreError: if the store cannot be read.
+        Raises:
+            StoreError: if the store cannot be read.
         """
         snapshot = self._indexable_snapshot()
         recorded_ids = {entry.id for entry in self._with_lost_indexes(snapshot)[0].manifest.indexes}
@@ -298,7 +306,8 @@ class Table:
     def _stored_manifest(self) -> Manifest:
         """Return the store's latest manifest; the table is not listed.
 
-        :raises StoreError: if it cannot be read.
+        Raises:
+            StoreError: if it cannot be read.
         """
         return self._store.load() or Manifest.empty(self.uri)
 
@@ -322,7 +331,8 @@ class Table:
     def recorded_indexes(self, *, building: bool = False) -> list[Index]:
         """Return the indexes; if the table is gone or cannot be read, their status says so.
 
-        :param building: include those of :meth:`indexes_being_built`.
+        Args:
+            building: include those of `indexes_being_built`.
         """
         try:
             return self.indexes() + (self.indexes_being_built() if building else [])
@@ -345,7 +355,8 @@ class Table:
     def has_index(self, name: str) -> bool:
         """Return True if the table's store or catalog has an index of this name; no data files are read.
 
-        :raises StoreError: if the manifest cannot be read.
+        Raises:
+            StoreError: if the manifest cannot be read.
         """
         manifest = self._stored_manifest()
         return with_indexes(manifest, self._lost(manifest)).find_index(name) is not None
@@ -353,7 +364,8 @@ class Table:
     def index_names(self) -> list[str]:
         """Return the names of the indexes in the table's store; the table is not listed.
 
-        :raises StoreError: if the manifest cannot be read.
+        Raises:
+            StoreError: if the manifest cannot be read.
         """
         manifest = self._store.load()
         return [] if manifest is None else [entry.name for entry in manifest.indexes]
@@ -365,8 +377,9 @@ class Table:
     def index(self, name: str) -> Index:
         """Return one index.
 
-        :raises IndexNotFoundError: if there is no index of that name.
-        :raises StoreError: if the manifest cannot be read.
+        Raises:
+            IndexNotFoundError: if there is no index of that name.
+            StoreError: if the manifest cannot be read.
         """
         snapshot, lost = self._with_lost_indexes(self._indexable_snapshot())
         return self._indexes(snapshot, lost, [snapshot.manifest.index(name)])[0]
@@ -418,9 +431,10 @@ class Table:
         if_not_exists: bool = False,
         dry_run: bool = False,
     ) -> Index | BuildEstimate:
-        """Build an index with Spark and commit it. See :meth:`create_indexes` and :class:`IndexSpec`.
+        """Build an index with Spark and commit it. See `create_indexes` and `IndexSpec`.
 
-        :param dry_run: build nothing; estimate the data to read and the size of the index.
+        Args:
+            dry_run: build nothing; estimate the data to read and the size of the index.
         """
         from hindex.maintain.builds import estimate_build
 
@@ -439,12 +453,15 @@ class Table:
     def create_indexes(self, specs: Sequence[IndexSpec], *, if_not_exists: bool = False) -> list[Index]:
         """Build several indexes in one pass over the data and commit them together.
 
-        :param if_not_exists: skip indexes whose name is taken, with a :class:`~hindex.errors.HindexWarning` if the
-            existing one is defined differently.
-        :raises IndexExistsError: if an index of the name, or of the same column and type, exists.
-        :raises ColumnError: if a column cannot be resolved, or its type cannot be indexed.
-        :raises BuildError: if the Spark job fails; the table's indexes are then as they were.
-        :raises StoreError: if the manifest cannot be read or written.
+        Args:
+            if_not_exists: skip indexes whose name is taken, with a `hindex.errors.HindexWarning` if the existing one is
+                defined differently.
+
+        Raises:
+            IndexExistsError: if an index of the name, or of the same column and type, exists.
+            ColumnError: if a column cannot be resolved, or its type cannot be indexed.
+            BuildError: if the Spark job fails; the table's indexes are then as they were.
+            StoreError: if the manifest cannot be read or written.
         """
         value: object = specs
         if not isinstance(value, Sequence) or not all(isinstance(spec, IndexSpec) for spec in value):
@@ -486,10 +503,13 @@ class Table:
 
         Entries of deleted files are dropped. If nothing changed, nothing is written and Spark does not start.
 
-        :param where: only files of these partitions, a predicate on partition columns.
-        :param dry_run: change nothing; return the planned changes.
-        :raises IndexNotFoundError: if there is no index of a name, or it does not cover these partitions.
-        :raises BuildError: if the Spark job fails; the indexes are then as they were.
+        Args:
+            where: only files of these partitions, a predicate on partition columns.
+            dry_run: change nothing; return the planned changes.
+
+        Raises:
+            IndexNotFoundError: if there is no index of a name, or it does not cover these partitions.
+            BuildError: if the Spark job fails; the indexes are then as they were.
         """
         from hindex.build.job import plan_build
 
@@ -529,7 +549,7 @@ class Table:
     def rebuild_index(self, name: str, *, where: Where | None = None) -> RefreshResult:
         """Build an index again from every file, or from those of some partitions; the old one serves meanwhile.
 
-        Parameters and errors are those of :meth:`refresh_indexes`.
+        Parameters and errors are those of `refresh_indexes`.
         """
         from hindex.build.job import plan_build
 
@@ -554,10 +574,13 @@ class Table:
     def drop_index(self, name: str, *, if_exists: bool = False, where: Where | None = None) -> DropResult:
         """Remove an index, or its part for some partitions.
 
-        :param where: partitions by their values, such as ``p = 1`` or ``p IN (1, 2)``.
-        :raises IndexNotFoundError: if there is no index of that name, unless ``if_exists``; if it was not created with
-            ``where``, or does not cover these partitions.
-        :raises TableError: if the table does not exist.
+        Args:
+            where: partitions by their values, such as ``p = 1`` or ``p IN (1, 2)``.
+
+        Raises:
+            IndexNotFoundError: if there is no index of that name, unless ``if_exists``; if it was not created with
+                ``where``, or does not cover these partitions.
+            TableError: if the table does not exist.
         """
         from hindex.maintain.builds import drop_from_manifest
         from hindex.maintain.results import DropResult
@@ -597,7 +620,8 @@ class Table:
     def quarantine_indexes(self, names: Sequence[str], why: str) -> None:
         """Quarantine indexes until a refresh or rebuild builds them again.
 
-        :param why: the reason, shown in their status.
+        Args:
+            why: the reason, shown in their status.
         """
 
         def change(manifest: Manifest) -> Manifest:
@@ -614,8 +638,9 @@ class Table:
     def rename_index(self, name: str, new_name: str) -> RenameResult:
         """Give an index another name.
 
-        :raises IndexNotFoundError: if there is no index of that name.
-        :raises IndexExistsError: if the new name is taken.
+        Raises:
+            IndexNotFoundError: if there is no index of that name.
+            IndexExistsError: if the new name is taken.
         """
         from hindex.maintain.results import RenameResult
 
@@ -641,9 +666,12 @@ class Table:
     def check_indexes(self, names: Sequence[str] | None = None, *, verify: bool = False) -> list[CheckResult]:
         """Check indexes (all if None): freshness, and presence of their files.
 
-        :param verify: also compare a sample of stripes with the index.
-        :raises IndexNotFoundError: if there is no index of a name.
-        :raises StoreError: if the manifest cannot be read.
+        Args:
+            verify: also compare a sample of stripes with the index.
+
+        Raises:
+            IndexNotFoundError: if there is no index of a name.
+            StoreError: if the manifest cannot be read.
         """
         from hindex.maintain.checks import check_index
 
@@ -662,12 +690,15 @@ class Table:
 
         A sample of the table is read: rows of one stripe of a few files. Nothing is built.
 
-        :param queries: SQL queries or conditions; or the path of a file of them, one on a line or with ``;`` between
-            them, of hindex's own log, or of an event log of Spark (uncompressed JSON).
-        :param alias: what the queries call the table, beside its own name and the last part of its path.
-        :raises ArgumentError: if the file cannot be read.
-        :raises ArgumentTypeError: for anything but a path or a list of strings.
-        :raises TableError: if the table has no rows.
+        Args:
+            queries: SQL queries or conditions; or the path of a file of them, one on a line or with ``;`` between them,
+                of hindex's own log, or of an event log of Spark (uncompressed JSON).
+            alias: what the queries call the table, beside its own name and the last part of its path.
+
+        Raises:
+            ArgumentError: if the file cannot be read.
+            ArgumentTypeError: for anything but a path or a list of strings.
+            TableError: if the table has no rows.
         """
         from hindex.maintain.advice import advise
         from hindex.maintain.builds import estimate_build
@@ -706,11 +737,14 @@ class Table:
 
         If the table is gone, the whole store is deleted.
 
-        :param retain_hours: the age from which unreferenced files are deleted. A running build's files are
-            unreferenced too: a value below the duration of the longest build is safe only while none runs.
-        :param dry_run: delete nothing; return the files that would be deleted.
-        :raises TableNotFoundError: if the table is gone and has no store.
-        :raises StoreError: if the store cannot be read, or a file cannot be deleted.
+        Args:
+            retain_hours: the age from which unreferenced files are deleted. A running build's files are unreferenced
+                too: a value below the duration of the longest build is safe only while none runs.
+            dry_run: delete nothing; return the files that would be deleted.
+
+        Raises:
+            TableNotFoundError: if the table is gone and has no store.
+            StoreError: if the store cannot be read, or a file cannot be deleted.
         """
         from hindex.maintain.vacuum import vacuum_store
 
@@ -724,7 +758,8 @@ class Table:
     def _check_exists(self) -> None:
         """List the table, including partitions outside its directory.
 
-        :raises TableNotFoundError: if it does not exist.
+        Raises:
+            TableNotFoundError: if it does not exist.
         """
         declared = self.declared_schema()
         list_data_files(
@@ -735,7 +770,7 @@ class Table:
         )
 
     def _indexable_snapshot(self, *, compare: bool = False) -> Snapshot:
-        """Return the current state of a table with a readable manifest; ``compare`` as in :meth:`snapshot`."""
+        """Return the current state of a table with a readable manifest; ``compare`` as in `snapshot`."""
         snapshot = self.snapshot(compare=compare)
         snapshot.check_store()
         return snapshot

@@ -30,8 +30,9 @@ SHOW_COLUMNS_SCHEMA = pa.schema([DESCRIBE_TABLE_SCHEMA.field(0)])
 def run_table_statement(connection: Connection, statement: DescribeTable | ShowColumns) -> pa.Table:
     """List the columns of a table; Spark lists those of the tables and views of its catalog.
 
-    :raises TableError: if there is no such table.
-    :raises NotOrcError: for a path of files of another format.
+    Raises:
+        TableError: if there is no such table.
+        NotOrcError: for a path of files of another format.
     """
     is_description = isinstance(statement, DescribeTable)
     schema = DESCRIBE_TABLE_SCHEMA if is_description else SHOW_COLUMNS_SCHEMA

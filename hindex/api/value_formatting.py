@@ -33,7 +33,8 @@ _DOUBLES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 def format_values(column: pa.Array, encoding: str | None = None) -> list[str | None]:
     """Format each value as a string, None for null.
 
-    :param encoding: the encoding of the output; nested values escape the characters that it lacks, as JSON does.
+    Args:
+        encoding: the encoding of the output; nested values escape the characters that it lacks, as JSON does.
     """
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -103,7 +104,8 @@ def _timestamps(column: pa.Array) -> list[str | None]:
 def format_json(column: pa.Array, *, ascii_only: bool = True) -> list[str]:
     """Format each value as JSON: exact numbers, booleans, and strings for everything else.
 
-    :param ascii_only: escape all characters outside ASCII.
+    Args:
+        ascii_only: escape all characters outside ASCII.
     """
     kind = column.type
     if pa.types.is_nested(kind):
@@ -160,7 +162,8 @@ def _json_double(text: str) -> str:
 def text_grid(rows: pa.Table, max_characters: int | None) -> str:
     """Format rows in a grid as Spark's ``show()`` does.
 
-    :param max_characters: truncate values to this length, and align them right; None keeps them whole, aligned left.
+    Args:
+        max_characters: truncate values to this length, and align them right; None keeps them whole, aligned left.
     """
     columns = [
         [

@@ -81,9 +81,10 @@ _SAMPLED_ROWS = 512
 class BTreeGroup:
     """The data files of a table or partition for a new index set.
 
-    :ivar partition: the name of the partition's directory; None for the table.
-    :ivar read: data files whose column is read.
-    :ivar kept: data files whose entries are copied from ``merged``, the sets that are replaced.
+    Attributes:
+        partition: the name of the partition's directory; None for the table.
+        read: data files whose column is read.
+        kept: data files whose entries are copied from ``merged``, the sets that are replaced.
     """
 
     partition: str | None
@@ -124,8 +125,9 @@ def plan_btree(
 ) -> BTreePlan | None:
     """Plan a build; return None if there is nothing to build.
 
-    :param views: the data files that the index covers.
-    :param fresh: paths of files that are unchanged since they were indexed.
+    Args:
+        views: the data files that the index covers.
+        fresh: paths of files that are unchanged since they were indexed.
     """
     resolved = snapshot.schema.resolve(index.column, is_stored=True)
     columns = snapshot.listing.partitioning.columns
@@ -198,11 +200,12 @@ def _plan_group(
 class _PreparedGroup:
     """A group with the file tails and index sets that its build needs.
 
-    :ivar files: all data files of the group, sorted by path.
-    :ivar changes: the recorded changes of the files that are read (``DataFile.change_to_record``).
-    :ivar old_files: each merged set with all of its data files, and those whose entries are copied from it. Several
-        sets may cover the same version of a file; its entries are copied from one of them.
-    :ivar lows: the smallest key of each index file; None for the first.
+    Attributes:
+        files: all data files of the group, sorted by path.
+        changes: the recorded changes of the files that are read (``DataFile.change_to_record``).
+        old_files: each merged set with all of its data files, and those whose entries are copied from it. Several sets
+            may cover the same version of a file; its entries are copied from one of them.
+        lows: the smallest key of each index file; None for the first.
     """
 
     group: BTreeGroup
@@ -216,7 +219,8 @@ class _PreparedGroup:
 def run_btree(spark: SparkSession, plan: BTreePlan, progress: Progress) -> list[FileEntry]:
     """Run a build as one Spark job and return a manifest entry for each data file that it covers.
 
-    :raises BuildError: if a task failed; the message names its data file.
+    Raises:
+        BuildError: if a task failed; the message names its data file.
     """
     prepared = [_prepare(plan, group) for group in plan.groups]
     job = _job(plan, prepared)

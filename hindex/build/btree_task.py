@@ -55,9 +55,10 @@ class SortedPart:
 class ReadTask:
     """Index the column of one data file.
 
-    :param file: the expected state of the data file.
-    :param first: location number of the file's first row group.
-    :param stripes: first and end of the stripes to read; None for all.
+    Args:
+        file: the expected state of the data file.
+        first: location number of the file's first row group.
+        stripes: first and end of the stripes to read; None for all.
     """
 
     uri: str
@@ -72,8 +73,9 @@ class ReadTask:
 class CopyTask:
     """Copy entries of an index file that is replaced.
 
-    :param kept: for each unchanged data file: the old location number of its first row group, its number of row groups,
-        and the new location number of the first.
+    Args:
+        kept: for each unchanged data file: the old location number of its first row group, its number of row groups,
+            and the new location number of the first.
     """
 
     path: str
@@ -90,11 +92,12 @@ EntryTask = ReadTask | CopyTask
 class BTreeJob:
     """The parameters that all tasks of a build share.
 
-    :ivar type: the column's type in the table, which the keys have.
-    :ivar binding: names of the table's data columns, which are matched with a file's own.
-    :ivar parts: the index files to write, ordered by group and key.
-    :ivar groups: the data files of each group, sorted by path.
-    :ivar chunk_entries: maximum number of entries in a chunk.
+    Attributes:
+        type: the column's type in the table, which the keys have.
+        binding: names of the table's data columns, which are matched with a file's own.
+        parts: the index files to write, ordered by group and key.
+        groups: the data files of each group, sorted by path.
+        chunk_entries: maximum number of entries in a chunk.
     """
 
     build_id: str
@@ -155,7 +158,8 @@ _INTEGER = struct.Struct("<q")
 def entry_chunks(job: BTreeJob, tasks: Sequence[EntryTask]) -> Iterator[pa.RecordBatch]:
     """Run one Spark task: yield the chunks of data files and of old index files.
 
-    :raises BuildError: naming the file, and the stripe.
+    Raises:
+        BuildError: naming the file, and the stripe.
     """
     for task in tasks:
         yield from _task_chunks(job, task)
@@ -283,7 +287,8 @@ def _below(keys: Int64s | ByteKeys, bound: Key) -> int:
 def write_parts(job: BTreeJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the index files of chunks that are sorted by part and first key; yield a row for each finished file.
 
-    :raises BuildError: if a file cannot be written; it is removed.
+    Raises:
+        BuildError: if a file cannot be written; it is removed.
     """
     current: _PartWriter | None = None
     try:
@@ -421,7 +426,7 @@ def pack_key(key: Key) -> bytes:
 
 
 def unpack_key(data: bytes, kind: KeyKind) -> Key:
-    """Return the key for the bytes of :func:`pack_key`."""
+    """Return the key for the bytes of `pack_key`."""
     if kind is KeyKind.BYTES:
         return data
     key: int = _INTEGER.unpack(data)[0]
@@ -431,7 +436,7 @@ def unpack_key(data: bytes, kind: KeyKind) -> Key:
 def kept_locations(
     old: Sequence[IndexedFile], kept: Collection[IndexedFile], new: Sequence[IndexedFile]
 ) -> tuple[tuple[int, int, int], ...]:
-    """Return the files that a :class:`CopyTask` keeps from an old index, with their new location numbers."""
+    """Return the files that a `CopyTask` keeps from an old index, with their new location numbers."""
     new_starts = dict(zip(new, first_locations(new), strict=False))
     return tuple(
         (first, file.num_groups, new_starts[file])

@@ -55,10 +55,11 @@ if TYPE_CHECKING:
 class BuildPlan:
     """The input and output of a build.
 
-    :ivar tasks: one for each data file, for all indexes with a file for each data file. Running the build splits and
-        combines them to Spark tasks.
-    :ivar shared: plans of the indexes whose files cover many data files, each a Spark job of its own.
-    :ivar column_types: the current type of each index's column in the table, as a string, by the index's id.
+    Attributes:
+        tasks: one for each data file, for all indexes with a file for each data file. Running the build splits and
+            combines them to Spark tasks.
+        shared: plans of the indexes whose files cover many data files, each a Spark job of its own.
+        column_types: the current type of each index's column in the table, as a string, by the index's id.
     """
 
     indexes: tuple[IndexEntry, ...]
@@ -88,8 +89,11 @@ def plan_build(
 ) -> BuildPlan:
     """Plan the build of indexes over all files that have their columns, in the partitions that each index covers.
 
-    :param fresh: paths of files that are unchanged since they were indexed: their index files stay.
-    :raises ColumnError: if the table no longer has an index's column.
+    Args:
+        fresh: paths of files that are unchanged since they were indexed: their index files stay.
+
+    Raises:
+        ColumnError: if the table no longer has an index's column.
     """
     if not snapshot.files:
         # without files, the columns may be unknown; entries of deleted files can be dropped all the same
@@ -166,7 +170,8 @@ def plan_build(
 def _index_column(index: IndexEntry, schema: TableSchema) -> ResolvedColumn:
     """Resolve an index's column in the table.
 
-    :raises ColumnError: if the table no longer has the column, or its type cannot be indexed.
+    Raises:
+        ColumnError: if the table no longer has the column, or its type cannot be indexed.
     """
     try:
         column = schema.resolve(index.column, is_stored=True)
@@ -199,7 +204,8 @@ def run_build(spark: SparkSession, plan: BuildPlan, progress: Progress) -> list[
 
     A data file has one entry for each job.
 
-    :raises BuildError: if a task failed; the message names its data file.
+    Raises:
+        BuildError: if a task failed; the message names its data file.
     """
     entries: list[FileEntry] = []
     if plan.tasks:
@@ -251,9 +257,10 @@ def _run_merge_job(spark: SparkSession, tasks: Sequence[MergeTask], progress: Pr
 class IndexedData:
     """An indexed data file.
 
-    :ivar entry: its manifest entry, without index files that are in parts.
-    :ivar merges: the tasks that merge the parts.
-    :ivar stripe_stats: statistics of the data file's stripes, for each of :attr:`merges`.
+    Attributes:
+        entry: its manifest entry, without index files that are in parts.
+        merges: the tasks that merge the parts.
+        stripe_stats: statistics of the data file's stripes, for each of `merges`.
     """
 
     entry: FileEntry
@@ -264,8 +271,9 @@ class IndexedData:
 def built_files(tasks: Sequence[BuildTask], table: pa.Table) -> list[IndexedData]:
     """Collect the results of a build for each indexed data file.
 
-    :param tasks: one for each data file.
-    :param table: the rows of :func:`hindex.build.task.run_build_task`.
+    Args:
+        tasks: one for each data file.
+        table: the rows of `hindex.build.task.run_build_task`.
     """
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in table.to_pylist():
@@ -279,7 +287,8 @@ def built_files(tasks: Sequence[BuildTask], table: pa.Table) -> list[IndexedData
 def merged_files(built: Sequence[IndexedData], table: pa.Table) -> list[FileEntry]:
     """Return the manifest entries of data files, with the merged index files.
 
-    :param table: the rows of :func:`hindex.build.task.run_merge_task`.
+    Args:
+        table: the rows of `hindex.build.task.run_merge_task`.
     """
     rows = {(row["data_file"], row["index_id"]): row for row in table.to_pylist()}
     entries = []

@@ -24,7 +24,8 @@ def has_current_keys(
     The index file is opened only if the column had another type in the data file or at the last build. An unreadable
     index file counts as current: its lookups and checks report the damage.
 
-    :param binding: names of the table's data columns.
+    Args:
+        binding: names of the table's data columns.
     """
     if view.entry is None:
         return True

@@ -39,9 +39,10 @@ from hindex.table.type_text import type_text
 class IndexTarget:
     """One index file to write. Each attempt of a task writes under a fresh name, so retries never collide.
 
-    :param directory: the directory relative to the store; ``absolute_directory`` is its URI.
-    :param table_type: the column's type in the table. Keys have the column's type in the data file, or the table's if
-        queries of the table could not use those (:func:`hindex.keys.same_keys`). None: the data file's type.
+    Args:
+        directory: the directory relative to the store; ``absolute_directory`` is its URI.
+        table_type: the column's type in the table. Keys have the column's type in the data file, or the table's if
+            queries of the table could not use those (`hindex.keys.same_keys`). None: the data file's type.
     """
 
     index_id: str
@@ -68,10 +69,11 @@ class BuildTask:
 
     All rows of transactional tables are indexed; queries skip the deleted ones.
 
-    :param build_id: prefix of the names of the index files, by which the files of a failed build are found.
-    :param binding: names of the table's data columns, which are matched with the file's own.
-    :param end: with it, the index files are parts for the stripes ``[first, end)`` of the data file with
-        ``tail_checksum``; :class:`MergeTask` merges them.
+    Args:
+        build_id: prefix of the names of the index files, by which the files of a failed build are found.
+        binding: names of the table's data columns, which are matched with the file's own.
+        end: with it, the index files are parts for the stripes ``[first, end)`` of the data file with
+            ``tail_checksum``; `MergeTask` merges them.
     """
 
     build_id: str
@@ -92,7 +94,11 @@ class BuildTask:
         return self.end is not None
 
     def open(self) -> OrcReader:
-        """Open the data file. :raises OrcError: if it is not readable as ORC."""
+        """Open the data file.
+
+        Raises:
+            OrcError: if it is not readable as ORC.
+        """
         return open_data_file(self.uri, self.acid)
 
     def columns_in(self, root: OrcType) -> dict[str, FilePath]:
@@ -150,7 +156,8 @@ def run_build_tasks(
 def run_build_task(task: BuildTask) -> Iterator[pa.RecordBatch]:
     """Build the index files of a task; yield a row for each finished stripe.
 
-    :raises BuildError: naming the file and the stripe; unfinished index files are removed.
+    Raises:
+        BuildError: naming the file and the stripe; unfinished index files are removed.
     """
     writer = _IndexFilesWriter(task)
     location = ErrorLocation.in_data_file(task.path)
@@ -303,7 +310,8 @@ def _result_row(
 def table_values(array: pa.Array, file_type: OrcType, table_type: OrcType) -> pa.Array:
     """Convert a data file's values to the table's type, as queries do.
 
-    :raises BuildError: if a value does not fit.
+    Raises:
+        BuildError: if a value does not fit.
     """
     try:
         return convert_array(array, file_type, table_type)
@@ -321,8 +329,9 @@ TASK_ERRORS = (HindexError, OSError, MemoryError, pa.ArrowException)
 class ErrorLocation:
     """The location of an error in a build, for its message.
 
-    :ivar file: the file, in words.
-    :ivar stripe: the current stripe, if any.
+    Attributes:
+        file: the file, in words.
+        stripe: the current stripe, if any.
     """
 
     file: str
@@ -431,7 +440,8 @@ MERGED_SCHEMA = pa.schema(
 def run_merge_task(task: MergeTask) -> Iterator[pa.RecordBatch]:
     """Merge the parts to a file with a fresh name. The parts stay, for retries of the task.
 
-    :raises BuildError: naming the data file.
+    Raises:
+        BuildError: naming the data file.
     """
     name = index_file_name(task.build_id)
     try:

@@ -48,9 +48,10 @@ T = TypeVar("T")
 class SplitInput(Generic[T]):
     """A data file to index.
 
-    :ivar weight: estimated bytes of its indexed columns.
-    :ivar stripes: returns the relative sizes of the stripes, empty if the file cannot be split; called only for large
-        files.
+    Attributes:
+        weight: estimated bytes of its indexed columns.
+        stripes: returns the relative sizes of the stripes, empty if the file cannot be split; called only for large
+            files.
     """
 
     item: T
@@ -72,8 +73,9 @@ class Piece(Generic[T]):
 class SizeLimits:
     """Maximum sizes in bytes of the indexed columns.
 
-    :ivar piece: larger files are split into pieces of this size or less, as far as stripes allow.
-    :ivar task: pieces are combined up to this size, including :data:`FILE_BYTES` for each.
+    Attributes:
+        piece: larger files are split into pieces of this size or less, as far as stripes allow.
+        task: pieces are combined up to this size, including `FILE_BYTES` for each.
     """
 
     piece: int
@@ -83,7 +85,8 @@ class SizeLimits:
     def for_weights(cls, weights: Sequence[int], cores: int, task_bytes: int | None = None) -> SizeLimits:
         """Return the limits for files of some weights.
 
-        :param task_bytes: the configured size of tasks, if any.
+        Args:
+            task_bytes: the configured size of tasks, if any.
         """
         if task_bytes is not None:
             return cls(task_bytes, task_bytes)
@@ -94,7 +97,8 @@ class SizeLimits:
 def task_bytes(spark: SparkSession) -> int | None:
     """Return the configured size of tasks, or None.
 
-    :raises BuildError: if the setting is no size.
+    Raises:
+        BuildError: if the setting is no size.
     """
     text = spark.conf.get(TASK_BYTES_SETTING, None)
     if text is None:
@@ -111,8 +115,9 @@ def split_tasks(
 ) -> list[tuple[Piece[T], ...]]:
     """Split large files and combine the pieces to tasks, the largest first, so that none starts last.
 
-    :param cores: number of tasks that run at a time.
-    :param task_bytes: the configured size of tasks, if any.
+    Args:
+        cores: number of tasks that run at a time.
+        task_bytes: the configured size of tasks, if any.
     """
     limits = SizeLimits.for_weights([file.weight for file in files], cores, task_bytes)
     pieces = [piece for file in files for piece in _pieces(file, limits.piece)]
@@ -158,9 +163,12 @@ def split_build_tasks(
     The weight of a file is its length times the share of the indexed columns in one stripe of the longest file. The
     tail of a file is read only if the file is split.
 
-    :param cores: number of tasks that run at a time.
-    :param task_bytes: the configured size of tasks, if any.
-    :raises BuildError: if a file cannot be read.
+    Args:
+        cores: number of tasks that run at a time.
+        task_bytes: the configured size of tasks, if any.
+
+    Raises:
+        BuildError: if a file cannot be read.
     """
     share = 1.0
     if task_bytes is not None or sum(task.length for task in tasks) > MIN_SPLIT_BYTES:
@@ -196,9 +204,10 @@ def split_entry_tasks(
     cores: int,
     task_bytes: int | None = None,
 ) -> list[tuple[EntryTask, ...]]:
-    """Split and combine the tasks of a BTREE index, as :func:`split_build_tasks` does.
+    """Split and combine the tasks of a BTREE index, as `split_build_tasks` does.
 
-    :param tails: file tails of the data files, by path.
+    Args:
+        tails: file tails of the data files, by path.
     """
     reads = [task for task in tasks if isinstance(task, ReadTask)]
     share = 1.0

@@ -105,9 +105,12 @@ def run_bench(
 ) -> pa.Table:
     """Compare the rows of all readers, then time them in turn.
 
-    :returns: a row for each reader: milliseconds, and their ratios to hindex's of the same round, as median, minimum
-        and maximum. A reader that cannot read the table has nulls, and a note with the reason.
-    :raises HindexError: if a reader's rows differ from hindex's.
+    Returns:
+        a row for each reader: milliseconds, and their ratios to hindex's of the same round, as median, minimum and
+        maximum. A reader that cannot read the table has nulls, and a note with the reason.
+
+    Raises:
+        HindexError: if a reader's rows differ from hindex's.
     """
     from hindex.api.predicate_input import parse_condition
 
@@ -216,7 +219,8 @@ def pyarrow_rows(query: BenchQuery) -> pa.Table:
 
     Partitions are pruned. The predicate's columns are decoded first, and the others if a row of the stripe matches.
 
-    :raises CannotReadError: for a column that pyarrow decodes otherwise, or aborts the process on.
+    Raises:
+        CannotReadError: for a column that pyarrow decodes otherwise, or aborts the process on.
     """
     plan = plan_scan(_unindexed(query.table.snapshot()), query.where, query.columns)
     if plan.snapshot.listing.transactional:

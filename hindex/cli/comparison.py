@@ -26,7 +26,8 @@ def in_turn(
 
     Runs take turns, and another one begins each round, so that a slow moment of the machine affects all of them.
 
-    :param advance: called after each run.
+    Args:
+        advance: called after each run.
     """
     times: list[list[float]] = [[] for _ in runs]
     for number in range(rounds):

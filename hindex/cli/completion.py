@@ -45,8 +45,11 @@ class Names:
 class Completer:
     """Completes the word before the cursor.
 
-    :param names: returns the names of a table; called once for each table between two statements.
-    :ivar earlier: the previous lines of the statement.
+    Attributes:
+        earlier: the previous lines of the statement.
+
+    Args:
+        names: returns the names of a table; called once for each table between two statements.
     """
 
     def __init__(self, names: Callable[[str], Names]) -> None:
@@ -75,8 +78,9 @@ class Completer:
     def candidates(self, line: str, begin: int, after: str = "") -> list[str]:
         """Return the completions of ``line[begin:]``.
 
-        :param line: the text before the cursor.
-        :param after: the text after it.
+        Args:
+            line: the text before the cursor.
+            after: the text after it.
         """
         from hindex.sql.lexer import PIECES
 
@@ -176,7 +180,8 @@ class Completer:
 def table_names(connection: Connection, table: str) -> Names:
     """Return the names of a table in a local directory; other tables may be slow to reach, and have none.
 
-    :raises HindexError: if it cannot be read.
+    Raises:
+        HindexError: if it cannot be read.
     """
     if not Path(table).is_dir():
         return Names()

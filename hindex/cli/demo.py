@@ -53,9 +53,12 @@ class Comparison:
 def run_demo(scale: float, directory: str, *, master: str | None = None, conf: Mapping[str, str]) -> None:
     """Make the data, index it through the command line, and compare query by query.
 
-    :param scale: TPC-H scale factor; 1 is six million rows.
-    :param directory: the directory of the data; the data of an earlier run is used again.
-    :raises HindexError: if a query's rows differ from Spark's.
+    Args:
+        scale: TPC-H scale factor; 1 is six million rows.
+        directory: the directory of the data; the data of an earlier run is used again.
+
+    Raises:
+        HindexError: if a query's rows differ from Spark's.
     """
     import hindex
     from hindex.spark.session import local_session
@@ -94,10 +97,12 @@ def _say(line: str) -> None:
 def make_tpch_table(spark: SparkSession, name: str, scale: float, path: Path) -> None:
     """Write a table of TPC-H as four zstd ORC files, with Spark's own defaults for stripes and row groups.
 
-    :param name: such as ``lineitem``.
+    Args:
+        name: such as ``lineitem``.
 
-    :raises MissingRuntimeError: if tpchgen-cli is missing.
-    :raises HindexError: if it fails.
+    Raises:
+        MissingRuntimeError: if tpchgen-cli is missing.
+        HindexError: if it fails.
     """
     installed = Path(sys.executable).with_name("tpchgen-cli")
     generator = str(installed) if installed.exists() else shutil.which("tpchgen-cli")

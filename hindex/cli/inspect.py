@@ -61,9 +61,12 @@ class Inspection:
 def inspect_path(path: str, *, row_groups: bool = False, valid_write_ids: str = "") -> Inspection | pa.Table:
     """Inspect a file or a transactional table, or list the files of a directory.
 
-    :param row_groups: include the statistics of row groups.
-    :param valid_write_ids: the visible write ids of a transactional table.
-    :raises HindexError: if there is no such file, or it is corrupt or has an unknown format.
+    Args:
+        row_groups: include the statistics of row groups.
+        valid_write_ids: the visible write ids of a transactional table.
+
+    Raises:
+        HindexError: if there is no such file, or it is corrupt or has an unknown format.
     """
     if not is_utf8(path):
         raise TableError(

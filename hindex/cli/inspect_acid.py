@@ -17,7 +17,8 @@ from hindex.table.transactional import TransactionalDirectory
 def document(path: str, valid_write_ids: str = "") -> Document:
     """Return the transactional directories of a table, and the rows of each valid data file.
 
-    :raises HindexError: if the table cannot be read.
+    Raises:
+        HindexError: if the table cannot be read.
     """
     snapshot = hindex.connect().table(path, valid_write_ids=valid_write_ids).snapshot()
     plan = plan_scan(snapshot, None, [])

@@ -38,7 +38,8 @@ _OMITTED = (
 def document(source: ByteSource) -> Document:
     """Return the content of an index file. All pages are read, and their checksums verified.
 
-    :raises IndexFileError: if it is corrupt.
+    Raises:
+        IndexFileError: if it is corrupt.
     """
     file = IndexFileReader(source)
     footer = file.footer

@@ -12,8 +12,9 @@ from hindex.store.manifest_file import MAX_BYTES, corrupt, decode
 def document(source: ByteSource) -> Document:
     """Return the content of a manifest without its segments.
 
-    :raises StoreError: if it is damaged.
-    :raises NewerFormatError: if a newer version wrote it.
+    Raises:
+        StoreError: if it is damaged.
+        NewerFormatError: if a newer version wrote it.
     """
     size = source.size()
     if size > MAX_BYTES:

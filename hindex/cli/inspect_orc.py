@@ -53,7 +53,8 @@ _MILLIS_PER_DAY = 86_400_000
 def document(source: ByteSource, *, row_groups: bool) -> Document:
     """Return the content of an ORC file.
 
-    :raises OrcError: if it is not an ORC file, or corrupt.
+    Raises:
+        OrcError: if it is not an ORC file, or corrupt.
     """
     reader = OrcReader(source)
     tail, footer = reader.tail, reader.tail.footer

@@ -59,7 +59,7 @@ _QUICK_JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
 class Connection(Protocol):
-    """The part of :class:`hindex.Connection` that the command line needs."""
+    """The part of `hindex.Connection` that the command line needs."""
 
     start_conf: Mapping[str, str]
 
@@ -88,7 +88,8 @@ class Context:
     def connection(self, *, quick_java: bool = True) -> Connection:
         """Return the connection, made on first use.
 
-        :param quick_java: a session that it starts compiles Java code once and fast.
+        Args:
+            quick_java: a session that it starts compiles Java code once and fast.
         """
         if self._connection is None:
             import hindex
@@ -127,7 +128,8 @@ class Context:
     def execute_shown(self, statement: str) -> int | None:
         """Run a statement in the shell, which continues after a character that the terminal cannot encode.
 
-        :raises HindexError: for such a character too.
+        Raises:
+            HindexError: for such a character too.
         """
         try:
             return self.execute(statement)
@@ -149,7 +151,8 @@ class Context:
     def check_output(self, num_results: int = 1) -> None:
         """Check that results can be written, before statements run.
 
-        :raises HindexError: for Parquet if there are several results, or if it would go to a terminal.
+        Raises:
+            HindexError: for Parquet if there are several results, or if it would go to a terminal.
         """
         if self.output != "parquet":
             return
@@ -191,7 +194,7 @@ class Context:
 
 
 def _set_option(context: click.Context, parameter: click.Parameter, value: object) -> None:
-    """Store a global option in the :class:`Context`; one after the command overrides one before it."""
+    """Store a global option in the `Context`; one after the command overrides one before it."""
     options = context.ensure_object(Context)
     name = str(parameter.name)
     if context.get_parameter_source(name) is not ParameterSource.DEFAULT:

@@ -22,14 +22,16 @@ class Output(Protocol):
     def rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Write rows as they come.
 
-        :returns: their number.
+        Returns:
+            their number.
         """
         ...
 
     def listing(self, rows: pa.Table, brief: Sequence[str]) -> int:
         """Write rows of many columns; only the brief ones for people.
 
-        :returns: their number.
+        Returns:
+            their number.
         """
         ...
 
@@ -45,7 +47,8 @@ class Output(Protocol):
 def output_for(name: str, stream: TextIO, max_width: Callable[[], int | None] = lambda: None) -> Output:
     """Return the output that ``--output`` names.
 
-    :param max_width: returns the width from which on a table has one column per line; None for never.
+    Args:
+        max_width: returns the width from which on a table has one column per line; None for never.
     """
     outputs: dict[str, Callable[[TextIO], Output]] = {
         "table": lambda stream: TableOutput(stream, max_width),

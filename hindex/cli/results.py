@@ -1,4 +1,4 @@
-"""Write the results of :meth:`hindex.Connection.sql` to an output, with remarks on statements."""
+"""Write the results of `hindex.Connection.sql` to an output, with remarks on statements."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def proof_line(result: object) -> str | None:
 def quoting_note(connection: object, statement: str) -> Note | None:
     """Return a note if a SELECT that failed compares a string literal that is the name of a column.
 
-    :param connection: the connection that ran the statement.
+    Args:
+        connection: the connection that ran the statement.
     """
     if '"' not in statement:
         return None

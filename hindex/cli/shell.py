@@ -62,10 +62,11 @@ def run_shell(
 ) -> None:
     r"""Read statements from the terminal and execute them until the user leaves.
 
-    :param execute: runs a statement and writes its result; returns the number of rows, if any.
-    :param report: shows the error of a statement.
-    :param completer: completes words at TAB.
-    :param expansion: changed by ``\x``.
+    Args:
+        execute: runs a statement and writes its result; returns the number of rows, if any.
+        report: shows the error of a statement.
+        completer: completes words at TAB.
+        expansion: changed by ``\x``.
     """
     from hindex import __version__
 
@@ -107,7 +108,8 @@ def statement_list() -> str:
 def complete_statements(text: str) -> tuple[list[str], str]:
     """Return the complete statements of a text, and the incomplete rest.
 
-    :raises StatementError: if the text cannot be tokenized.
+    Raises:
+        StatementError: if the text cannot be tokenized.
     """
     from hindex.sql import split
 

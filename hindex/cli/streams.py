@@ -37,7 +37,8 @@ class NewFile:
 
     It is written beside that name. What is not a regular file, such as a pipe, is written directly.
 
-    :raises OSError: if it cannot be written.
+    Raises:
+        OSError: if it cannot be written.
     """
 
     def __init__(self, path: str) -> None:

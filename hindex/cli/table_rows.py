@@ -31,10 +31,11 @@ class Alarm(Protocol):
 class TableRows:
     """A writer of the header and of rows as they arrive; after an error too, it has written all that arrived.
 
-    :param names: the names of the columns.
-    :param right: True for each column that is aligned right.
-    :param alarm: returns an alarm for a number of seconds and a function.
-    :param max_width: a wider table is written with one column per line; None for any width.
+    Args:
+        names: the names of the columns.
+        right: True for each column that is aligned right.
+        alarm: returns an alarm for a number of seconds and a function.
+        max_width: a wider table is written with one column per line; None for any width.
     """
 
     def __init__(
@@ -62,7 +63,8 @@ class TableRows:
     def write(self, slices: Iterable[list[list[str]]]) -> int:
         """Write slices of rows: printable strings, column by column.
 
-        :returns: the number of rows.
+        Returns:
+            the number of rows.
         """
         try:
             count = sum(map(self._add, slices))

@@ -82,11 +82,12 @@ _LITERAL_SHOWN, _CALL_SHOWN = 60, 1000
 class TranslatedFilter:
     """A filter expression as a predicate that keeps at least its rows.
 
-    :ivar text: the expression for people; long parts are cut.
-    :ivar predicate: None where it would keep every row.
-    :ivar is_exact: True if it keeps no other rows than the expression does.
-    :ivar unsupported: the parts that no predicate stands for, as text.
-    :ivar columns: top-level columns that the expression reads; None if unknown.
+    Attributes:
+        text: the expression for people; long parts are cut.
+        predicate: None where it would keep every row.
+        is_exact: True if it keeps no other rows than the expression does.
+        unsupported: the parts that no predicate stands for, as text.
+        columns: top-level columns that the expression reads; None if unknown.
     """
 
     text: str
@@ -104,10 +105,11 @@ def translate_filter(
 ) -> TranslatedFilter:
     """Translate a filter expression to a predicate.
 
-    :param schema: the columns that it is on.
-    :param accepts: raises a HindexError for a predicate that cannot be evaluated on the table.
-    :param is_padded: tells of a column, or a field within structs, whether hindex pads strings that it is compared
-        with, as Spark does for CHAR.
+    Args:
+        schema: the columns that it is on.
+        accepts: raises a HindexError for a predicate that cannot be evaluated on the table.
+        is_padded: tells of a column, or a field within structs, whether hindex pads strings that it is compared with,
+            as Spark does for CHAR.
     """
     try:
         tokens = list(_tokens(expression))
@@ -143,7 +145,8 @@ def read_columns(expression: pc.Expression) -> frozenset[str] | None:
 def _tokens(expression: pc.Expression) -> Iterator[tuple[str, Any]]:
     """Yield ``("field", path)``, ``("literal", scalar)``, ``("call", name)`` and ``("end", options)``, in order.
 
-    :raises ValueError: for what is not an expression as it is written here.
+    Raises:
+        ValueError: for what is not an expression as it is written here.
     """
     with pa.ipc.open_file(expression.__reduce__()[1][0]) as file:
         batch = file.get_batch(0)
@@ -270,7 +273,7 @@ class _Translator:
         self.columns: set[str] = set()
 
     def add(self, kind: str, value: Any) -> None:  # noqa: ANN401 as the kind says
-        """Add a token of :func:`_tokens`."""
+        """Add a token of `_tokens`."""
         match kind:
             case "call":
                 self._open.append((value, []))
@@ -498,7 +501,8 @@ def _ordered(
 ) -> Predicate:
     """Return the predicate of ``column op literal``, where the literal is between two others.
 
-    :param is_negated: NaN, which compares with nothing, is among the rows.
+    Args:
+        is_negated: NaN, which compares with nothing, is among the rows.
     """
     is_below = op in (ComparisonOp.LT, ComparisonOp.LE)
     comparison = Comparison(op, column, high if is_below else low)

@@ -138,7 +138,7 @@ class DatasetSchema:
 class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
     """The rows of a table as a PyArrow dataset, each time as the table is then.
 
-    Made by :meth:`hindex.Table.dataset`. Consumers that read a dataset through its ``scanner``, as DuckDB, Polars and
+    Made by `hindex.Table.dataset`. Consumers that read a dataset through its ``scanner``, as DuckDB, Polars and
     ``pyarrow.dataset.write_dataset`` do, read its rows through indexes. It can be pickled if its table can.
     """
 
@@ -176,12 +176,15 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
     ) -> ds.Scanner:
         """Return a scanner of some rows, which can be read once.
 
-        :param columns: names, or expressions by name; all columns if None.
-        :param filter: which rows; pruned by indexes as far as these can, and applied by PyArrow.
-        :param batch_size: rows of a batch before the filter is applied; the last one may have fewer.
-        :param options: further options of PyArrow's scanners, of which ``use_threads`` and ``memory_pool`` count.
-        :raises ArgumentTypeError: for an unknown option, or a filter that is no expression.
-        :raises TableError: if the table's columns are not those of the dataset any more.
+        Args:
+            columns: names, or expressions by name; all columns if None.
+            filter: which rows; pruned by indexes as far as these can, and applied by PyArrow.
+            batch_size: rows of a batch before the filter is applied; the last one may have fewer.
+            options: further options of PyArrow's scanners, of which ``use_threads`` and ``memory_pool`` count.
+
+        Raises:
+            ArgumentTypeError: for an unknown option, or a filter that is no expression.
+            TableError: if the table's columns are not those of the dataset any more.
         """
         whole = self._whole(filter)
         needed = self._schema.needed(columns, whole)
@@ -209,7 +212,8 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
     ) -> Iterator[DatasetFragment]:
         """Yield the data files that may have rows of a filter, each as a fragment that has these rows only.
 
-        :raises FallbackError: in strict mode, where an index cannot be used.
+        Raises:
+            FallbackError: in strict mode, where an index cannot be used.
         """
         whole = self._whole(filter)
         scan = self._scan(whole, self._schema.arrow.names)
@@ -228,7 +232,8 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
     ) -> DatasetExplanation:
         """Explain which part of a filter indexes answer, and what they leave to read.
 
-        :raises ColumnError: for an unknown column.
+        Raises:
+            ColumnError: for an unknown column.
         """
         whole = self._whole(filter)
         for name in () if columns is None or isinstance(columns, Mapping) else columns:
@@ -261,7 +266,8 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
     def replace_schema(self, schema: pa.Schema) -> Self:
         """Return the dataset, if the schema is its own.
 
-        :raises UnsupportedError: for another one, and for the parts of a union of datasets.
+        Raises:
+            UnsupportedError: for another one, and for the parts of a union of datasets.
         """
         raise UnsupportedError(
             "a dataset of hindex has the schema of its table, and is no part of a union: read it with to_table() first"
@@ -335,9 +341,10 @@ class DatasetFragment:
         batch_size: int = BATCH_ROWS,
         **options: Any,  # noqa: ANN401 as PyArrow's
     ) -> ds.Scanner:
-        """Return a scanner of the rows, which can be read once. See :meth:`IndexedDataset.scanner`.
+        """Return a scanner of the rows, which can be read once. See `IndexedDataset.scanner`.
 
-        :param filter: a further one, which no index is used for.
+        Args:
+            filter: a further one, which no index is used for.
         """
         _check_filter(filter)
         both = [item for item in (self._filter, filter) if item is not None]
@@ -350,12 +357,12 @@ class DatasetFragment:
         return _scanner(run_units(units, ScanTaskReader.read), schema, columns, whole, batch_size, options)
 
     def to_batches(self, *args: Any, **options: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
-        """Return the rows as batches. Parameters are those of :meth:`scanner`."""
+        """Return the rows as batches. Parameters are those of `scanner`."""
         batches: Iterator[pa.RecordBatch] = self.scanner(*args, **options).to_batches()
         return batches
 
     def to_table(self, *args: Any, **options: Any) -> pa.Table:  # noqa: ANN401
-        """Return the rows as one table. Parameters are those of :meth:`scanner`."""
+        """Return the rows as one table. Parameters are those of `scanner`."""
         return self.scanner(*args, **options).to_table()
 
     def count_rows(self, filter: pc.Expression | None = None) -> int:
@@ -367,10 +374,11 @@ class DatasetFragment:
 class DatasetExplanation:
     """The explanation of a scanner of a dataset; ``str()`` of it is text for people.
 
-    :ivar filter: the expression; "" without one.
-    :ivar pushed: the predicate that indexes answer; None where every row is read.
-    :ivar applied: the parts that PyArrow alone decides.
-    :ivar scan: the explanation of the scan of ``pushed``.
+    Attributes:
+        filter: the expression; "" without one.
+        pushed: the predicate that indexes answer; None where every row is read.
+        applied: the parts that PyArrow alone decides.
+        scan: the explanation of the scan of ``pushed``.
     """
 
     filter: str

@@ -1,6 +1,6 @@
 """Explanations: what a scan decided, as a value, as text, as JSON and as HTML for notebooks.
 
-Whoever plans a scan fills in an :class:`Explanation`; nothing here looks at data, files or indexes.
+Whoever plans a scan fills in an `Explanation`; nothing here looks at data, files or indexes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ STYLE = """
 _CLASSES = {".": "", "i": ' class="i"', "s": ' class="s"', "w": ' class="w"'}
 
 
-#: What becomes of a row group, as a character of :attr:`StripeMap.cells`, and what people are told.
+#: What becomes of a row group, as a character of `StripeMap.cells`, and what people are told.
 SKIPPED, BY_INDEX, SELECTED, WHOLE = ".isw"
 
 
@@ -198,13 +198,14 @@ class IndexAnswer:
 class LeafExplanation:
     """The decision about one leaf of the predicate: by an index, by partition values, or by none for a reason.
 
-    :param index: name of the index, or None; the last one of several.
-    :param index_type: ``BITMAP`` and so on, ``PARTITION`` where directory names decided, or what of the data file
-        itself did.
-    :param exact: whether the rows are certain, so that nothing is left to check on the data.
-    :param rows: rows that may match, where known.
-    :param reason: why no index, or not only an index, was used.
-    :param sources: the indexes and statistics that were looked up, in order; may be empty if there is at most one.
+    Args:
+        index: name of the index, or None; the last one of several.
+        index_type: ``BITMAP`` and so on, ``PARTITION`` where directory names decided, or what of the data file itself
+            did.
+        exact: whether the rows are certain, so that nothing is left to check on the data.
+        rows: rows that may match, where known.
+        reason: why no index, or not only an index, was used.
+        sources: the indexes and statistics that were looked up, in order; may be empty if there is at most one.
     """
 
     index: str | None = None
@@ -250,8 +251,9 @@ def explain_filter(
 ) -> ExplainedNode:
     """The tree of a filter. Leaves without an answer have none because the rest of the tree decided.
 
-    :param answers: what decided each leaf; leaves of equal column and domain share an answer. Expressions without one
-        are checked on rows.
+    Args:
+        answers: what decided each leaf; leaves of equal column and domain share an answer. Expressions without one are
+            checked on rows.
     """
     answers_by_node = answers or {}
     if isinstance(root, Leaf):
@@ -271,12 +273,13 @@ def explain_filter(
 class Analyzed:
     """The cost of running a query.
 
-    :param seconds: from beginning to end; ``steps`` are summed over threads, so that together they may be more.
-    :param ranges: requests to data files, which brought ``bytes_fetched``; of these, so many ``chunks`` were
-        decompressed to ``bytes_decompressed``.
-    :param row_groups: decoded through the row index, each counted once a column.
-    :param whole_columns: columns of stripes that were decoded from their first row on.
-    :param index_pages: read from index files, ``index_bytes`` together; ``cache_hits`` were in memory.
+    Args:
+        seconds: from beginning to end; ``steps`` are summed over threads, so that together they may be more.
+        ranges: requests to data files, which brought ``bytes_fetched``; of these, so many ``chunks`` were decompressed
+            to ``bytes_decompressed``.
+        row_groups: decoded through the row index, each counted once a column.
+        whole_columns: columns of stripes that were decoded from their first row on.
+        index_pages: read from index files, ``index_bytes`` together; ``cache_hits`` were in memory.
     """
 
     rows: int
@@ -319,27 +322,28 @@ class Analyzed:
 class Explanation:
     """The explanation of a scan of one table.
 
-    :param table: the table as the user wrote it.
-    :param predicate: the WHERE clause as understood, or "" without one.
-    :param tree: :func:`explain_filter` of its filter.
-    :param columns: the columns returned.
-    :param files, stripes, row_groups, rows, bytes: what is left to read, out of the table's.
-    :param path: how it is read.
-    :param exact: whether indexes alone decided every row, so that no predicate is checked on data.
-    :param fixed: the columns that are not read, as the predicate leaves them one value.
-    :param notes: everything that was not used, in any order, duplicates allowed.
-    :param cache: what of the index files was found in memory, and what was read; in JSON only, as it changes from one
-        time to the next.
-    :param group: the column that rows are grouped by, or "".
-    :param order: what rows are ordered by and how, or "".
-    :param limit: the greatest number of rows; None for all.
-    :param offset: the number of rows that are skipped before them.
-    :param analyzed: what running it took, where it was run.
-    :param table_map: what becomes of each row group; in HTML only.
-    :param shown: the columns returned as SQL writes them; as they are called where empty.
-    :param spelled: columns of the table that SQL writes otherwise than they are called, each with how.
-    :param deleted, invisible: rows of a transactional table that indexes leave, and that are deleted or of a
-        transaction which is not seen.
+    Args:
+        table: the table as the user wrote it.
+        predicate: the WHERE clause as understood, or "" without one.
+        tree: `explain_filter` of its filter.
+        columns: the columns returned.
+        files, stripes, row_groups, rows, bytes: what is left to read, out of the table's.
+        path: how it is read.
+        exact: whether indexes alone decided every row, so that no predicate is checked on data.
+        fixed: the columns that are not read, as the predicate leaves them one value.
+        notes: everything that was not used, in any order, duplicates allowed.
+        cache: what of the index files was found in memory, and what was read; in JSON only, as it changes from one time
+            to the next.
+        group: the column that rows are grouped by, or "".
+        order: what rows are ordered by and how, or "".
+        limit: the greatest number of rows; None for all.
+        offset: the number of rows that are skipped before them.
+        analyzed: what running it took, where it was run.
+        table_map: what becomes of each row group; in HTML only.
+        shown: the columns returned as SQL writes them; as they are called where empty.
+        spelled: columns of the table that SQL writes otherwise than they are called, each with how.
+        deleted, invisible: rows of a transactional table that indexes leave, and that are deleted or of a transaction
+            which is not seen.
     """
 
     table: str

@@ -104,8 +104,9 @@ def explain_plan(
 ) -> Explanation:
     """Explain the decisions of a scan: indexes are looked up stripe by stripe, data is not read.
 
-    :param labels: what the result's columns are called, where they are not the plan's; ``shown`` as SQL writes them.
-    :param is_index_only: whether a stripe's part of an aggregate needs no data; None where rows are wanted.
+    Args:
+        labels: what the result's columns are called, where they are not the plan's; ``shown`` as SQL writes them.
+        is_index_only: whether a stripe's part of an aggregate needs no data; None where rows are wanted.
     """
     totals = _Totals()
     before = shared_cache().counts
@@ -373,8 +374,9 @@ def explain_analyze(
 ) -> Explanation:
     """The explanation of a query that is run now.
 
-    :param meter: what the run is measured with.
-    :param run: gives the plan, and how many rows there were.
+    Args:
+        meter: what the run is measured with.
+        run: gives the plan, and how many rows there were.
     """
     before = shared_cache().counts
     started = time.perf_counter()

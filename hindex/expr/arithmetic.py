@@ -47,7 +47,8 @@ def limits(data_type: OrcType) -> tuple[int, int]:
 def fitted(value: Decimal, data_type: OrcType) -> Decimal:
     """Round a decimal half up to a type's scale.
 
-    :raises CannotEvaluate: if it has too many digits for the type.
+    Raises:
+        CannotEvaluate: if it has too many digits for the type.
     """
     rounded = value.quantize(Decimal((0, (1,), -data_type.scale)), context=_EXACT)
     if rounded and rounded.adjusted() + 1 > data_type.precision - data_type.scale:

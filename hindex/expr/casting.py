@@ -65,7 +65,7 @@ def can_cast(data_type: OrcType, to: OrcType) -> bool:
 
 
 def cast(to: OrcType, value: Vector) -> Vector:
-    """Cast values to another type, if :func:`can_cast` allows it."""
+    """Cast values to another type, if `can_cast` allows it."""
     if value.type == to:
         return value
     match to.kind:

@@ -86,7 +86,8 @@ def is_null_literal(node: Node) -> bool:
 def cast_to(node: Node, to: OrcType, *, is_try: bool = False) -> Node:
     """Cast a value to a type.
 
-    :raises PredicateError: for a cast that is not evaluated here.
+    Raises:
+        PredicateError: for a cast that is not evaluated here.
     """
     if isinstance(node, Constant) and node.value is None:
         return Constant(None, to)
@@ -120,9 +121,12 @@ def common_type(
 ) -> OrcType:
     """Return the type that all values are cast to.
 
-    :param is_comparison: whether texts take the other values' type.
-    :param narrow: whether whole literals have as many digits as are written, beside a decimal.
-    :raises PredicateError: if there is none, or it is not that of Spark for sure.
+    Args:
+        is_comparison: whether texts take the other values' type.
+        narrow: whether whole literals have as many digits as are written, beside a decimal.
+
+    Raises:
+        PredicateError: if there is none, or it is not that of Spark for sure.
     """
     kinds = {type_of(node).kind for node in nodes if not is_null_literal(node)}
     if kinds >= _TIMES or (Kind.TIMESTAMP_INSTANT in kinds and len(kinds) > 1):
@@ -262,7 +266,8 @@ def literal_constant(value: ConstantValue, data_type: OrcType | None) -> Constan
 def decimal_constant(value: int | Decimal) -> Constant:
     """Return a decimal literal of its narrowest type.
 
-    :raises PredicateError: if it has more than 38 digits.
+    Raises:
+        PredicateError: if it has more than 38 digits.
     """
     exact = Decimal(value)
     exponent = exact.as_tuple().exponent
@@ -283,7 +288,8 @@ def fits_bigint(value: int) -> bool:
 def column(name: str, data_type: OrcType) -> Column:
     """Return a column.
 
-    :raises PredicateError: for a composite type.
+    Raises:
+        PredicateError: for a composite type.
     """
     if column_type(data_type) is None:
         raise PredicateError(f"a column of type {data_type} can only be tested for NULL, not evaluated")

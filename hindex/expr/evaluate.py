@@ -33,8 +33,11 @@ Columns = Mapping[str, pa.Array]
 def evaluate(node: Node, columns: Columns, n: int) -> Vector:
     """Evaluate an expression.
 
-    :param columns: an array of ``n`` values of ``column_type.to_arrow()`` for each column it names.
-    :raises PredicateError: for a value that is not evaluated as Spark does.
+    Args:
+        columns: an array of ``n`` values of ``column_type.to_arrow()`` for each column it names.
+
+    Raises:
+        PredicateError: for a value that is not evaluated as Spark does.
     """
     if isinstance(node, Column):
         array = columns[node.name]

@@ -41,7 +41,7 @@ from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 
 #: Types the arguments of a function by its name.
 Signature = Callable[[str, Sequence[Node]], Node]
-#: Computes values from the result's type, the arguments' values and the options of :class:`Apply`.
+#: Computes values from the result's type, the arguments' values and the options of `Apply`.
 Evaluator = Callable[..., Vector]
 
 
@@ -49,8 +49,9 @@ Evaluator = Callable[..., Vector]
 class Function:
     """A function of SQL.
 
-    :ivar signature: the types of its arguments and result.
-    :ivar evaluator: its values; None if :mod:`hindex.expr.evaluate` evaluates its arguments lazily.
+    Attributes:
+        signature: the types of its arguments and result.
+        evaluator: its values; None if `hindex.expr.evaluate` evaluates its arguments lazily.
     """
 
     signature: Signature
@@ -180,7 +181,7 @@ def _date_and_days(name: str, args: Sequence[Node]) -> Node:
     return apply(name, (as_date(args[0]), as_int(args[1], name)), DATE)
 
 
-#: Functions by the names of :data:`hindex.sql.functions.EVALUATED`; a test compares both tables.
+#: Functions by the names of `hindex.sql.functions.EVALUATED`; a test compares both tables.
 FUNCTIONS: dict[str, Function] = {
     "abs": Function(_type_signed, arithmetic.absolute),
     "ceil": Function(_type_floor, arithmetic.ceil),

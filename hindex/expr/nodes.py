@@ -71,7 +71,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operator, or a function of :data:`hindex.expr.functions.FUNCTIONS`, applied to values.
+    """An operator, or a function of `hindex.expr.functions.FUNCTIONS`, applied to values.
 
     ``options`` are constants beside its arguments, such as a pattern.
     """

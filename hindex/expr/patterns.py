@@ -24,7 +24,8 @@ _ESCAPES = {"t": "\\t", "n": "\\n", "r": "\\r", "f": "\\f"}
 def like_parts(pattern: str, escape: str) -> tuple[str | None, ...]:
     """Split a LIKE pattern: characters without their escapes, ``None`` for ``%`` and ``""`` for ``_``.
 
-    :raises PredicateError: for an escape character that is not before ``%``, ``_`` or itself, as Spark does.
+    Raises:
+        PredicateError: for an escape character that is not before ``%``, ``_`` or itself, as Spark does.
     """
     parts: list[str | None] = []
     at = 0
@@ -55,7 +56,8 @@ def java_regex(pattern: str) -> tuple[str, ...]:
     >>> java_regex("^a+b")
     ('^a+b',)
 
-    :raises PredicateError: naming what is not taken over.
+    Raises:
+        PredicateError: naming what is not taken over.
     """
     reader = _JavaPattern(pattern)
     regex = reader.read()

@@ -107,7 +107,8 @@ def literal_type(literal: Literal) -> SparkType:
 def exact_decimal(literal: Literal) -> SparkType:
     """Return the narrowest decimal type that holds an INTEGER or DECIMAL literal.
 
-    :raises PredicateError: if it has more than 38 digits.
+    Raises:
+        PredicateError: if it has more than 38 digits.
     """
     value = literal.value
     if isinstance(value, Decimal):

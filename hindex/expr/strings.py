@@ -159,7 +159,8 @@ LINE_END = "(?:\\r\\n|[\\n\\r\\x{85}\\x{2028}\\x{2029}])\\z"
 def _checked(array: pa.Array) -> pa.Array:
     """Check that strings are UTF-8.
 
-    :raises PredicateError: if one is not.
+    Raises:
+        PredicateError: if one is not.
     """
     try:
         array.validate(full=True)

@@ -100,14 +100,15 @@ Resolve = Callable[[tuple[str, ...]], tuple[str, OrcType]]
 def typed(expression: Expression, resolve: Resolve) -> Node:
     """Type a value as Spark's analyzer does in ANSI mode.
 
-    :raises PredicateError: if Spark refuses it, or it is not evaluated here; the message says which.
-    :raises ColumnError: if a column cannot be resolved.
+    Raises:
+        PredicateError: if Spark refuses it, or it is not evaluated here; the message says which.
+        ColumnError: if a column cannot be resolved.
     """
     return _Typer(resolve).value(expression, 0)
 
 
 def typed_condition(predicate: Predicate, resolve: Resolve) -> Node:
-    """Type a condition; errors are those of :func:`typed`."""
+    """Type a condition; errors are those of `typed`."""
     return _Typer(resolve).condition(predicate, 0)
 
 
@@ -118,7 +119,8 @@ def too_deep() -> PredicateError:
 def check_depth(root: Expression) -> None:
     """Check that an expression cannot exhaust the stack.
 
-    :raises PredicateError: if it could.
+    Raises:
+        PredicateError: if it could.
     """
     stack = [(root, 0)]
     while stack:
@@ -131,7 +133,8 @@ def check_depth(root: Expression) -> None:
 def check_padding(node: Comparison, resolve: Resolve) -> None:
     """Check that Spark pads the CHAR columns of a comparison.
 
-    :raises PredicateError: if it does not.
+    Raises:
+        PredicateError: if it does not.
     """
     if not node.pads_char and any(
         isinstance(side, ColumnRef) and resolve(side.parts)[1].kind is Kind.CHAR

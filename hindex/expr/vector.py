@@ -86,7 +86,8 @@ class Vector:
     def values(self) -> list[Any]:
         """Python values, for types that numpy does not have: str, bytes, Decimal.
 
-        :raises PredicateError: for a string that is not UTF-8.
+        Raises:
+            PredicateError: for a string that is not UTF-8.
         """
         try:
             values: list[Any] = self.array.to_pylist()
@@ -144,7 +145,7 @@ class CannotEvaluate(Exception):  # noqa: N818
 def by_value(data_type: OrcType, args: Sequence[Vector], function: Callable[..., Any]) -> Vector:
     """Apply a function of Python values once to each combination; NULL in gives NULL out.
 
-    The function raises :class:`CannotEvaluate` where Spark raises an error.
+    The function raises `CannotEvaluate` where Spark raises an error.
     """
     results_by_args: dict[tuple[Any, ...], tuple[Any, str]] = {}
     results: list[Any] = []

@@ -1,6 +1,6 @@
 """The BITMAP index type: every key of a column with the exact rows that have it, stripe by stripe.
 
-A stripe is a B+tree. Its leaves are pages of the file (:mod:`hindex.index.leaf_page`); its inner level is the
+A stripe is a B+tree. Its leaves are pages of the file (`hindex.index.leaf_page`); its inner level is the
 directory in the footer, which the reader keeps as a ``BTrees`` tree.
 """
 
@@ -67,7 +67,8 @@ class _Stripe:
 class BitmapReader:
     """Reads a BITMAP index file; may be shared by threads.
 
-    :raises IndexFileError: if the file is of another index type, or its directory is corrupt.
+    Raises:
+        IndexFileError: if the file is of another index type, or its directory is corrupt.
     """
 
     def __init__(self, file: IndexFileReader) -> None:
@@ -133,7 +134,8 @@ class BitmapReader:
     def lookup(self, stripe: int, domain: Domain) -> Bounds:
         """Look up the rows of a stripe whose value is in ``domain``; the bounds are always exact.
 
-        :raises IndexFileError: if a page that it needs is corrupt.
+        Raises:
+            IndexFileError: if a page that it needs is corrupt.
         """
         directory = self._stripes[stripe]
         ranges = domain.ranges
@@ -163,7 +165,7 @@ class BitmapReader:
         return self._nulls(self._stripes[stripe])
 
     def key_counts(self, stripe: int, rows: BitMap | None = None) -> KeyCounts:
-        """Implement :class:`~hindex.index.index_type.KeyedReader`."""
+        """Implement `hindex.index.index_type.KeyedReader`."""
         directory = self._stripes[stripe]
         if rows is not None and len(rows) == directory.rows:
             rows = None
@@ -177,14 +179,14 @@ class BitmapReader:
     def key_rows(
         self, stripe: int, rows: BitMap | None = None, *, descending: bool = False
     ) -> Iterator[KeyRows]:
-        """Implement :class:`~hindex.index.index_type.KeyedReader`."""
+        """Implement `hindex.index.index_type.KeyedReader`."""
         directory = self._stripes[stripe]
         if rows is not None and len(rows) == directory.rows:
             rows = None
         return directory.tree.key_rows(rows, descending=descending)
 
     def estimate_cost(self, stripe: int, domain: Domain) -> LookupCost:
-        """Implement :class:`~hindex.index.index_type.CostedReader`."""
+        """Implement `hindex.index.index_type.CostedReader`."""
         directory = self._stripes[stripe]
         filled = directory.rows - directory.null_count
         nulls = directory.null_count if domain.null_allowed else 0
@@ -215,7 +217,7 @@ _LEAVES_TOGETHER = 64
 
 
 class BitmapBuilder(FileBuilder):
-    """Writes a BITMAP index file; see :class:`~hindex.index.file_builder.FileBuilder` for the parameters."""
+    """Writes a BITMAP index file; see `hindex.index.file_builder.FileBuilder` for the parameters."""
 
     def __init__(
         self,
@@ -235,7 +237,8 @@ class BitmapBuilder(FileBuilder):
 
         A dictionary of that type will do, and is faster where it is at hand.
 
-        :raises BuildError: if the array is of another type, or has more rows than a bitmap can number.
+        Raises:
+            BuildError: if the array is of another type, or has more rows than a bitmap can number.
         """
         array = self._one_array(array)
         stripe = self._body.stripes.add(rows=len(array))
@@ -275,7 +278,7 @@ class BitmapBuilder(FileBuilder):
 
 
 class BitmapIndex:
-    """The BITMAP type, as :class:`~hindex.index.index_type.IndexType` describes it."""
+    """The BITMAP type, as `hindex.index.index_type.IndexType` describes it."""
 
     name = "BITMAP"
     order = 30

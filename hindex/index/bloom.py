@@ -72,9 +72,10 @@ def hash_integers(keys: npt.NDArray[np.int64]) -> tuple[UInt64s, UInt64s]:
     Eight bytes are less than a block of the algorithm, so that only its tail and its finalization apply, with an
     empty second word.
 
-    :returns: both halves of each hash.
-
     Eight bytes are less than a block of the algorithm: only its tail and its end are left of it, with no second word.
+
+    Returns:
+        both halves of each hash.
     """
     word = np.ascontiguousarray(keys, np.int64).view(np.uint64) * _C1
     word = (word << np.uint64(31)) | (word >> np.uint64(33))
@@ -92,7 +93,8 @@ def hash_integers(keys: npt.NDArray[np.int64]) -> tuple[UInt64s, UInt64s]:
 def hash_bytes(keys: pa.LargeBinaryArray) -> tuple[UInt64s, UInt64s]:
     """Hash byte keys, none of which is null.
 
-    :returns: both halves of each hash.
+    Returns:
+        both halves of each hash.
     """
     digests = b"".join(
         b"".join(map(mmh3.mmh3_x64_128_digest, keys.slice(at, _BLOCK).to_pylist()))
@@ -155,7 +157,8 @@ class _Stripe:
 class BloomReader:
     """Reads a BLOOM index file; may be shared by threads.
 
-    :raises IndexFileError: if its directory is corrupt.
+    Raises:
+        IndexFileError: if its directory is corrupt.
     """
 
     def __init__(self, file: IndexFileReader) -> None:
@@ -213,7 +216,8 @@ class BloomReader:
 
         The lower bound is empty, except that no row at all is certain.
 
-        :raises IndexFileError: if a page that it needs is corrupt.
+        Raises:
+            IndexFileError: if a page that it needs is corrupt.
         """
         directory = self._stripes[stripe]
         if not enumerable(domain):
@@ -332,9 +336,10 @@ def bit_count(keys: int, fpp: float) -> int:
 
 
 class BloomBuilder(FileBuilder):
-    """Writes a BLOOM index file; see :class:`~hindex.index.file_builder.FileBuilder` for the other parameters.
+    """Writes a BLOOM index file; see `hindex.index.file_builder.FileBuilder` for the other parameters.
 
-    :param row_group_rows: rows of the data file's row groups; 0 where it has none.
+    Args:
+        row_group_rows: rows of the data file's row groups; 0 where it has none.
     """
 
     def __init__(
@@ -355,7 +360,8 @@ class BloomBuilder(FileBuilder):
     def add_stripe(self, array: pa.Array) -> None:
         """Index the values of the next stripe: one per row, of the type's ``to_arrow()``.
 
-        :raises BuildError: if the array is of another type.
+        Raises:
+            BuildError: if the array is of another type.
         """
         array = self._one_array(array)
         postings = group(self._type, array)
@@ -391,8 +397,9 @@ class BloomBuilder(FileBuilder):
     ) -> tuple[Int64s, bytes]:
         """Return the number of bits of each filter, and the filters one behind the other.
 
-        :param counts: keys of each filter.
-        :param groups: which filter each hash belongs to.
+        Args:
+            counts: keys of each filter.
+            groups: which filter each hash belongs to.
         """
         sizes = {int(n): bit_count(int(n), self._fpp) for n in np.unique(counts)}
         bits = np.array([sizes[int(n)] for n in counts], np.int64)
@@ -406,7 +413,7 @@ class BloomBuilder(FileBuilder):
 
 
 class BloomIndex:
-    """The BLOOM type, as :class:`~hindex.index.index_type.FileIndexType` describes it."""
+    """The BLOOM type, as `hindex.index.index_type.FileIndexType` describes it."""
 
     name = "BLOOM"
     order = 20

@@ -71,9 +71,10 @@ _STRIPE_MEMORY = 36
 class IndexedFile:
     """One data file as it was when it was indexed.
 
-    :param path: relative to the table, with forward slashes.
-    :param row_group_rows: rows of a row group, fewer in the last of a stripe; 0 if a stripe is one.
-    :param stripe_rows: rows of each stripe, in file order.
+    Args:
+        path: relative to the table, with forward slashes.
+        row_group_rows: rows of a row group, fewer in the last of a stripe; 0 if a stripe is one.
+        stripe_rows: rows of each stripe, in file order.
     """
 
     path: str
@@ -122,7 +123,8 @@ def first_locations(files: Iterable[IndexedFile]) -> list[int]:
 def write_locations(writer: IndexFileWriter, files: Sequence[IndexedFile]) -> list[tuple[PageRef, int]]:
     """Write the pages that list the files: each page, and the number of its first row group.
 
-    :raises ValueError: if a file has more stripes than a page can list.
+    Raises:
+        ValueError: if a file has more stripes than a page can list.
     """
     pages, first, at = [], 0, 0
     page, size = pb.Locations(), 0
@@ -158,8 +160,11 @@ def _max_page_bytes(groups: int) -> int:
 def read_locations(page: Page, groups: int) -> tuple[IndexedFile, ...]:
     """Decode the files of a page.
 
-    :param groups: row groups that they have.
-    :raises IndexFileError: if it does not hold these.
+    Args:
+        groups: row groups that they have.
+
+    Raises:
+        IndexFileError: if it does not hold these.
     """
     try:
         message = pb.Locations.FromString(bytes(page.block(0, max_length=_max_page_bytes(groups))))
@@ -184,8 +189,9 @@ def split_by_file(
 ) -> Iterator[FileGroups]:
     """Translate ascending locations to row groups, file by file.
 
-    :param first: the number of the first file's first row group.
-    :param locations: all of them in one of the files.
+    Args:
+        first: the number of the first file's first row group.
+        locations: all of them in one of the files.
     """
     starts = np.array(first_locations(files), np.int64) + first
     ends = np.searchsorted(locations, starts[1:])
@@ -201,7 +207,8 @@ def split_by_file(
 class BTreeReader:
     """Reads a BTREE index file; may be shared by threads.
 
-    :raises IndexFileError: if the file is of another index type, or its directory is corrupt.
+    Raises:
+        IndexFileError: if the file is of another index type, or its directory is corrupt.
     """
 
     def __init__(self, file: IndexFileReader) -> None:
@@ -252,8 +259,11 @@ class BTreeReader:
     def locate(self, domain: Domain, *, max_leaves: int | None = None) -> BitMap | None:
         """Return the numbers of exactly those row groups that have a value of ``domain``.
 
-        :param max_leaves: give up with None where more leaf pages would have to be looked at.
-        :raises IndexFileError: if a page that it needs is corrupt.
+        Args:
+            max_leaves: give up with None where more leaf pages would have to be looked at.
+
+        Raises:
+            IndexFileError: if a page that it needs is corrupt.
         """
         locations = BitMap()
         if domain.null_allowed and self._nulls is not None:
@@ -269,7 +279,8 @@ class BTreeReader:
     def files(self, locations: BitMap) -> Iterator[FileGroups]:
         """Translate location numbers to row groups of files, in order.
 
-        :raises IndexFileError: if a page that it needs is corrupt.
+        Raises:
+            IndexFileError: if a page that it needs is corrupt.
         """
         numbers = np.asarray(locations.to_array())
         at = 0
@@ -289,7 +300,8 @@ class BTreeReader:
     def all_leaves(self) -> Iterator[LeafPage]:
         """Yield every leaf in key order, for rewriting the file.
 
-        :raises IndexFileError: if one is corrupt.
+        Raises:
+            IndexFileError: if one is corrupt.
         """
         for number in range(len(self._tree)):
             yield from self._tree.leaves([number])
@@ -297,7 +309,8 @@ class BTreeReader:
     def entries(self, leaf: LeafPage) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
         """Return the entries of a leaf in no order: ordinals of keys, and numbers of row groups.
 
-        :raises IndexFileError: if the leaf, or a page that it points to, is corrupt.
+        Raises:
+            IndexFileError: if the leaf, or a page that it points to, is corrupt.
         """
         counts = leaf.inline_counts
         numbers, locations = [np.repeat(np.arange(len(counts)), counts)], [leaf.rows(0, len(counts))]
@@ -335,7 +348,8 @@ def _locations_bytes(files: tuple[IndexedFile, ...]) -> int:
 def _leaves(body: pb.BTreeBody) -> list[PageRef]:
     """Return the places of the leaves.
 
-    :raises ValueError: if the directory contradicts itself.
+    Raises:
+        ValueError: if the directory contradicts itself.
     """
     count = len(body.leaf_length)
     if len(body.leaf_crc32c) != count or sum(run.leaves for run in body.runs) != count:
@@ -352,9 +366,10 @@ def _leaves(body: pb.BTreeBody) -> list[PageRef]:
 def stripe_entries(data_type: OrcType, array: pa.Array, *, row_group_rows: int, first: int) -> Postings:
     """Group a stripe by key, with the numbers of row groups in place of rows.
 
-    :param array: of ``of.to_arrow()``, or a dictionary of it.
-    :param row_group_rows: rows of a row group; 0 where the stripe is one.
-    :param first: the number of the stripe's first row group.
+    Args:
+        array: of ``of.to_arrow()``, or a dictionary of it.
+        row_group_rows: rows of a row group; 0 where the stripe is one.
+        first: the number of the stripe's first row group.
     """
     postings = group(data_type, array)
     step = np.uint32(row_group_rows or max(len(array), 1))
@@ -387,12 +402,15 @@ class BTreeFileSummary:
 class BTreeWriter:
     """Writes one BTREE index file, its keys ascending. Added keys are written at once.
 
-    :param sink: a path that must not exist, or something to write to that the caller closes.
-    :param data_type: the column's type in the table, which determines the keys.
-    :param files: the data files whose row groups are numbered.
-    :raises ColumnError: if columns of this type cannot be indexed.
-    :raises HindexError: if a property is unknown or ill-formed.
-    :raises ValueError: if there are too many row groups to be numbered.
+    Args:
+        sink: a path that must not exist, or something to write to that the caller closes.
+        data_type: the column's type in the table, which determines the keys.
+        files: the data files whose row groups are numbered.
+
+    Raises:
+        ColumnError: if columns of this type cannot be indexed.
+        HindexError: if a property is unknown or ill-formed.
+        ValueError: if there are too many row groups to be numbered.
     """
 
     def __init__(
@@ -472,7 +490,7 @@ class BTreeWriter:
 
 
 class BTreeIndex:
-    """The BTREE type, as :class:`~hindex.index.index_type.IndexType` describes it."""
+    """The BTREE type, as `hindex.index.index_type.IndexType` describes it."""
 
     name = "BTREE"
     order = 25

@@ -165,7 +165,8 @@ def are_of_kind(stats: Iterable[ColumnStats], kind: KeyKind | None) -> bool:
 def compare_integers(ranges: Sequence[Range], mins: Int64s, maxs: Int64s) -> tuple[Mask, Mask]:
     """Compare spans of integer keys with the ranges of a domain, whose bounds may lie beyond 64 bits.
 
-    :returns: masks of the spans that lie within a range, and of those that overlap one.
+    Returns:
+        masks of the spans that lie within a range, and of those that overlap one.
     """
     lows, highs = integer_arrays(ranges)
     if not len(lows):
@@ -199,8 +200,11 @@ def encode_stripe_stats(stats: Sequence[ColumnStats]) -> pb.StripeStats:
 def decode_stripe_stats(message: pb.StripeStats, stripe_rows: Sequence[int]) -> tuple[ColumnStats, ...]:
     """Decode the statistics of a file's stripes.
 
-    :param stripe_rows: rows of each stripe.
-    :raises ValueError: if the lists contradict each other.
+    Args:
+        stripe_rows: rows of each stripe.
+
+    Raises:
+        ValueError: if the lists contradict each other.
     """
     lists = [pa.array([list(getattr(message, name))], pa.list_(type_)) for name, type_ in LISTS.items()]
     column = pa.StructArray.from_arrays(lists, names=list(LISTS))
@@ -210,11 +214,14 @@ def decode_stripe_stats(message: pb.StripeStats, stripe_rows: Sequence[int]) -> 
 class StatsColumn:
     """The statistics of one index for the stripes of some data files, as columns of a segment. Immutable.
 
-    Few of them become objects: :meth:`may_match` decides for all files at once.
+    Few of them become objects: `may_match` decides for all files at once.
 
-    :param column: for each file the lists of a ``StripeStats`` message; not sliced, without nulls.
-    :param stripe_rows: for each file the rows of its stripes.
-    :raises ValueError: if the lists contradict each other.
+    Args:
+        column: for each file the lists of a ``StripeStats`` message; not sliced, without nulls.
+        stripe_rows: for each file the rows of its stripes.
+
+    Raises:
+        ValueError: if the lists contradict each other.
     """
 
     def __init__(self, column: pa.StructArray, stripe_rows: pa.ListArray) -> None:
@@ -274,7 +281,8 @@ class StatsColumn:
     def may_match(self, domain: Domain, kind: KeyKind | None) -> Mask:
         """Return a mask of the files that may have a member of a domain; False is certain.
 
-        :param kind: of the domain's keys. Files whose keys are of another one are not judged.
+        Args:
+            kind: of the domain's keys. Files whose keys are of another one are not judged.
         """
         is_bytes = kind is KeyKind.BYTES
         mins, maxs = self._bytes if is_bytes else self._ints
@@ -353,7 +361,7 @@ def _mask(array: pa.Array) -> Mask:
 
 
 class StoredStats(Sequence[ColumnStats]):
-    """The statistics of one file of a :class:`StatsColumn`, which become objects at their first use."""
+    """The statistics of one file of a `StatsColumn`, which become objects at their first use."""
 
     def __init__(self, column: StatsColumn, file: int) -> None:
         self.column = column

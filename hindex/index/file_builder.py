@@ -40,12 +40,15 @@ VALUES_PER_PAGE = Property("values_per_page", "4096", _values_per_page, "most di
 class FileBuilder:
     """The base of builders: they add stripes to ``stripes`` and pages to ``writer``, and finish with a directory.
 
-    :param sink: a path that must not exist, or something to write to that the caller closes.
-    :param data_type: the column's type.
-    :param column: its dotted path, for display.
-    :param metadata: kept in the footer as it is, such as the data file's fingerprint.
-    :raises ColumnError: if columns of this type cannot be indexed.
-    :raises HindexError: if a property is unknown or ill-formed.
+    Args:
+        sink: a path that must not exist, or something to write to that the caller closes.
+        data_type: the column's type.
+        column: its dotted path, for display.
+        metadata: kept in the footer as it is, such as the data file's fingerprint.
+
+    Raises:
+        ColumnError: if columns of this type cannot be indexed.
+        HindexError: if a property is unknown or ill-formed.
     """
 
     def __init__(
@@ -74,7 +77,8 @@ class FileBuilder:
     def _one_array(self, array: pa.Array | pa.ChunkedArray) -> pa.Array:
         """Return the values of a stripe as one array of the right type.
 
-        :raises BuildError: if they are of another type, or more than rows can be numbered.
+        Raises:
+            BuildError: if they are of another type, or more than rows can be numbered.
         """
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()

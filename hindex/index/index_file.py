@@ -39,7 +39,7 @@ MAX_BLOCK = (1 << 31) - 1
 #: memory: a block that would shrink further is stored raw.
 LONG_BLOCK = 1 << 26
 LONG_BLOCK_FACTOR = 1024
-#: Greatest length of a page as stored, in bytes (a :class:`PageRef`'s field has 32 bits).
+#: Greatest length of a page as stored, in bytes (a `PageRef`'s field has 32 bits).
 MAX_PAGE = (1 << 32) - 1
 #: Most blocks of a page.
 MAX_BLOCKS = 255
@@ -108,7 +108,8 @@ _codecs = _Codecs()
 class IndexFileWriter:
     """Writes one index file from front to back.
 
-    :param sink: a path that must not exist, or something to write to that the caller closes.
+    Args:
+        sink: a path that must not exist, or something to write to that the caller closes.
     """
 
     def __init__(self, sink: str | os.PathLike[str] | BinarySink) -> None:
@@ -137,8 +138,11 @@ class IndexFileWriter:
     def write_page(self, blocks: Sequence[Buffer], *, compress: bool = True) -> PageRef:
         """Append a page, each block compressed where that pays.
 
-        :param compress: False stores blocks raw, so that they can be used where they lie in a memory-mapped file.
-        :raises IndexFileError: if a block or the page is too long for the format.
+        Args:
+            compress: False stores blocks raw, so that they can be used where they lie in a memory-mapped file.
+
+        Raises:
+            IndexFileError: if a block or the page is too long for the format.
         """
         return self.append_page(encode_page(blocks, compress=compress))
 
@@ -155,7 +159,8 @@ class IndexFileWriter:
     def finish(self, footer: Footer) -> tuple[int, int]:
         """Write footer and trailer, and make an own file durable.
 
-        :returns: the file's length in bytes, and the crc32c of its footer.
+        Returns:
+            the file's length in bytes, and the crc32c of its footer.
         """
         data = _footer_bytes(footer)
         if len(data) > MAX_BLOCK:
@@ -187,7 +192,8 @@ class IndexFileWriter:
 def encode_page(blocks: Sequence[Buffer], *, compress: bool = True) -> bytes:
     """Encode a page of some blocks.
 
-    :raises IndexFileError: if a block or the page is too long for the format.
+    Raises:
+        IndexFileError: if a block or the page is too long for the format.
     """
     if len(blocks) > MAX_BLOCKS:
         raise IndexFileError(f"a page of {len(blocks)} blocks cannot be written: the limit is {MAX_BLOCKS}")
@@ -273,9 +279,12 @@ class Page:
     def block(self, number: int, length: int | None = None, *, max_length: int | None = None) -> memoryview:
         """Return the raw bytes of a block.
 
-        :param length: the raw length that it must have, if known.
-        :param max_length: the greatest raw length that it may have, if known.
-        :raises IndexFileError: if there is no such block, or it contradicts its header.
+        Args:
+            length: the raw length that it must have, if known.
+            max_length: the greatest raw length that it may have, if known.
+
+        Raises:
+            IndexFileError: if there is no such block, or it contradicts its header.
         """
         if number >= len(self._blocks):
             raise self.error(f"it has {len(self._blocks)} blocks and number {number} is wanted")
@@ -304,9 +313,12 @@ class IndexFileReader:
 
     ``pages_read`` and ``bytes_read`` count the fetches after the footer.
 
-    :param cache: where decoded pages are kept; by default a small one of its own.
-    :raises IndexFileError: if the file is not an index file, truncated or corrupt.
-    :raises NewerFormatError: if a newer version wrote it.
+    Args:
+        cache: where decoded pages are kept; by default a small one of its own.
+
+    Raises:
+        IndexFileError: if the file is not an index file, truncated or corrupt.
+        NewerFormatError: if a newer version wrote it.
     """
 
     def __init__(self, source: ByteSource, cache: Cache | None = None) -> None:
@@ -371,7 +383,8 @@ class IndexFileReader:
     def read_pages(self, refs: Sequence[PageRef]) -> list[Page]:
         """Read pages in the given order, fetched together.
 
-        :raises IndexFileError: if one does not lie among the pages or its checksum does not hold.
+        Raises:
+            IndexFileError: if one does not lie among the pages or its checksum does not hold.
         """
         encoded = self.read_encoded(refs)
         pages = [Page(data, self._page(ref)) for ref, data in zip(refs, encoded, strict=True)]
@@ -383,7 +396,8 @@ class IndexFileReader:
     def read_encoded(self, refs: Sequence[PageRef]) -> list[memoryview]:
         """Read the bytes of pages in the given order, fetched together.
 
-        :raises IndexFileError: as :meth:`read_pages`.
+        Raises:
+            IndexFileError: as `read_pages`.
         """
         for ref in refs:
             if ref.offset < len(MAGIC) or ref.length == 0 or ref.offset + ref.length > self.pages_end:
@@ -404,7 +418,8 @@ class IndexFileReader:
     def read_bytes(self, offset: int, length: int) -> memoryview:
         """Read bytes of any pages as stored, for a copy.
 
-        :raises IndexFileError: if they cannot be read, or are not all among the pages.
+        Raises:
+            IndexFileError: if they cannot be read, or are not all among the pages.
         """
         if offset < len(MAGIC) or length < 0 or offset + length > self.pages_end:
             raise self.error(f"{length} bytes at {offset} lie outside its pages")
@@ -417,9 +432,12 @@ class IndexFileReader:
 
         Those that are not cached are fetched together. The values are shared: they must not be changed.
 
-        :param decode: makes the value of a page, given its place in ``refs``.
-        :param nbytes: about how much memory a value takes.
-        :raises IndexFileError: as :meth:`read_pages` and ``decode``.
+        Args:
+            decode: makes the value of a page, given its place in ``refs``.
+            nbytes: about how much memory a value takes.
+
+        Raises:
+            IndexFileError: as `read_pages` and ``decode``.
         """
         cached = [self._cache.get((self._identity, ref.offset)) for ref in refs]
         missing = [at for at, value in enumerate(cached) if value is None]
@@ -440,7 +458,8 @@ class IndexFileReader:
 
         The value is shared: callers must not change it.
 
-        :param part: distinguishes it from other parts of the page.
+        Args:
+            part: distinguishes it from other parts of the page.
         """
         key = self._identity, ref.offset, part
         cached = self._cache.get(key)

@@ -1,11 +1,11 @@
 """The interface of index types, and the registry of their names.
 
-An index type answers a leaf of a predicate, which is a :class:`~hindex.domain.Domain` of one column, with
-:class:`Bounds`: two sets of row numbers of one stripe. The planner combines bounds and never looks inside
+An index type answers a leaf of a predicate, which is a `hindex.domain.Domain` of one column, with
+`Bounds`: two sets of row numbers of one stripe. The planner combines bounds and never looks inside
 an index. Types are looked up by name: the built-in ones are listed here, others register an object that
-satisfies :class:`IndexType` under the entry-point group ``hindex.indexes``. ``docs/index-types.md`` shows how.
+satisfies `IndexType` under the entry-point group ``hindex.indexes``. ``docs/index-types.md`` shows how.
 
-If a column has several indexes, they are looked up in ascending :attr:`IndexType.order`: each refines the bounds of the
+If a column has several indexes, they are looked up in ascending `IndexType.order`: each refines the bounds of the
 ones before it, until every row is decided.
 """
 
@@ -186,7 +186,8 @@ class IndexBuilder(Protocol):
     def add_stripe(self, array: pa.Array) -> None:
         """Index the column's values of the next stripe: one per row, of ``OrcType.to_arrow()``.
 
-        :raises BuildError: if the array is of another type.
+        Raises:
+            BuildError: if the array is of another type.
         """
         ...
 
@@ -219,7 +220,8 @@ class IndexReader(Protocol):
     def lookup(self, stripe: int, domain: Domain) -> Bounds:
         """Look up the rows of a stripe whose value is in ``domain``.
 
-        :raises IndexFileError: if a page that it needs is corrupt.
+        Raises:
+            IndexFileError: if a page that it needs is corrupt.
         """
         ...
 
@@ -250,7 +252,8 @@ class KeyRows:
 class KeyedReader(IndexReader, Protocol):
     """A reader with the rows of every key, so that queries on the values alone need no data.
 
-    :raises IndexFileError: from every method, if a page that it needs is corrupt.
+    Raises:
+        IndexFileError: from every method, if a page that it needs is corrupt.
     """
 
     def key_count(self, stripe: int) -> int:
@@ -310,7 +313,7 @@ class CostedReader(IndexReader, Protocol):
     """A reader that estimates the cost of a lookup without reading a page."""
 
     def estimate_cost(self, stripe: int, domain: Domain) -> LookupCost:
-        """Estimate the cost of :meth:`~IndexReader.lookup`."""
+        """Estimate the cost of `IndexReader.lookup`."""
         ...
 
 
@@ -360,7 +363,7 @@ class IndexType(Protocol):
 
 
 class FileIndexType(IndexType, Protocol):
-    """An index type of :attr:`Level.STRIPE`: one index file for each data file, answers stripe by stripe.
+    """An index type of `Level.STRIPE`: one index file for each data file, answers stripe by stripe.
 
     With ``summarizes``, the statistics of the stripes go into the manifest too, so that scans skip whole files
     before anything is opened.
@@ -381,19 +384,23 @@ class FileIndexType(IndexType, Protocol):
     ) -> IndexBuilder:
         """Start an index file.
 
-        :param sink: a path that must not exist, or something to write to that the caller closes.
-        :param metadata: kept in the footer as it is, such as the data file's fingerprint.
-        :param row_group_rows: rows of the data file's row groups, fewer in the last of a stripe; 0 if the file
-            has no row index.
-        :raises ColumnError: if the type is not supported.
-        :raises HindexError: if a property is unknown or ill-formed.
+        Args:
+            sink: a path that must not exist, or something to write to that the caller closes.
+            metadata: kept in the footer as it is, such as the data file's fingerprint.
+            row_group_rows: rows of the data file's row groups, fewer in the last of a stripe; 0 if the file has no row
+                index.
+
+        Raises:
+            ColumnError: if the type is not supported.
+            HindexError: if a property is unknown or ill-formed.
         """
         ...
 
     def reader(self, file: IndexFileReader) -> IndexReader:
         """Read an index file of this type.
 
-        :raises IndexFileError: if its directory is corrupt.
+        Raises:
+            IndexFileError: if its directory is corrupt.
         """
         ...
 
@@ -401,7 +408,8 @@ class FileIndexType(IndexType, Protocol):
 def index_type(name: str) -> IndexType:
     """Return the index type of a name or synonym, in any letter case.
 
-    :raises HindexError: if there is none; the message lists those that there are.
+    Raises:
+        HindexError: if there is none; the message lists those that there are.
     """
     type_name = SYNONYMS.get(name.upper(), name.upper())
     if type_name in _BUILT_IN:
@@ -424,7 +432,8 @@ def index_type(name: str) -> IndexType:
 def file_index_type(name: str) -> FileIndexType:
     """Return the index type of a name, if it writes one index file for each data file.
 
-    :raises HindexError: if there is none, or it is of another level.
+    Raises:
+        HindexError: if there is none, or it is of another level.
     """
     result = index_type(name)
     if Level.STRIPE not in result.levels:
@@ -441,7 +450,8 @@ def index_type_names() -> tuple[str, ...]:
 def check_column(index: IndexType, column: str, data_type: OrcType) -> KeyKind:
     """Return the kind of a column's keys.
 
-    :raises ColumnError: naming it.
+    Raises:
+        ColumnError: naming it.
     """
     kind = key_kind(data_type)
     if kind is None:
@@ -460,7 +470,8 @@ def _article(word: str) -> str:
 def check_array(data_type: OrcType, actual: pa.DataType) -> None:
     """Refuse values that would be indexed as others: a timestamp of another unit, a decimal of another scale.
 
-    :raises BuildError: naming both types.
+    Raises:
+        BuildError: naming both types.
     """
     expected = data_type.to_arrow()
     if pa.types.is_dictionary(actual):
@@ -487,8 +498,11 @@ def resolve_properties(
 
     Names are taken in any case, with or without the type's name before them: ``bitmap.values_per_page``.
 
-    :param other_names: names that the error of an unknown one may suggest, beside those of the type.
-    :raises HindexError: if a name is unknown, given twice, or its value ill-formed.
+    Args:
+        other_names: names that the error of an unknown one may suggest, beside those of the type.
+
+    Raises:
+        HindexError: if a name is unknown, given twice, or its value ill-formed.
     """
     properties = {item.name: item for item in index.properties}
     prefix = f"{index.name.lower()}."

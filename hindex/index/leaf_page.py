@@ -75,9 +75,10 @@ def encode(
 ) -> list[Buffer]:
     """Encode a leaf page as blocks.
 
-    :param counts: rows of each key.
-    :param rows: the rows of the keys that are not ``outside``, in key order, ascending within a key.
-    :param outside: bitmap pages by the key's number in this leaf.
+    Args:
+        counts: rows of each key.
+        rows: the rows of the keys that are not ``outside``, in key order, ascending within a key.
+        outside: bitmap pages by the key's number in this leaf.
     """
     if isinstance(keys, ByteKeys):
         lengths = (keys.offsets[1:] - keys.offsets[:-1]).astype(np.uint32)
@@ -135,7 +136,8 @@ def _encode_firsts(firsts: UInt32s) -> tuple[UInt32s, int]:
 def shift_overflow_pages(page: Page, shift: int) -> list[Buffer] | None:
     """Return the blocks of a leaf page after its overflow pages moved by ``shift`` bytes; None if it has none.
 
-    :raises IndexFileError: if the page contradicts itself.
+    Raises:
+        IndexFileError: if the page contradicts itself.
     """
     outside = _HEADER.unpack(page.block(0, _HEADER.size))[1]
     if not outside:
@@ -149,8 +151,11 @@ def shift_overflow_pages(page: Page, shift: int) -> list[Buffer] | None:
 class LeafPage:
     """A decoded leaf page. Rows stay packed until their first use.
 
-    :param total: rows of the stripe.
-    :raises IndexFileError: if the page contradicts itself or the directory (``key_count``, ``row_count``).
+    Args:
+        total: rows of the stripe.
+
+    Raises:
+        IndexFileError: if the page contradicts itself or the directory (``key_count``, ``row_count``).
     """
 
     def __init__(self, page: Page, kind: KeyKind, *, total: int, key_count: int, row_count: int) -> None:
@@ -274,7 +279,7 @@ class LeafPage:
         return firsts, _starts(self.inline_counts - keep), join_bytes(blocks, inner, np.uint32)
 
     def owners(self) -> Int64s:
-        """Return the key ordinal of each inline row, in the order of :meth:`rows`."""
+        """Return the key ordinal of each inline row, in the order of `rows`."""
         return np.repeat(np.arange(len(self.counts)), self.inline_counts)
 
     def key_array(self, kept: npt.NDArray[np.bool_] | None = None) -> KeyArray:
@@ -316,7 +321,8 @@ class LeafPage:
     def _unpacked(self, firsts: UInt32s, counts: Int32s, inner: UInt32s) -> UInt32s:
         """Unpack the inline rows of some keys, key after key, from their first rows, counts and all of their gaps.
 
-        :raises IndexFileError: if one lies outside the stripe.
+        Raises:
+            IndexFileError: if one lies outside the stripe.
         """
         count = int(counts.sum())
         if not len(inner):

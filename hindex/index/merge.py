@@ -30,9 +30,14 @@ class MergingType(Protocol):
     def join(self, writer: IndexFileWriter, parts: Iterable[IndexFileReader]) -> bytes:
         """Copy the pages of some files, which differ in nothing but their stripes.
 
-        :param parts: one after the other; each is open until the next one is taken.
-        :returns: the directory (:attr:`Footer.body`) of all their stripes.
-        :raises IndexFileError: if a part is corrupt.
+        Args:
+            parts: one after the other; each is open until the next one is taken.
+
+        Returns:
+            the directory (`Footer.body`) of all their stripes.
+
+        Raises:
+            IndexFileError: if a part is corrupt.
         """
         ...
 
@@ -40,7 +45,8 @@ class MergingType(Protocol):
 def is_merging(name: str) -> bool:
     """Return True if the files of an index type can be merged.
 
-    :raises HindexError: if there is no such type.
+    Raises:
+        HindexError: if there is no such type.
     """
     return isinstance(file_index_type(name), MergingType)
 
@@ -50,10 +56,15 @@ def merge_index_files(
 ) -> tuple[int, int]:
     """Write one index file of the stripes of several, one at least, in their order.
 
-    :param sink: a path that must not exist, or something to write to that the caller closes.
-    :param parts: each needs to be open only until the next one is taken.
-    :returns: the file's length in bytes, and the crc32c of its footer.
-    :raises IndexFileError: if the parts are not of one index on one version of a data file, or one is corrupt.
+    Args:
+        sink: a path that must not exist, or something to write to that the caller closes.
+        parts: each needs to be open only until the next one is taken.
+
+    Returns:
+        the file's length in bytes, and the crc32c of its footer.
+
+    Raises:
+        IndexFileError: if the parts are not of one index on one version of a data file, or one is corrupt.
     """
     rest = iter(parts)
     first = next(rest)
@@ -87,7 +98,8 @@ def copy_pages(
 ) -> int:
     """Append the pages between two offsets of a file, by default all; their checksums are verified when they are read.
 
-    :returns: how many bytes further on they are now.
+    Returns:
+        how many bytes further on they are now.
     """
     end = part.pages_end if end is None else end
     shift = writer.length - start
@@ -99,7 +111,8 @@ def copy_pages(
 def directory(part: IndexFileReader, message_class: type[M]) -> M:
     """Decode the directory of a part.
 
-    :raises IndexFileError: if it is corrupt.
+    Raises:
+        IndexFileError: if it is corrupt.
     """
     try:
         return message_class.FromString(part.footer.body)

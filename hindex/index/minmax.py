@@ -91,7 +91,8 @@ class _Groups:
 class MinMaxReader:
     """Reads a MINMAX index file; may be shared by threads.
 
-    :raises IndexFileError: if the file is of another index type, or its directory is corrupt.
+    Raises:
+        IndexFileError: if the file is of another index type, or its directory is corrupt.
     """
 
     def __init__(self, file: IndexFileReader) -> None:
@@ -137,7 +138,8 @@ class MinMaxReader:
     def lookup(self, stripe: int, domain: Domain) -> Bounds:
         """Look up the row groups of which all rows, and of which some rows, may be members.
 
-        :raises IndexFileError: if a page that it needs is corrupt.
+        Raises:
+            IndexFileError: if a page that it needs is corrupt.
         """
         directory = self._stripes[stripe]
         rows = directory.stats.rows
@@ -152,7 +154,7 @@ class MinMaxReader:
         return Bounds(lower, from_groups(can_match, self._group_rows, rows))
 
     def min_max(self, stripe: int) -> MinMax:
-        """Implement :class:`~hindex.index.index_type.MinMaxSource`.
+        """Implement `hindex.index.index_type.MinMaxSource`.
 
         Keys of bytes are unknown, because they may be truncated.
         """
@@ -245,9 +247,10 @@ LONG_KEY = 1024
 
 
 class MinMaxBuilder(FileBuilder):
-    """Writes a MINMAX index file; see :class:`~hindex.index.file_builder.FileBuilder` for the other parameters.
+    """Writes a MINMAX index file; see `hindex.index.file_builder.FileBuilder` for the other parameters.
 
-    :param row_group_rows: rows of the data file's row groups; 0 where it has none.
+    Args:
+        row_group_rows: rows of the data file's row groups; 0 where it has none.
     """
 
     def __init__(
@@ -267,7 +270,8 @@ class MinMaxBuilder(FileBuilder):
     def add_stripe(self, array: pa.Array) -> None:
         """Index the values of the next stripe: one per row, of the type's ``to_arrow()``.
 
-        :raises BuildError: if the array is of another type.
+        Raises:
+            BuildError: if the array is of another type.
         """
         array = self._one_array(array)
         size = self._group_rows or max(len(array), 1)
@@ -279,7 +283,8 @@ class MinMaxBuilder(FileBuilder):
     def add_stats(self, rows: int, groups: Sequence[ColumnStats]) -> None:
         """Index the next stripe, given the statistics of its row groups.
 
-        :raises BuildError: if they are not those of the stripe's row groups.
+        Raises:
+            BuildError: if they are not those of the stripe's row groups.
         """
         if len(groups) != group_count(self._group_rows, rows) or sum(item.rows for item in groups) != rows:
             raise BuildError(
@@ -299,7 +304,7 @@ class MinMaxBuilder(FileBuilder):
 
 
 class MinMaxIndex:
-    """The MINMAX type, as :class:`~hindex.index.index_type.FileIndexType` describes it."""
+    """The MINMAX type, as `hindex.index.index_type.FileIndexType` describes it."""
 
     name = "MINMAX"
     order = 10

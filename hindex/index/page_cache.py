@@ -112,7 +112,8 @@ class Cache(LruCache[Hashable, object]):
 def parse_bytes(text: str) -> int:
     """Parse the limit given in the environment.
 
-    :raises HindexError: if it is not a number of bytes.
+    Raises:
+        HindexError: if it is not a number of bytes.
     """
     try:
         value = int(text)
@@ -127,6 +128,7 @@ def parse_bytes(text: str) -> int:
 def shared_cache() -> Cache:
     """Return the cache of this process, created at its first use.
 
-    :raises HindexError: if the environment names no bound that can be read.
+    Raises:
+        HindexError: if the environment names no bound that can be read.
     """
     return Cache(parse_bytes(os.environ.get(VARIABLE, "") or str(DEFAULT_BYTES)))

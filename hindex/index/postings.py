@@ -33,10 +33,11 @@ class Postings:
 
     The rows of key ``i`` are ``rows[starts[i]:starts[i + 1]]``, ascending.
 
-    :ivar keys: int64 array, or large binary array without nulls.
-    :ivar starts: int64, one more than there are keys.
-    :ivar rows: uint32 row numbers of every non-null row; may be a strided view.
-    :ivar nulls: uint32 row numbers of the null rows, ascending.
+    Attributes:
+        keys: int64 array, or large binary array without nulls.
+        starts: int64, one more than there are keys.
+        rows: uint32 row numbers of every non-null row; may be a strided view.
+        nulls: uint32 row numbers of the null rows, ascending.
     """
 
     keys: Int64s | pa.LargeBinaryArray
@@ -60,9 +61,10 @@ def group_pairs(
 ) -> Postings:
     """Group pairs of a key and a number, in any order but each given once, by key.
 
-    :param keys: as in :class:`Postings`, but not distinct; none is null.
-    :param rows: the number of each pair.
-    :param counts: how many of ``rows``, one behind the other, each key has; one if not given.
+    Args:
+        keys: as in `Postings`, but not distinct; none is null.
+        rows: the number of each pair.
+        counts: how many of ``rows``, one behind the other, each key has; one if not given.
     """
     if not isinstance(keys, np.ndarray):
         encoded = keys.dictionary_encode()
@@ -187,7 +189,8 @@ def _unpack(
 def _group_wide(keys: Int64s, rows_of: npt.NDArray[np.uint32]) -> Postings:
     """Group keys that do not fit one word together with a row number, by their ranks.
 
-    :param rows_of: the row number of each key.
+    Args:
+        rows_of: the row number of each key.
     """
     order = np.argsort(keys)
     ordered = keys[order]

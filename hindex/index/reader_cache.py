@@ -31,12 +31,15 @@ class OpenIndex:
 def open_index_file(path: str, length: int, footer_checksum: int, cache: Cache | None = None) -> OpenIndex:
     """Open the index file of one data file, or return the open one.
 
-    :param length: bytes, as recorded when it was written.
-    :param footer_checksum: crc32c of its footer, as recorded.
-    :param cache: where it and its pages are kept; the process's by default.
-    :raises IndexFileError: if the file is missing, corrupt or not the one recorded.
-    :raises NewerFormatError: if a newer version wrote it.
-    :raises HindexError: if its type is unknown here.
+    Args:
+        length: bytes, as recorded when it was written.
+        footer_checksum: crc32c of its footer, as recorded.
+        cache: where it and its pages are kept; the process's by default.
+
+    Raises:
+        IndexFileError: if the file is missing, corrupt or not the one recorded.
+        NewerFormatError: if a newer version wrote it.
+        HindexError: if its type is unknown here.
     """
     key = (path, length, footer_checksum)
     cache = shared_cache() if cache is None else cache
@@ -51,10 +54,11 @@ def open_index_file(path: str, length: int, footer_checksum: int, cache: Cache |
 
 
 def open_btree_file(path: str, length: int, footer_checksum: int, cache: Cache | None = None) -> BTreeReader:
-    """Open a BTREE index file, or return the open one. Parameters are those of :func:`open_index_file`.
+    """Open a BTREE index file, or return the open one. Parameters are those of `open_index_file`.
 
-    :raises IndexFileError: if the file is missing, corrupt or not the one recorded.
-    :raises NewerFormatError: if a newer version wrote it.
+    Raises:
+        IndexFileError: if the file is missing, corrupt or not the one recorded.
+        NewerFormatError: if a newer version wrote it.
     """
     key = (path, length, footer_checksum)
     cache = shared_cache() if cache is None else cache

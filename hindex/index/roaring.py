@@ -150,7 +150,8 @@ def max_bytes(total: int) -> int:
 def load(data: memoryview, total: int, count: int) -> BitMap:
     """Deserialise a bitmap that must have ``count`` rows, all below ``total``.
 
-    :raises ValueError: if it does not, or is no portable roaring bitmap.
+    Raises:
+        ValueError: if it does not, or is no portable roaring bitmap.
     """
     if len(data) < 8:
         raise ValueError(f"a bitmap of {len(data)} bytes is too short")

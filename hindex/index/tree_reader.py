@@ -46,9 +46,12 @@ class KeySelection:
 class TreeReader:
     """The leaves of one tree, in key order: their places, keys, rows, and lower bounds.
 
-    :param total: rows are numbers below it.
-    :param shared_rows: True if a row may belong to several keys.
-    :raises ValueError: if the lists contradict each other.
+    Args:
+        total: rows are numbers below it.
+        shared_rows: True if a row may belong to several keys.
+
+    Raises:
+        ValueError: if the lists contradict each other.
     """
 
     def __init__(
@@ -142,7 +145,8 @@ class TreeReader:
     def count_rows(self, selections: Mapping[int, KeySelection]) -> int:
         """Count the rows of selected keys, once for each of their keys; ranges of a single key are left out.
 
-        :raises IndexFileError: if a leaf that is selected in part is corrupt.
+        Raises:
+            IndexFileError: if a leaf that is selected in part is corrupt.
         """
         before = self._rows_before
         total, parts = 0, {}
@@ -163,7 +167,8 @@ class TreeReader:
     def rows(self, selections: Mapping[int, KeySelection]) -> BitMap:
         """Return the rows of selected keys; the bitmap may be shared and must not be changed.
 
-        :raises IndexFileError: if a page that it needs is corrupt.
+        Raises:
+            IndexFileError: if a page that it needs is corrupt.
         """
         inline: list[npt.NDArray[np.uint32]] = []
         outside: list[OverflowRows] = []
@@ -215,7 +220,8 @@ class TreeReader:
     def key_counts(self, rows: BitMap | None) -> list[tuple[KeyArray, npt.NDArray[np.int64]]]:
         """Return the keys of some rows (all if None) and their row counts, leaf by leaf.
 
-        :raises IndexFileError: if a page that it needs is corrupt.
+        Raises:
+            IndexFileError: if a page that it needs is corrupt.
         """
         if rows is None:
             return [
@@ -238,7 +244,8 @@ class TreeReader:
     def key_rows(self, rows: BitMap | None, *, descending: bool) -> Iterator[KeyRows]:
         """Yield the keys of some rows with these rows, leaf by leaf; leaves are read one at a time.
 
-        :raises IndexFileError: if a page that it needs is corrupt.
+        Raises:
+            IndexFileError: if a page that it needs is corrupt.
         """
         mask = None if rows is None else roaring.to_mask(rows, self._total)
         for number in reversed(range(len(self))) if descending else range(len(self)):
@@ -266,7 +273,8 @@ class TreeReader:
     def bitmaps(self, pointers: Sequence[OverflowRows]) -> list[BitMap]:
         """Row sets that are pages of their own; they are shared and must not be changed.
 
-        :raises IndexFileError: if one is corrupt.
+        Raises:
+            IndexFileError: if one is corrupt.
         """
         max_bytes = roaring.max_bytes(self._total)
 

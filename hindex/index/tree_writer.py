@@ -63,11 +63,14 @@ class BufferedPages:
 class TreeWriter:
     """Writes one tree, its keys ascending; they may come piece by piece. The directory's values are kept in lists.
 
-    :param buffer: buffers the leaf pages, which must be contiguous; they are not in ``pages`` then.
-    :ivar pages: the leaf pages.
-    :ivar keys: keys of each leaf.
-    :ivar rows: rows of these keys, inline and outside.
-    :ivar bounds: a lower bound of each leaf, above every key of the leaf before it.
+    Attributes:
+        pages: the leaf pages.
+        keys: keys of each leaf.
+        rows: rows of these keys, inline and outside.
+        bounds: a lower bound of each leaf, above every key of the leaf before it.
+
+    Args:
+        buffer: buffers the leaf pages, which must be contiguous; they are not in ``pages`` then.
     """
 
     def __init__(
@@ -85,7 +88,8 @@ class TreeWriter:
     def add(self, keys: Int64s | ByteKeys, starts: Int64s, rows: UInt32s) -> None:
         """Write the leaves of some keys, all above those before.
 
-        :param starts: the rows of key ``i`` are ``rows[starts[i]:starts[i + 1]]``, ascending; none is without rows.
+        Args:
+            starts: the rows of key ``i`` are ``rows[starts[i]:starts[i + 1]]``, ascending; none is without rows.
         """
         if not len(keys):
             return

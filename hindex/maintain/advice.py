@@ -77,11 +77,12 @@ _SMALL_BYTES = 16_384
 class AdvisedIndex(Record):
     """An index to create.
 
-    :param queries: queries of the workload that it helps.
-    :param gain: percentage of the workload's work that it saves, beside the indexes before it.
-    :param index_bytes: about how many bytes it takes.
-    :param reason: why this column and type.
-    :param statement: its CREATE INDEX.
+    Args:
+        queries: queries of the workload that it helps.
+        gain: percentage of the workload's work that it saves, beside the indexes before it.
+        index_bytes: about how many bytes it takes.
+        reason: why this column and type.
+        statement: its CREATE INDEX.
     """
 
     name: str
@@ -108,10 +109,11 @@ class UnusedIndex(Record):
 class Advice(Record):
     """Which indexes a workload wants. ``str()`` of it is text for people.
 
-    :ivar queries: how many conditions the advice is for; ``ignored`` says why others count for nothing.
-    :ivar create: indexes to create, the most useful first.
-    :ivar unused: indexes of the table that no query uses.
-    :ivar sampled_rows: rows of the table that were looked at.
+    Attributes:
+        queries: how many conditions the advice is for; ``ignored`` says why others count for nothing.
+        create: indexes to create, the most useful first.
+        unused: indexes of the table that no query uses.
+        sampled_rows: rows of the table that were looked at.
     """
 
     table: str
@@ -173,9 +175,12 @@ def advise(
 ) -> Advice:
     """Advise on the indexes of a table.
 
-    :param table: the table as statements name it.
-    :param estimate_bytes: the size of an index, by its column and type.
-    :raises OrcError: if a sampled file cannot be read.
+    Args:
+        table: the table as statements name it.
+        estimate_bytes: the size of an index, by its column and type.
+
+    Raises:
+        OrcError: if a sampled file cannot be read.
     """
     queries, ignored = _filtered(workload, snapshot)
     names = sorted({leaf.column for query in queries for leaf in _indexable_leaves(query.filter, snapshot)})

@@ -81,7 +81,8 @@ class Builds:
     def plan(self, snapshot: Snapshot, entries: Sequence[IndexEntry]) -> BuildPlan:
         """Plan the build of new indexes.
 
-        :raises TableError: if no data file is in the partitions that they cover.
+        Raises:
+            TableError: if no data file is in the partitions that they cover.
         """
         plan = plan_build(snapshot, entries)
         # a declared column may be in no file yet: the index covers later files
@@ -95,10 +96,13 @@ class Builds:
     def create(self, snapshot: Snapshot, entries: Sequence[IndexEntry], *, if_not_exists: bool) -> None:
         """Build new indexes, except deferred ones, and commit all of them.
 
-        :param if_not_exists: skip indexes whose name another writer has committed meanwhile.
-        :raises IndexExistsError: if another writer has committed the name, or the column and type, meanwhile.
-        :raises StoreError: if the store cannot be inside the table's directory.
-        :raises BuildError: if the Spark job fails; the table's indexes are then unchanged.
+        Args:
+            if_not_exists: skip indexes whose name another writer has committed meanwhile.
+
+        Raises:
+            IndexExistsError: if another writer has committed the name, or the column and type, meanwhile.
+            StoreError: if the store cannot be inside the table's directory.
+            BuildError: if the Spark job fails; the table's indexes are then unchanged.
         """
         if snapshot.manifest.number == 0 and (
             snapshot.listing.partitioning.columns or snapshot.listing.transactional
@@ -139,13 +143,16 @@ class Builds:
     ) -> RefreshResult:
         """Run a planned build and commit it, without the entries of deleted data files.
 
-        :param statement: the statement, for the descriptions of jobs and the log.
-        :param anew: ids of the indexes that the plan rebuilds in all partitions. Only these leave quarantine: a refresh
-            keeps a quarantined index's files for unchanged data files.
-        :param restored: indexes that the store has lost.
-        :param is_whole: True if the plan covers all partitions.
-        :param dry_run: return the result without building.
-        :raises BuildError: if the Spark job fails; the indexes are then unchanged.
+        Args:
+            statement: the statement, for the descriptions of jobs and the log.
+            anew: ids of the indexes that the plan rebuilds in all partitions. Only these leave quarantine: a refresh
+                keeps a quarantined index's files for unchanged data files.
+            restored: indexes that the store has lost.
+            is_whole: True if the plan covers all partitions.
+            dry_run: return the result without building.
+
+        Raises:
+            BuildError: if the Spark job fails; the indexes are then unchanged.
         """
         ids = {entry.id for entry in entries}
         read = plan.data_files
@@ -217,8 +224,9 @@ class Builds:
 def _log_build(statement: str, files: Sequence[FileEntry], deleted: int = 0) -> None:
     """Log the result of a build in one line.
 
-    :param files: the committed entries; a data file may have several.
-    :param deleted: number of deleted data files.
+    Args:
+        files: the committed entries; a data file may have several.
+        deleted: number of deleted data files.
     """
     if not _LOG.isEnabledFor(logging.INFO):
         return
@@ -253,9 +261,10 @@ def refresh_entries(
 ) -> Manifest:
     """Return a new manifest with updated entries of the indexes whose files changed.
 
-    :param anew: ids of the indexes that were rebuilt in all partitions, which ends a quarantine.
-    :param column_types: types of the keys in the files of this build, by index id.
-    :param is_whole: True if the build covers all partitions.
+    Args:
+        anew: ids of the indexes that were rebuilt in all partitions, which ends a quarantine.
+        column_types: types of the keys in the files of this build, by index id.
+        is_whole: True if the build covers all partitions.
     """
     for entry in old.indexes:
         if entry.id in ids and (entry.deferred or files_of(old, entry.id) != files_of(new, entry.id)):
@@ -302,9 +311,12 @@ def drop_from_manifest(
 ) -> tuple[Manifest, DropResult]:
     """Return the manifest without an index, or without its files for some partitions, and the result of the drop.
 
-    :param snapshot: the table, if ``where`` names partitions.
-    :param table: the table's name.
-    :raises IndexNotFoundError: if the index does not cover these partitions.
+    Args:
+        snapshot: the table, if ``where`` names partitions.
+        table: the table's name.
+
+    Raises:
+        IndexNotFoundError: if the index does not cover these partitions.
     """
     remaining = None if where is None or snapshot is None else remove_partitions(entry, where, snapshot)
     if remaining is None:
@@ -347,7 +359,8 @@ class _Sample:
 def estimate_build(table: str, snapshot: Snapshot, entry: IndexEntry, plan: BuildPlan) -> BuildEstimate:
     """Estimate the bytes that a build reads and writes from a sample of stripes, without Spark.
 
-    :raises OrcError: if a sampled file cannot be read.
+    Raises:
+        OrcError: if a sampled file cannot be read.
     """
     views = [view for view in snapshot.files if view.file.path in plan.data_files]
     rows = sum(view.num_rows for view in views)

@@ -61,7 +61,7 @@ _NAMED_FILES = 3
 
 
 class CheckedIndex(Protocol):
-    """The part of :class:`hindex.Index` that a check needs."""
+    """The part of `hindex.Index` that a check needs."""
 
     num_files: int
     num_fresh_files: int
@@ -94,8 +94,11 @@ def check_index(
 ) -> CheckResult:
     """Check an index against its table.
 
-    :param snapshot: returns the current snapshot of the table, to compare a sample of stripes with the index.
-    :raises StoreError: if the store cannot be read.
+    Args:
+        snapshot: returns the current snapshot of the table, to compare a sample of stripes with the index.
+
+    Raises:
+        StoreError: if the store cannot be read.
     """
     problems: list[str] = []
     verified = 0
@@ -162,7 +165,8 @@ def _skipped_files(index: CheckedIndex) -> Iterator[str]:
 class _Verifier:
     """Compares an index's answers for sampled stripes with their values, bypassing caches.
 
-    :param problems: receives damage and wrong answers.
+    Args:
+        problems: receives damage and wrong answers.
     """
 
     def __init__(self, snapshot: Snapshot, entry: IndexEntry, problems: list[str]) -> None:

@@ -32,8 +32,11 @@ from hindex.table.schema import TableSchema
 def partition_filter(where: Predicate, schema: TableSchema, statement: str) -> Filter:
     """Return the filter of a predicate on partition columns.
 
-    :param statement: the name of the statement in messages, such as ``index creation``.
-    :raises ColumnError: for any other column.
+    Args:
+        statement: the name of the statement in messages, such as ``index creation``.
+
+    Raises:
+        ColumnError: for any other column.
     """
     normalized = normalize(where, schema)
     others = [name for name in columns(normalized) if not schema.is_partition(name)]
@@ -67,7 +70,8 @@ def covered_partitions(snapshot: Snapshot, partitions: Filter) -> Snapshot:
 def check_contains(entry: IndexEntry, where: Predicate, snapshot: Snapshot) -> None:
     """Check that an index covers some partitions.
 
-    :raises IndexNotFoundError: naming the partitions that it does not cover.
+    Raises:
+        IndexNotFoundError: naming the partitions that it does not cover.
     """
     named = named_partitions(where)
     covered = index_filter(entry, snapshot.schema)
@@ -86,8 +90,9 @@ def check_contains(entry: IndexEntry, where: Predicate, snapshot: Snapshot) -> N
 def remove_partitions(entry: IndexEntry, dropped: Predicate, snapshot: Snapshot) -> str | None:
     """Return the predicate of the remaining partitions after a partial drop; None if none remains.
 
-    :raises IndexNotFoundError: if the index was not created with WHERE, or does not cover a partition.
-    :raises ColumnError: if the predicate does not name partitions by their values.
+    Raises:
+        IndexNotFoundError: if the index was not created with WHERE, or does not cover a partition.
+        ColumnError: if the predicate does not name partitions by their values.
     """
     from hindex.sql import parse_predicate
 

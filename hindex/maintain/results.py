@@ -55,11 +55,12 @@ def records_table(kind: type[Record], records: Sequence[Record]) -> pa.Table:
 class BuildEstimate(Record):
     """The estimate of a build; nothing was written.
 
-    :param files: number of data files to read.
-    :param stripes: number of stripes in them; ``rows`` is the number of rows.
-    :param read_bytes: estimated bytes to read: the column's share of the stripes.
-    :param index_bytes: estimated size of the index.
-    :param sampled_stripes: number of stripes from which both are estimated.
+    Args:
+        files: number of data files to read.
+        stripes: number of stripes in them; ``rows`` is the number of rows.
+        read_bytes: estimated bytes to read: the column's share of the stripes.
+        index_bytes: estimated size of the index.
+        sampled_stripes: number of stripes from which both are estimated.
     """
 
     index: str
@@ -85,10 +86,11 @@ class BuildEstimate(Record):
 class RefreshResult(Record):
     """The result of a refresh or rebuild of a table's indexes, or of its dry run.
 
-    :param files_read: number of data files read: changed and new ones, or (in a rebuild) all.
-    :param files_forgotten: number of data files that were deleted, or that the index no longer covers.
-    :param rows: number of rows in the files read.
-    :param changed: True if a new manifest was committed; without changes nothing is written.
+    Args:
+        files_read: number of data files read: changed and new ones, or (in a rebuild) all.
+        files_forgotten: number of data files that were deleted, or that the index no longer covers.
+        rows: number of rows in the files read.
+        changed: True if a new manifest was committed; without changes nothing is written.
     """
 
     indexes: tuple[str, ...]
@@ -116,9 +118,10 @@ class RefreshResult(Record):
 class DropResult(Record):
     """The result of DROP INDEX.
 
-    :param partitions: the predicate of a partial drop; None if the whole index was dropped.
-    :param files: number of data files whose index files were dropped.
-    :param dropped: False if there was no such index and IF EXISTS allowed it.
+    Args:
+        partitions: the predicate of a partial drop; None if the whole index was dropped.
+        files: number of data files whose index files were dropped.
+        dropped: False if there was no such index and IF EXISTS allowed it.
     """
 
     index: str
@@ -150,12 +153,13 @@ class RenameResult(Record):
 class CheckResult(Record):
     """The result of checking an index.
 
-    :param files: number of data files in the partitions of the index. Of these, ``fresh`` are indexed in their current
-        state, ``changed`` in an older state, and ``added`` not at all. ``gone`` are indexed and deleted.
-    :param rows_covered: percentage of the rows, rounded down.
-    :param verified_stripes: number of stripes whose data was compared with the index; 0 without VERIFY.
-    :param problems: damaged files and wrong answers, a sentence each.
-    :param notes: files that VERIFY skipped, with the reason, a sentence each.
+    Args:
+        files: number of data files in the partitions of the index. Of these, ``fresh`` are indexed in their current
+            state, ``changed`` in an older state, and ``added`` not at all. ``gone`` are indexed and deleted.
+        rows_covered: percentage of the rows, rounded down.
+        verified_stripes: number of stripes whose data was compared with the index; 0 without VERIFY.
+        problems: damaged files and wrong answers, a sentence each.
+        notes: files that VERIFY skipped, with the reason, a sentence each.
     """
 
     index: str
@@ -201,7 +205,8 @@ class VacuumedFile(Record):
 class VacuumResult(Record):
     """The result of VACUUM on one table's store, or of its dry run.
 
-    :param kept_young: number of unneeded files that are kept for the retention.
+    Args:
+        kept_young: number of unneeded files that are kept for the retention.
     """
 
     table: str

@@ -30,10 +30,13 @@ def vacuum_store(
 
     The latest manifest, manifests superseded within the retention, and all index files that one of them names are kept.
 
-    :param table_gone: the error of a table that does not exist: all files are deleted then, whatever their age.
-    :raises ArgumentError: if the retention is no number of hours.
-    :raises TableNotFoundError: ``table_gone`` itself, if there is no store either.
-    :raises StoreError: if the store cannot be read, or a file cannot be deleted.
+    Args:
+        table_gone: the error of a table that does not exist: all files are deleted then, whatever their age.
+
+    Raises:
+        ArgumentError: if the retention is no number of hours.
+        TableNotFoundError: ``table_gone`` itself, if there is no store either.
+        StoreError: if the store cannot be read, or a file cannot be deleted.
     """
     is_number = isinstance(cast("object", retain_hours), Real) and type(retain_hours) is not bool
     if not is_number or not math.isfinite(retain_hours):

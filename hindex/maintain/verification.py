@@ -46,9 +46,10 @@ class ProveWarning(UserWarning):
 class Disagreement:
     """A difference between an index's answer and the data, in one stripe of a data file.
 
-    :param indexes: names of the wrong indexes; empty if the file's own statistics or a decoder are wrong.
-    :param missing: matching rows of the stripe, counted from 0, that the answer lacks.
-    :param surplus: rows of the answer that do not match.
+    Args:
+        indexes: names of the wrong indexes; empty if the file's own statistics or a decoder are wrong.
+        missing: matching rows of the stripe, counted from 0, that the answer lacks.
+        surplus: rows of the answer that do not match.
     """
 
     path: str
@@ -98,7 +99,7 @@ class ProveReport:
 
 
 def prove_scan(plan: ScanPlan) -> tuple[ProveReport, ScanPlan]:
-    """Compare the indexes' answers to a query with the data; a disagreement also is a :class:`ProveWarning`.
+    """Compare the indexes' answers to a query with the data; a disagreement also is a `ProveWarning`.
 
     Returns the report, and the plan of the full scan, which is right in any case.
     """
@@ -133,8 +134,9 @@ def _compare_file(
 ) -> Iterator[tuple[Disagreement | None, int]]:
     """Yield the disagreement of each stripe of one file, or None, and the number of matching rows.
 
-    :param notes: receives the indexes that could not be used.
-    :param is_ruled_out: True if planning skipped the file.
+    Args:
+        notes: receives the indexes that could not be used.
+        is_ruled_out: True if planning skipped the file.
     """
     with ScanTaskReader(task) as full, ScanTaskReader(indexed) as opened:
         for stripe in full.stripes:
@@ -238,8 +240,9 @@ def wrong_indexes(
 ) -> tuple[str, ...] | None:
     """Return the indexes with wrong keys or statistics of a column; empty if the file's own are, None if all are right.
 
-    :param truth: the matching rows of a stripe.
-    :param array: the column's values in these rows.
+    Args:
+        truth: the matching rows of a stripe.
+        array: the column's values in these rows.
     """
     wrong: dict[str, None] = {}
     is_file_wrong = False

@@ -66,7 +66,8 @@ _COMPARISONS = {
 class WorkloadQuery:
     """The condition of a query on the rows of one table.
 
-    :ivar is_count: True if it only counts the rows.
+    Attributes:
+        is_count: True if it only counts the rows.
     """
 
     predicate: Predicate
@@ -77,8 +78,9 @@ class WorkloadQuery:
 class Workload:
     """The queries of one table.
 
-    :ivar ignored: queries that say nothing of the table's indexes, by the reason.
-    :ivar used_indexes: names of indexes that answered queries, as hindex's log has it; None without such a log.
+    Attributes:
+        ignored: queries that say nothing of the table's indexes, by the reason.
+        used_indexes: names of indexes that answered queries, as hindex's log has it; None without such a log.
     """
 
     queries: list[WorkloadQuery] = field(default_factory=list)
@@ -93,7 +95,8 @@ class Workload:
 class WorkloadTable:
     """The table that a workload is read for.
 
-    :ivar names: what queries may call it, beside its path, in lower case.
+    Attributes:
+        names: what queries may call it, beside its path, in lower case.
     """
 
     uri: str
@@ -104,7 +107,8 @@ class WorkloadTable:
     def of(cls, name: str, uri: str, schema: TableSchema, alias: str | None = None) -> WorkloadTable:
         """Make the table of a name and a URI.
 
-        :param alias: another name that queries call it.
+        Args:
+            alias: another name that queries call it.
         """
         last = uri.rstrip("/").rpartition("/")[2]
         names = {name, name.rpartition(".")[2], last, *([] if alias is None else [alias])}
@@ -306,8 +310,9 @@ class _PushedFilters:
     def predicates(self) -> list[Predicate]:
         """Read the conjuncts, without those that say only that a column is not NULL.
 
-        :raises ValueError: for what cannot be read.
-        :raises HindexError: for an unknown column.
+        Raises:
+            ValueError: for what cannot be read.
+            HindexError: for an unknown column.
         """
         inner = self._text.strip()
         if not (inner.startswith("[") and inner.endswith("]")):

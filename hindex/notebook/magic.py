@@ -52,11 +52,14 @@ class HindexMagic:
         """Run a line, or the statements of a cell; the last one's result is shown.
 
         On the first line of a cell, ``--into NAME`` assigns the result of ``hx.sql`` to a variable instead, and
-        ``--store URI`` sets the store of the indexes. :func:`hindex.notebook.statement_values.substitute` replaces
+        ``--store URI`` sets the store of the indexes. `hindex.notebook.statement_values.substitute` replaces
         ``{name}`` by the value of a variable.
 
-        :param local_ns: the local variables of the caller.
-        :raises HindexError: shown without its traceback; ``%tb`` shows that.
+        Args:
+            local_ns: the local variables of the caller.
+
+        Raises:
+            HindexError: shown without its traceback; ``%tb`` shows that.
         """
         try:
             return self._run(line, cell, {**self._shell.user_ns, **(local_ns or {})})

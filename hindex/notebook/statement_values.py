@@ -40,12 +40,13 @@ def substitute(text: str, variables: Mapping[str, Any]) -> str:
     """Statements with the values of variables in place of their names in braces.
 
     Outside of quotes a value becomes its literal: a string in quotes, None NULL, a list ``(a, b)``; a condition made
-    with :func:`hindex.col` is inserted in parentheses. Within quotes the value is inserted as a string, with the
+    with `hindex.col` is inserted in parentheses. Within quotes the value is inserted as a string, with the
     characters escaped that would end the quotes; braces around anything but a variable stay. ``{name!s}`` inserts the
     value as a string without quotes, anywhere. Comments stay.
 
-    :raises StatementError: outside of quotes, if there is no such variable, or its value is none of SQL's; within
-        quotes, if a backslash before the braces would take a part of the value for its own.
+    Raises:
+        StatementError: outside of quotes, if there is no such variable, or its value is none of SQL's; within quotes,
+            if a backslash before the braces would take a part of the value for its own.
     """
     from hindex.sql.lexer import PIECES, SqlText
 
@@ -151,8 +152,9 @@ def _text(value: object) -> str:
 def sql_text(value: object) -> str:
     """Return a value as SQL: a literal, literals in parentheses for a list, or a condition.
 
-    :raises TypeError: for a value of a type that SQL has no literals of.
-    :raises ValueError: for a number that is too long, and an empty list.
+    Raises:
+        TypeError: for a value of a type that SQL has no literals of.
+        ValueError: for a number that is too long, and an empty list.
     """
     if isinstance(value, _CONDITIONS):
         return f"({value})"

@@ -66,9 +66,12 @@ def comparison_domain(
     >>> comparison_domain(str_type, ComparisonOp.EQ, Literal("a", LiteralKind.STRING)).contains(b"a")
     True
 
-    :param zone: the session's time zone: that of times written without one, beside a column of instants.
-    :raises PredicateError: if Spark refuses the comparison, or ranges of keys cannot answer it: names the
-        type and the literal.
+    Args:
+        zone: the session's time zone: that of times written without one, beside a column of instants.
+
+    Raises:
+        PredicateError: if Spark refuses the comparison, or ranges of keys cannot answer it: names the type and the
+            literal.
     """
     common = _common_type(data_type, (literal,), op)
     if literal.kind is LiteralKind.NULL:
@@ -104,7 +107,8 @@ def membership_domain(
 
     The common type is that of the column and all literals together, so one double makes doubles of all.
 
-    :raises PredicateError: as :func:`comparison_domain` does.
+    Raises:
+        PredicateError: as `comparison_domain` does.
     """
     own = _own_type(data_type)
     if own.family is Family.INTEGER and isinstance(literals, IntegerLiterals):
@@ -143,7 +147,8 @@ def like_domain(pattern: str, escape: str) -> tuple[Domain, bool]:
     >>> like_domain("ab%", "\\")[0].contains(b"abc"), like_domain("ab%c", "\\")[1]
     (True, False)
 
-    :raises PredicateError: for an escape character that escapes nothing.
+    Raises:
+        PredicateError: for an escape character that escapes nothing.
     """
     parts = like_parts(pattern, escape)
     head = list(takewhile(bool, parts))
@@ -188,7 +193,8 @@ def _own_type(data_type: OrcType) -> SparkType:
 def _common_type(data_type: OrcType, literals: tuple[Literal, ...], op: ComparisonOp | None) -> SparkType:
     """Return the type that Spark casts the column and all literals to. ``op`` is None for IN.
 
-    :raises PredicateError: if there is none.
+    Raises:
+        PredicateError: if there is none.
     """
     own = _own_type(data_type)
     common = own
@@ -241,7 +247,8 @@ def _is_text(data_type: OrcType) -> bool:
 def _text_key(literal: Literal) -> bytes:
     """Return the key of a string or binary literal, as it is written.
 
-    :raises PredicateError: if it is not Unicode text.
+    Raises:
+        PredicateError: if it is not Unicode text.
     """
     if isinstance(literal.value, bytes):
         return literal.value
@@ -291,7 +298,8 @@ class _FilledLiteral:
 def _fill_literal(data_type: OrcType, text: str, length: int = 0) -> _FilledLiteral:
     """Return a literal filled to the length of a CHAR column, or to a greater one.
 
-    :raises PredicateError: if it is not Unicode text, or much longer than the column.
+    Raises:
+        PredicateError: if it is not Unicode text, or much longer than the column.
     """
     if not is_utf8(text):
         raise PredicateError(f"the literal {text!r:.60} is not Unicode text; write it as X'...'")
@@ -416,7 +424,8 @@ def _divided(unscaled: int, factor: int) -> int:
 def _cast_literal(data_type: OrcType, common: SparkType, literal: Literal, zone: datetime.tzinfo) -> int:
     """Return the ordinal of a literal cast to the common type.
 
-    :raises PredicateError: if it is a text that Spark cannot cast, or a time that cannot be placed.
+    Raises:
+        PredicateError: if it is a text that Spark cannot cast, or a time that cannot be placed.
     """
     value = literal.value
     ordinal: int | None = None

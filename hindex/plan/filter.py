@@ -1,10 +1,10 @@
 """Filters: predicates that are typed, free of NOT, and ready to be answered by domains of keys.
 
-A filter is a tree of :class:`Leaf` and :class:`Residual` under :class:`AllOf` and :class:`AnyOf`. Each leaf names
+A filter is a tree of `Leaf` and `Residual` under `AllOf` and `AnyOf`. Each leaf names
 one column and the set of its values (NULL included or not) for which its part of the predicate is TRUE; a residual
 has an expression, and which truth of it is wanted. So a row is kept exactly where the tree holds in plain two-valued
 logic. Filters are values: frozen, hashable, picklable.
-:mod:`hindex.plan.rules` builds groups in normal form.
+`hindex.plan.rules` builds groups in normal form.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Leaf:
 
     Where decoded values are not what the column stores, as instants of wall clocks, ``domain`` is of the stored keys,
     ``values`` is the domain of decoded values, which decides, and with ``is_superset`` other values may have keys in
-    ``domain``, too. :mod:`hindex.plan.time_zones` makes such leaves.
+    ``domain``, too. `hindex.plan.time_zones` makes such leaves.
     """
 
     column: str
@@ -152,9 +152,10 @@ def fold(
 ) -> T:
     """Evaluate a tree from its leaves up, from left to right, without recursion.
 
-    :param atom: the result of a node without children.
-    :param combine: the result of a group so far with its next child's.
-    :param settled: whether a group's result so far cannot change any more; the rest of it is then skipped.
+    Args:
+        atom: the result of a node without children.
+        combine: the result of a group so far with its next child's.
+        settled: whether a group's result so far cannot change any more; the rest of it is then skipped.
     """
     # one frame for each open group: its class, its unvisited children (last first), its result so far
     frames: list[tuple[type[AllOf] | type[AnyOf], list[Filter], list[T]]] = []

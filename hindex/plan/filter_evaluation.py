@@ -47,12 +47,17 @@ _FEW_BYTE_RANGES = 8
 def mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int) -> Mask:
     """Evaluate a filter on its decoded columns; return a mask of the rows that it keeps.
 
-    :param columns: an array of ``n`` values of ``leaf.type.to_arrow()`` for every column the filter names.
-    :returns: ``n`` booleans.
-    :raises KeyError: if a column is missing.
-    :raises ValueError: if a column does not hold ``n`` values.
-    :raises PredicateError: if an expression has no value in a row that nothing else decides, because Spark would
-        raise an error too, or the value is not evaluated as Spark does.
+    Args:
+        columns: an array of ``n`` values of ``leaf.type.to_arrow()`` for every column the filter names.
+
+    Returns:
+        ``n`` booleans.
+
+    Raises:
+        KeyError: if a column is missing.
+        ValueError: if a column does not hold ``n`` values.
+        PredicateError: if an expression has no value in a row that nothing else decides, because Spark would raise an
+            error too, or the value is not evaluated as Spark does.
     """
     if next(residuals(root), None) is None:
         return _leaf_mask(root, columns, n, unknown=False)
@@ -139,7 +144,8 @@ def prune(root: Filter, values: Mapping[str, Key | None]) -> Filter:
 
     An expression of nothing but such columns is decided too, unless it has no value: then it is left to the rows.
 
-    :param values: the key, or None for NULL, of each known column.
+    Args:
+        values: the key, or None for NULL, of each known column.
     """
 
     def atom(node: Atom) -> Filter:
@@ -153,7 +159,8 @@ def prune(root: Filter, values: Mapping[str, Key | None]) -> Filter:
 def evaluate_truth(residual: Residual, columns: Mapping[str, pa.Array], n: int) -> tuple[Mask, Errors | None]:
     """Return the rows that a residual keeps, and the rows with errors.
 
-    :raises PredicateError: for a value that is not evaluated as Spark does.
+    Raises:
+        PredicateError: for a value that is not evaluated as Spark does.
     """
     value = evaluate(residual.expression, columns, n)
     truth = value.numbers if residual.wanted else ~value.numbers
@@ -163,7 +170,8 @@ def evaluate_truth(residual: Residual, columns: Mapping[str, pa.Array], n: int) 
 def evaluate_partially(residual: Residual, values: Mapping[str, Key | None] | None = None) -> Filter:
     """Bind columns of known value in a residual, and decide it if it has no others.
 
-    :param values: the key, or None for NULL, of each known column.
+    Args:
+        values: the key, or None for NULL, of each known column.
     """
     root = residual.expression
     constants = {
@@ -199,9 +207,10 @@ def _key_constant(key: Key | None, data_type: OrcType, typed: OrcType) -> Consta
 def bounds(root: Filter, lookup: Callable[[Leaf], Bounds | None], n: int) -> Bounds:
     """Return the rows of a stripe that a filter certainly, and possibly, keeps.
 
-    :param lookup: the answer of an index to a leaf, or None where none has one. Not asked for leaves that
-        cannot change the result any more: the rest of an AND that is empty, or of an OR that is full.
-    :param n: rows in the stripe.
+    Args:
+        lookup: the answer of an index to a leaf, or None where none has one. Not asked for leaves that cannot change
+            the result any more: the rest of an AND that is empty, or of an OR that is full.
+        n: rows in the stripe.
     """
 
     def atom(node: Atom) -> Bounds:

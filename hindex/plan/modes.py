@@ -23,7 +23,8 @@ class Mode(enum.Enum):
     def of(cls, text: str | Mode) -> Mode:
         """Return the mode of a name in any letter case.
 
-        :raises ArgumentError: naming those that there are.
+        Raises:
+            ArgumentError: naming those that there are.
         """
         if isinstance(text, Mode):
             return text
@@ -35,7 +36,8 @@ class Mode(enum.Enum):
     def check(self, notes: Iterable[Note]) -> None:
         """Refuse what fell back to reading, where that is an error.
 
-        :raises FallbackError: with the reasons.
+        Raises:
+            FallbackError: with the reasons.
         """
         if self is not Mode.STRICT:
             return

@@ -58,12 +58,13 @@ class Resolved(Protocol):
 
 
 class SchemaLookup(Protocol):
-    """The part of a table's schema that normalization needs, such as :class:`hindex.table.schema.TableSchema`."""
+    """The part of a table's schema that normalization needs, such as `hindex.table.schema.TableSchema`."""
 
     def resolve(self, name: Sequence[str], /) -> Resolved:
         """Return the column of a name.
 
-        :raises ColumnError: if there is none, or more than one.
+        Raises:
+            ColumnError: if there is none, or more than one.
         """
         ...
 
@@ -75,10 +76,13 @@ def normalize(predicate: Predicate, schema: SchemaLookup, zones: TimeZones | Non
     for which its part of the predicate, negated or not, is TRUE, and a residual says which truth it needs. AND, OR
     and NOT do not recurse, so their depth is no limit.
 
-    :param zones: those of the query: with them, timestamps are compared as instants, and leaves on them have the keys
-        that columns store. Without them, wall clocks are compared, and instants with times of UTC.
-    :raises ColumnError: if a column cannot be resolved.
-    :raises PredicateError: if Spark refuses a comparison, or it is not evaluated here.
+    Args:
+        zones: those of the query: with them, timestamps are compared as instants, and leaves on them have the keys that
+            columns store. Without them, wall clocks are compared, and instants with times of UTC.
+
+    Raises:
+        ColumnError: if a column cannot be resolved.
+        PredicateError: if Spark refuses a comparison, or it is not evaluated here.
     """
     root = _normalized(predicate, schema, zones)
     return root if zones is None else keyed_by_wall_clocks(root, zones)
@@ -145,7 +149,8 @@ def _leaf(node: PredicateLeaf, negated: bool, schema: SchemaLookup, zones: TimeZ
 def _check_zone(node: PredicateLeaf, schema: SchemaLookup, zones: TimeZones | None) -> None:
     """Refuse what makes timestamps of other values by the session's clock, unless that is UTC's.
 
-    :raises PredicateError: if the leaf does, and is no comparison of a timestamp column with literals.
+    Raises:
+        PredicateError: if the leaf does, and is no comparison of a timestamp column with literals.
     """
     if zones is None or zones.is_session_utc or not makes_times(node):
         return
@@ -274,7 +279,8 @@ def leaf_text(node: PredicateLeaf, negated: bool) -> str:
 def index_filter(entry: IndexEntry, schema: TableSchema) -> Filter:
     """Return the filter on partition columns of an index that covers only some partitions.
 
-    :raises HindexError: if the recorded predicate no longer fits the table.
+    Raises:
+        HindexError: if the recorded predicate no longer fits the table.
     """
     if entry.where is None:
         return ALWAYS

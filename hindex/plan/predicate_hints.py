@@ -33,7 +33,8 @@ from hindex.sql.predicate import (
 def predicate_hints(where: Predicate | None, names: Iterable[str]) -> list[Note]:
     """Return the notes on a condition.
 
-    :param names: of the table's columns.
+    Args:
+        names: of the table's columns.
     """
     return [*quoted_names(where, names), *null_comparisons(where)]
 
@@ -70,7 +71,8 @@ def quoted_names(where: Predicate | None, names: Iterable[str]) -> list[Note]:
 
     Nothing is wrong with other texts that are called like a column.
 
-    :param names: of the table's columns.
+    Args:
+        names: of the table's columns.
     """
     texts = list(quoted_strings(where))
     names_by_lower = {name.lower(): name for name in names} if texts else {}

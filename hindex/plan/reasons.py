@@ -140,8 +140,9 @@ _PROBLEMS = frozenset(
 class Note:
     """An index, file or shortcut that was not used, and the reason.
 
-    :param subject: a file's path, an index's or column's name, or the text of a predicate.
-    :param detail: the details, such as ``length 10 -> 20``; may be empty.
+    Args:
+        subject: a file's path, an index's or column's name, or the text of a predicate.
+        detail: the details, such as ``length 10 -> 20``; may be empty.
     """
 
     reason: Reason
@@ -190,7 +191,7 @@ def failure_reason(error: HindexError) -> Reason:
 
 
 def group_notes(notes: Iterable[Note]) -> tuple[NoteGroup, ...]:
-    """Group distinct notes by reason, in the order of :class:`Reason`."""
+    """Group distinct notes by reason, in the order of `Reason`."""
     by_reason: dict[Reason, dict[Note, None]] = {}
     for note in notes:
         by_reason.setdefault(note.reason, {})[note] = None

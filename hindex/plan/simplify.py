@@ -39,7 +39,8 @@ OPPOSITES = {
 def comparison(op: ComparisonOp, left: Node, right: Node, *, negated: bool) -> ColumnDomain | None:
     """Return the column and domain of a comparison that tests one column; None for any other.
 
-    :raises PredicateError: if Spark refuses the comparison.
+    Raises:
+        PredicateError: if Spark refuses the comparison.
     """
     if isinstance(left, Constant):
         op, left, right = op.flipped, right, left

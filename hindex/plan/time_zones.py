@@ -41,8 +41,9 @@ _ZULU = frozenset({"Z", "UTC", "GMT", "UT"})
 class TimeZones:
     """The time zones of a query.
 
-    :ivar reader: turns ORC's wall clocks into instants: the default time zone of Spark's Java.
-    :ivar session: reads literals, strings, dates and the values of partitions: ``spark.sql.session.timeZone``.
+    Attributes:
+        reader: turns ORC's wall clocks into instants: the default time zone of Spark's Java.
+        session: reads literals, strings, dates and the values of partitions: ``spark.sql.session.timeZone``.
     """
 
     reader: str
@@ -62,7 +63,8 @@ class TimeZones:
     def clock(self) -> datetime.tzinfo:
         """The session's clock.
 
-        :raises PredicateError: if the zone is unknown.
+        Raises:
+            PredicateError: if the zone is unknown.
         """
         if self.is_session_utc:
             return datetime.UTC
@@ -78,7 +80,8 @@ class TimeZones:
     def check_reader(self) -> None:
         """Check the reader's zone.
 
-        :raises PredicateError: if it is unknown.
+        Raises:
+            PredicateError: if it is unknown.
         """
         try:
             base_seconds(normalize_zone(self.reader))
@@ -90,7 +93,8 @@ class TimeZones:
     def instant(self, wall_clock: int) -> int:
         """Convert a reading of the session's clock to an instant, both in microseconds since 1970.
 
-        :raises PredicateError: if the zone's rules are unknown for that time.
+        Raises:
+            PredicateError: if the zone's rules are unknown for that time.
         """
         instant = to_instant(wall_clock, self.clock)
         if instant is None:
@@ -120,7 +124,8 @@ def is_about_time(root: Expression, resolve: Callable[[tuple[str, ...]], OrcType
 
     Besides columns, literals and casts can be timestamps: dates and strings beside these become timestamps, too.
 
-    :param resolve: gives a column's type; columns for which it raises a ColumnError do not count.
+    Args:
+        resolve: gives a column's type; columns for which it raises a ColumnError do not count.
     """
     stack = [root]
     while stack:
@@ -160,7 +165,8 @@ def is_time(node: Expression) -> bool:
 def keyed_by_wall_clocks(root: Filter, zones: TimeZones) -> Filter:
     """Give each leaf on instants the domain of keys that its column stores.
 
-    :raises PredicateError: if the reader's time zone is unknown.
+    Raises:
+        PredicateError: if the reader's time zone is unknown.
     """
     zones.check_reader()
     if zones.is_reader_utc:

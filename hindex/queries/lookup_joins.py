@@ -53,10 +53,11 @@ _LITERAL_KINDS = {
 class LookupJoin:
     """A column of a table that a query restricts to keys: the values of another table's column.
 
-    :param column: the restricted column.
-    :param source: the keys' column, with the name of its table.
-    :param keys: the number of keys; None if they are not computed.
-    :param reason: why the table is not read by them; None if it is.
+    Args:
+        column: the restricted column.
+        source: the keys' column, with the name of its table.
+        keys: the number of keys; None if they are not computed.
+        reason: why the table is not read by them; None if it is.
     """
 
     column: str

@@ -63,8 +63,11 @@ def run_query(resolver: TableResolver, query: Query, cause: str | None = None) -
 
     The indexes are read at the call, so tables that they narrow have the rows of the call.
 
-    :param cause: why hindex does not answer the query itself, for the log.
-    :raises StatementError: if Spark cannot parse or resolve the query.
+    Args:
+        cause: why hindex does not answer the query itself, for the log.
+
+    Raises:
+        StatementError: if Spark cannot parse or resolve the query.
     """
     spark = resolver.spark()
     expanded = expand_views(resolver, query)
@@ -114,7 +117,8 @@ def _run_expanded(
 def explain_query(resolver: TableResolver, query: Query) -> QueryExplanation:
     """Explain how the tables of a query are read, and why. No rows are read.
 
-    :raises StatementError: if Spark cannot parse or resolve the query.
+    Raises:
+        StatementError: if Spark cannot parse or resolve the query.
     """
     spark = resolver.spark()
     expanded = expand_views(resolver, query, in_full=True)
@@ -203,10 +207,13 @@ def submit(
 ) -> DataFrame:
     """Submit a query to Spark with DataFrames in place of tables.
 
-    :param names: the names of the other tables; None for the written name. See :meth:`Query.with_tables`.
-    :param args: values of the statement's parameters.
-    :param head: the beginning of a statement that writes the query's rows, which Spark runs at once.
-    :raises PySparkException: if Spark rejects it.
+    Args:
+        names: the names of the other tables; None for the written name. See `Query.with_tables`.
+        args: values of the statement's parameters.
+        head: the beginning of a statement that writes the query's rows, which Spark runs at once.
+
+    Raises:
+        PySparkException: if Spark rejects it.
     """
     by_placeholder = {f"hindex_{at}": frame for at, frame in enumerate(frames) if frame is not None}
     names = names or [None] * len(frames)

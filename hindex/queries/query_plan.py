@@ -60,13 +60,14 @@ _SAMPLED_FILES = 16
 class TableDecision:
     """The decision about one table of a query: a row of EXPLAIN.
 
-    :param table: the name in the query.
-    :param predicate: the conditions of the query that all its relevant rows satisfy; None if there are none.
-    :param reason: why Spark reads it alone; None if it is read through its indexes.
-    :param rows: estimated number of matching rows, if the indexes were read.
-    :param explanation: explanation of the scan, if the table is read through its indexes.
-    :param lookups: the joins that restrict its columns to keys of other tables.
-    :param gives_keys: True if it is read once, for its keys and for the query.
+    Args:
+        table: the name in the query.
+        predicate: the conditions of the query that all its relevant rows satisfy; None if there are none.
+        reason: why Spark reads it alone; None if it is read through its indexes.
+        rows: estimated number of matching rows, if the indexes were read.
+        explanation: explanation of the scan, if the table is read through its indexes.
+        lookups: the joins that restrict its columns to keys of other tables.
+        gives_keys: True if it is read once, for its keys and for the query.
     """
 
     table: str
@@ -87,8 +88,9 @@ class TableDecision:
 class QueryExplanation:
     """The explanation of a query: its tables, in the order of the query.
 
-    :param problem: why none of them is read through its indexes; None if some may be.
-    :param cause: why hindex does not answer the query itself.
+    Args:
+        problem: why none of them is read through its indexes; None if some may be.
+        cause: why hindex does not answer the query itself.
     """
 
     tables: tuple[TableDecision, ...]
@@ -142,11 +144,12 @@ class QueryExplanation:
 class PlannedTable:
     """One table of a query, and how it is read.
 
-    :param scan: the scan through the indexes; None if Spark reads the table. ``plan`` and ``schema``, the table's
-        columns in Spark, belong to it.
-    :param units: the stripes with matching rows, if all indexes were read.
-    :param notes: indexes that could not be used.
-    :param rows: the rows of a table that gives keys, which are read during planning.
+    Args:
+        scan: the scan through the indexes; None if Spark reads the table. ``plan`` and ``schema``, the table's columns
+            in Spark, belong to it.
+        units: the stripes with matching rows, if all indexes were read.
+        notes: indexes that could not be used.
+        rows: the rows of a table that gives keys, which are read during planning.
     """
 
     state: QueryTableState
@@ -193,7 +196,8 @@ def plan_query(
 ) -> list[PlannedTable]:
     """Plan how each table of a query is read.
 
-    :param states: the tables of the query, if they are resolved already.
+    Args:
+        states: the tables of the query, if they are resolved already.
     """
     spark = resolver.spark()
     reason = setting_difference(partial(is_set, spark), query.text)
@@ -276,14 +280,16 @@ class TablePlanner:
     def count_values(self, state: QueryTableState) -> int:
         """Count the values that the query needs of a table: rows times columns.
 
-        :raises HindexError: if the table cannot be read here.
+        Raises:
+            HindexError: if the table cannot be read here.
         """
         return len(self._names(state)) * sum(view.num_rows for view in state.snapshot.files)
 
     def is_small(self, state: QueryTableState) -> bool:
         """Return True if Spark reads a table sooner than planning takes.
 
-        :raises HindexError: if the table cannot be read here.
+        Raises:
+            HindexError: if the table cannot be read here.
         """
         return self.count_values(state) < MIN_VALUES
 
@@ -296,8 +302,11 @@ class TablePlanner:
     ) -> PlannedTable:
         """Plan how a table is read whose columns are restricted to keys of other tables.
 
-        :param memberships: those restrictions, which fit the types of the columns.
-        :raises HindexError: if that fails.
+        Args:
+            memberships: those restrictions, which fit the types of the columns.
+
+        Raises:
+            HindexError: if that fails.
         """
         usable = [item for item in conditions if self._is_usable(item, state.snapshot.schema)]
         where = all_of([*usable, *memberships])
@@ -337,12 +346,15 @@ class TablePlanner:
     ) -> PlannedTable:
         """Plan how a table is read that gives keys for others, if it is small.
 
-        Its schema is missing until :meth:`confirm_source`.
+        Its schema is missing until `confirm_source`.
 
-        :param max_rows: maximum number of rows that its indexes may leave.
-        :param max_listed: maximum number of rows of a table without conditions.
-        :param max_values: maximum number of values (rows times columns) to read without an index.
-        :raises HindexError: if that fails.
+        Args:
+            max_rows: maximum number of rows that its indexes may leave.
+            max_listed: maximum number of rows of a table without conditions.
+            max_values: maximum number of values (rows times columns) to read without an index.
+
+        Raises:
+            HindexError: if that fails.
         """
         if state.is_transactional or state.snapshot.listing.transactional:
             return PlannedTable(state, _spark_decision(table, "it is transactional"))
@@ -472,7 +484,8 @@ def _plan_lookup(
 def _mismatch(state: QueryTableState) -> str | None:
     """Return how the files of a table differ from the catalog, or from Spark's reading of them, or None.
 
-    :raises TableError: if Spark does not know the table.
+    Raises:
+        TableError: if Spark does not know the table.
     """
     if state.catalog_mismatch is not None or state.snapshot.declared is not None:
         return state.catalog_mismatch
@@ -503,8 +516,9 @@ def _spark_decision(
 class SelectivityEstimate:
     """An estimate of the number of matching rows.
 
-    :param units: all stripes with matching rows; None if only a sample of the indexes was read.
-    :param fallbacks: indexes that could not be read, which makes the estimate too high.
+    Args:
+        units: all stripes with matching rows; None if only a sample of the indexes was read.
+        fallbacks: indexes that could not be read, which makes the estimate too high.
     """
 
     rows: RowCount

@@ -32,7 +32,7 @@ _LOOKUPS = 4
 
 
 class ResolvedTable(Protocol):
-    """The part of :class:`hindex.Table` that planning a query needs."""
+    """The part of `hindex.Table` that planning a query needs."""
 
     @property
     def name(self) -> str:
@@ -64,7 +64,7 @@ class ResolvedTable(Protocol):
 
 
 class TableResolver(Protocol):
-    """The tables that queries name; :class:`hindex.Connection` implements it."""
+    """The tables that queries name; `hindex.Connection` implements it."""
 
     def spark(self) -> SparkSession:
         """Return the session that runs the queries."""
@@ -83,9 +83,10 @@ class CachingResolver:
     """A resolver that caches descriptions and listings for a while.
 
     They may be outdated, which is good enough to decide that Spark reads a query alone. Before rows are read by them,
-    check them by :meth:`is_current`.
+    check them by `is_current`.
 
-    :param seconds: how long descriptions and listings are cached.
+    Args:
+        seconds: how long descriptions and listings are cached.
     """
 
     def __init__(self, resolver: TableResolver, seconds: float = 30.0) -> None:
@@ -129,9 +130,10 @@ class CachingResolver:
     ) -> bool:
         """Return True if tables are unchanged since they were planned; if not, clear the cache.
 
-        :param tables: tables whose descriptions are compared with the catalog's.
-        :param listed: tables whose files are compared.
-        :param since: the time of :func:`time.monotonic` from which on a listing counts as current.
+        Args:
+            tables: tables whose descriptions are compared with the catalog's.
+            listed: tables whose files are compared.
+            since: the time of `time.monotonic` from which on a listing counts as current.
         """
         is_same = all(
             state.description is None or self._resolver.describe(ref) == state.description
@@ -156,9 +158,10 @@ class CachingResolver:
 class QueryTableState:
     """The state of a table that a query names, read lazily while the query is planned.
 
-    :param description: the catalog's description, for a catalog name.
-    :param problem: why the table cannot be resolved; ``table`` is None then.
-    :param trust_catalog: take from the catalog alone if the table is transactional, without listing its files.
+    Args:
+        description: the catalog's description, for a catalog name.
+        problem: why the table cannot be resolved; ``table`` is None then.
+        trust_catalog: take from the catalog alone if the table is transactional, without listing its files.
     """
 
     def __init__(
@@ -201,7 +204,11 @@ class QueryTableState:
 
     @property
     def table(self) -> ResolvedTable:
-        """Return the resolved table. :raises HindexError: if it is no ORC table that can be read here."""
+        """Return the resolved table.
+
+        Raises:
+            HindexError: if it is no ORC table that can be read here.
+        """
         if self._table is None:
             assert self.problem is not None
             raise self.problem
@@ -219,9 +226,10 @@ class QueryTableState:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """The files of the table now; rows may be read by it if there is no :attr:`catalog_mismatch`.
+        """The files of the table now; rows may be read by it if there is no `catalog_mismatch`.
 
-        :raises HindexError: if it cannot be read here.
+        Raises:
+            HindexError: if it cannot be read here.
         """
         return self._resolver.list_table(self.table)
 
@@ -247,7 +255,11 @@ class QueryTableState:
 
     @cached_property
     def spark_schema(self) -> StructType:
-        """The columns in Spark, with their metadata. :raises TableError: if Spark cannot read the schema."""
+        """The columns in Spark, with their metadata.
+
+        Raises:
+            TableError: if Spark cannot read the schema.
+        """
         from pyspark.errors import PySparkException
         from pyspark.sql.types import StructType
 
@@ -280,8 +292,9 @@ class QueryTableState:
     def spark_name(self) -> str | None:
         """Return the name in Spark of a table that Spark reads itself; None for the written name.
 
-        :raises TableError: for a transactional table, whose deltas Spark would ignore or read as rows; it names the
-            :attr:`catalog_mismatch`, if there is one.
+        Raises:
+            TableError: for a transactional table, whose deltas Spark would ignore or read as rows; it names the
+                `catalog_mismatch`, if there is one.
         """
         try:
             is_transactional = self.is_transactional
@@ -306,7 +319,11 @@ class QueryTableState:
         return f"orc.{quoted(escape_glob(self.table.uri))}" if self.is_path else None
 
     def refresh(self) -> None:
-        """Drop Spark's cached list of the table's files. :raises TableError: if Spark cannot."""
+        """Drop Spark's cached list of the table's files.
+
+        Raises:
+            TableError: if Spark cannot.
+        """
         if self._description is not None:
             run(self._spark, str(self._ref), f"REFRESH TABLE {self._ref}")
 
@@ -316,8 +333,9 @@ def resolve_tables(
 ) -> dict[TableRef, QueryTableState]:
     """Resolve the tables of some names, each once.
 
-    :param in_full: look them up by SQL statements, which query listeners and authorizers of the session see.
-    :param trust_catalog: see :class:`QueryTableState`.
+    Args:
+        in_full: look them up by SQL statements, which query listeners and authorizers of the session see.
+        trust_catalog: see `QueryTableState`.
     """
 
     def look_up(ref: TableRef) -> QueryTableState:

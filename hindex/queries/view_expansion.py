@@ -44,9 +44,10 @@ _EXECUTION_SETTINGS = (
 class ExpandedQuery:
     """A query whose views are replaced by their queries, where possible.
 
-    :param tables: the states of its tables.
-    :param views: the replaced views: the query of each by its name in SQL.
-    :param settings: the settings with which each of these views was created.
+    Args:
+        tables: the states of its tables.
+        views: the replaced views: the query of each by its name in SQL.
+        settings: the settings with which each of these views was created.
     """
 
     query: Query
@@ -56,9 +57,10 @@ class ExpandedQuery:
 
 
 def expand_views(resolver: TableResolver, query: Query, **options: bool) -> ExpandedQuery:
-    """Replace the views of a query by their queries. Check :func:`expansion_difference` before rows are read.
+    """Replace the views of a query by their queries. Check `expansion_difference` before rows are read.
 
-    :param options: options of :func:`resolve_tables`.
+    Args:
+        options: options of `resolve_tables`.
     """
     states: dict[TableRef, QueryTableState] = {}
     views: dict[str, str] = {}
@@ -94,7 +96,8 @@ def expansion_difference(
 ) -> str | None:
     """Return why an expanded query may differ in meaning from the original one; None if it does not.
 
-    :param sql: the session's original ``sql``.
+    Args:
+        sql: the session's original ``sql``.
     """
     if not expanded.views:
         return None

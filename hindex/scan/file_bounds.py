@@ -1,6 +1,6 @@
 """Skipping whole data files by what the driver knows of their stripes, before anything of them is opened.
 
-Whatever knows something is a :class:`FileBounds`. It answers a leaf for a file with bounds of *stripe* numbers, which
+Whatever knows something is a `FileBounds`. It answers a leaf for a file with bounds of *stripe* numbers, which
 are combined over the predicate as bounds of rows are: a file without a stripe that may have a wanted row is skipped.
 """
 
@@ -45,7 +45,8 @@ class StripeBounds:
 class FileBounds(Protocol):
     """Something that the driver knows of data files.
 
-    :ivar needs_entry: whether only of files that are as they were indexed.
+    Attributes:
+        needs_entry: whether only of files that are as they were indexed.
     """
 
     needs_entry: bool
@@ -66,7 +67,8 @@ class SkippedFile:
 def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> SkippedFile | None:
     """Return the reason to skip a file, or None if it must be read.
 
-    :param root: the filter on the file's columns, its partition's values decided.
+    Args:
+        root: the filter on the file's columns, its partition's values decided.
     """
     entry = view.entry if view.is_certainly_fresh else None
     usable = [source for source in sources if entry is not None or not source.needs_entry]
@@ -104,8 +106,9 @@ def skip_file(root: Filter, view: FileView, sources: Sequence[FileBounds]) -> Sk
 class ManifestStatistics:
     """Column statistics of stripes from the manifest.
 
-    :param indexes: the table's indexes by column.
-    :param binding: the table's data columns.
+    Args:
+        indexes: the table's indexes by column.
+        binding: the table's data columns.
     """
 
     needs_entry = True
@@ -172,7 +175,8 @@ def is_as_precise(entry: IndexEntry, as_other: IndexEntry) -> bool:
 class RowIdBounds:
     """Bounds of the row keys of original files, indexed or not, from their place.
 
-    :param binding: the table's data columns.
+    Args:
+        binding: the table's data columns.
     """
 
     needs_entry = False
@@ -197,9 +201,10 @@ class RowIdBounds:
 def row_id_bounds(column: str, domain: Domain, file: AcidFile, first_row: int, rows: int) -> Bounds | None:
     """The rows of a stripe whose row key, or field of it, is in a domain; None where that is not known.
 
-    :param column: the key, or the field by its dotted path, as :func:`~hindex.orc.acid.schema.row_key` gives it.
-    :param file: its place; that of a file which is not flat tells nothing.
-    :param first_row: the stripe's first row, counted through the file.
+    Args:
+        column: the key, or the field by its dotted path, as `hindex.orc.acid.schema.row_key` gives it.
+        file: its place; that of a file which is not flat tells nothing.
+        first_row: the stripe's first row, counted through the file.
     """
     if file.bucket is None or file.first_row_id is None:
         # to read the key tells that there is none

@@ -28,7 +28,8 @@ _MAX_BYTES = 1 << 30
 class FileColumns:
     """The columns that a task asks for, as its data file has them.
 
-    :raises TableError: if the file was replaced by one with columns of other types.
+    Raises:
+        TableError: if the file was replaced by one with columns of other types.
     """
 
     def __init__(self, reader: OrcReader, task: ScanTask) -> None:
@@ -79,7 +80,8 @@ class FileColumns:
     ) -> dict[str, pa.Array]:
         """The values of rows of a stripe, by column; nulls of a column that the file does not have.
 
-        :raises OrcError: if data cannot be read, or a value does not fit the table's type.
+        Raises:
+            OrcError: if data cannot be read, or a value does not fit the table's type.
         """
         in_file = [column for column in columns if column.name in self._names]
         arrays = {
@@ -151,7 +153,8 @@ def _listed(names: Sequence[str]) -> str:
 def output_schema(columns: Sequence[OutputColumn], *, has_instants: bool = False) -> pa.Schema:
     """The Arrow schema of columns to read.
 
-    :param has_instants: whether timestamps are instants, see :class:`~hindex.scan.scan_task.ScanTask`.
+    Args:
+        has_instants: whether timestamps are instants, see `hindex.scan.scan_task.ScanTask`.
     """
     return pa.schema(
         [

@@ -37,9 +37,10 @@ class LookupSource:
 class IndexLookups:
     """The indexes of one data file, by column. Those of a column are opened when that column is first asked about.
 
-    :param stripe_rows: how many rows each stripe of the data file has.
-    :param notes: is told of every index that was planned but could not be used.
-    :param cache: where index files are kept; the process's by default.
+    Args:
+        stripe_rows: how many rows each stripe of the data file has.
+        notes: is told of every index that was planned but could not be used.
+        cache: where index files are kept; the process's by default.
     """
 
     def __init__(

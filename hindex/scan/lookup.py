@@ -33,8 +33,9 @@ _Step = Callable[[StripeResult, Leaf, Bounds | None], Bounds | None]
 class Lookup:
     """Answers filters for the stripes of one data file.
 
-    :param indexes: those that may be asked; None where none may.
-    :param notes: is told of what is not used, once.
+    Args:
+        indexes: those that may be asked; None where none may.
+        notes: is told of what is not used, once.
     """
 
     def __init__(

@@ -43,7 +43,8 @@ def is_key_intersection_worthwhile(keys: Sequence[int], rows: int, stripe_rows: 
 
     For each combination of keys of the other columns, all rows of the last column's keys are visited.
 
-    :param keys: the number of keys of each column, ascending.
+    Args:
+        keys: the number of keys of each column, ascending.
     """
     combinations = prod(count + 1 for count in keys)
     passed = prod(max(count, 1) for count in keys[:-1]) * stripe_rows
@@ -60,10 +61,11 @@ def reason_to_skip_lookup(
 ) -> str | None:
     """Return the reason why a lookup does not pay, for people; None if it pays.
 
-    :param bounds: the bounds from cheaper indexes and the file's own statistics.
-    :param rows: the number of rows in the stripe.
-    :param kind: the kind of the index's keys.
-    :param is_read: True if the column is read anyway, so that comparing its values costs little.
+    Args:
+        bounds: the bounds from cheaper indexes and the file's own statistics.
+        rows: the number of rows in the stripe.
+        kind: the kind of the index's keys.
+        is_read: True if the column is read anyway, so that comparing its values costs little.
     """
     if is_cheap(cost):
         return None

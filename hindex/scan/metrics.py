@@ -63,7 +63,7 @@ class MetricsCollector:
         return tuple(dict.fromkeys(note for notes in self._notes for note in notes))
 
     def totals(self) -> dict[str, int]:
-        """Sums over all readers, by the names of :class:`~hindex.orc.ReadCounts`."""
+        """Sums over all readers, by the names of `hindex.orc.ReadCounts`."""
         sums = ReadCounts()
         for counts in self._counts.values():
             sums.add(**counts.as_dict())
@@ -90,8 +90,9 @@ class NoMetrics(MetricsCollector):
 class QueryMetrics(NoMetrics):
     """Collects what the log says of a query: cheap enough to be on for every one.
 
-    :ivar indexes: the names of the indexes that answered, in the order of their first answers.
-    :ivar stripes: those whose columns were read, each with its data file's path.
+    Attributes:
+        indexes: the names of the indexes that answered, in the order of their first answers.
+        stripes: those whose columns were read, each with its data file's path.
     """
 
     def __init__(self) -> None:

@@ -90,8 +90,9 @@ class StatisticsResult:
 class OrcStatistics:
     """Answers leaves for one data file.
 
-    :param path: the file's path in its table, for notes.
-    :param notes: is told once of everything that is not relied on.
+    Args:
+        path: the file's path in its table, for notes.
+        notes: is told once of everything that is not relied on.
     """
 
     def __init__(self, reader: OrcReader, path: str, notes: list[Note]) -> None:
@@ -107,7 +108,8 @@ class OrcStatistics:
     def file_result(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
         """Return the answer of the file's statistics for a stripe, which costs no read; None if there is none.
 
-        :param data_type: the type of the leaf's column in the file.
+        Args:
+            data_type: the type of the leaf's column in the file.
         """
         if not _is_comparable(data_type, leaf.type):
             return None
@@ -118,7 +120,8 @@ class OrcStatistics:
     def statistics(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
         """Return the answer of the stripe's and row groups' statistics; None if there is none.
 
-        :param data_type: the type of the leaf's column in the file.
+        Args:
+            data_type: the type of the leaf's column in the file.
         """
         key = stripe, leaf
         # another thread may begin a new dictionary at any time
@@ -149,7 +152,8 @@ class OrcStatistics:
     ) -> StatisticsResult | None:
         """Return the answer of the bloom filters; None if there is none, or if reading them does not pay.
 
-        :param candidates: the rows that the answer may still make a difference to.
+        Args:
+            candidates: the rows that the answer may still make a difference to.
         """
         domain = leaf.domain
         # a filter says nothing of nulls, and nothing of values that cannot be named one by one

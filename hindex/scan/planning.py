@@ -46,7 +46,7 @@ class ScanPlan:
     """The plan of a scan. ``tasks`` are ordered by the paths of their files.
 
     ``notes`` tell what was not used and why, ``skipped`` are the files that what the driver knows rules out.
-    ``lookups`` are columns of aggregates or of an order, see :class:`~hindex.scan.scan_task.ScanTask`; ``sources`` are
+    ``lookups`` are columns of aggregates or of an order, see `hindex.scan.scan_task.ScanTask`; ``sources`` are
     what the driver asked. With ``zones``, timestamps are instants.
     """
 
@@ -92,11 +92,14 @@ def plan_scan(
 ) -> ScanPlan:
     """Plan the reading of columns (all if None) of the rows that a predicate keeps.
 
-    :param lookups: columns whose indexes are wanted whether or not the predicate has them.
-    :param cache: where index files that are asked here are kept; the process's by default.
-    :param zones: gives the time zones of the query, called where they matter; without, wall clocks are compared.
-    :raises ColumnError: if a column cannot be resolved.
-    :raises PredicateError: if the predicate cannot be typed or answered.
+    Args:
+        lookups: columns whose indexes are wanted whether or not the predicate has them.
+        cache: where index files that are asked here are kept; the process's by default.
+        zones: gives the time zones of the query, called where they matter; without, wall clocks are compared.
+
+    Raises:
+        ColumnError: if a column cannot be resolved.
+        PredicateError: if the predicate cannot be typed or answered.
     """
     schema = snapshot.schema
     output = output_columns(schema, names, row_keys=schema.transactional)
@@ -137,7 +140,7 @@ def plan_no_files(
     *,
     zones: ZonesOf = no_zones,
 ) -> ScanPlan:
-    """The plan of a query of no rows: names and types are looked at as :func:`plan_scan` does, and nothing else.
+    """The plan of a query of no rows: names and types are looked at as `plan_scan` does, and nothing else.
 
     No index is asked, and so none is missing.
     """
@@ -172,7 +175,8 @@ def output_columns(
 ) -> tuple[OutputColumn, ...]:
     """The columns to read, with the table's spelling and types.
 
-    :param row_keys: whether rows have keys, which are a column that nobody gets who does not name it.
+    Args:
+        row_keys: whether rows have keys, which are a column that nobody gets who does not name it.
     """
     output = []
     for name in [(name,) for name in schema.names] if names is None else names:
@@ -188,7 +192,7 @@ def output_columns(
 
 @dataclass(frozen=True, slots=True)
 class PredicateColumns:
-    """Resolves the columns of predicates: what it takes, :func:`plan_scan` can answer."""
+    """Resolves the columns of predicates: what it takes, `plan_scan` can answer."""
 
     schema: TableSchema
 
@@ -354,7 +358,8 @@ class _Planner:
 
         These are the partition columns, and those with a default that the files lack.
 
-        :returns: the filter that is left, the output and lookup columns, and the indexes that cover the partition.
+        Returns:
+            the filter that is left, the output and lookup columns, and the indexes that cover the partition.
         """
         missing = self._missing_defaults(view)
         part = self._by_constants.get((view.file.partition, missing))
@@ -387,7 +392,8 @@ class _Planner:
     ) -> tuple[dict[str, Key | None], dict[str, pa.Scalar[Any]]]:
         """Read the timestamps of a partition by the session's clock.
 
-        :raises PredicateError: for one that cannot be read by it.
+        Raises:
+            PredicateError: for one that cannot be read by it.
         """
         for column in self._snapshot.listing.partitioning.columns:
             if column.type.kind is Kind.TIMESTAMP:
@@ -411,7 +417,8 @@ class _Planner:
     def _check_types(self, view: FileView) -> None:
         """Compare a file's types with the declared ones, of the columns that the scan needs.
 
-        :raises UnsupportedError: for a column whose values are not converted here.
+        Raises:
+            UnsupportedError: for a column whose values are not converted here.
         """
         root = OrcType(
             Kind.STRUCT,

@@ -27,11 +27,12 @@ def log_query(
 
     Notes on results that probably surprise are issued as warnings of Python, too.
 
-    :param query: gives the text of the query.
-    :param plan: the plan that was run.
-    :param meter: what was collected while it ran.
-    :param result: such as ``37 rows``.
-    :param by_executors: Spark's executors are going to read the rows, and what they do is not known here.
+    Args:
+        query: gives the text of the query.
+        plan: the plan that was run.
+        meter: what was collected while it ran.
+        result: such as ``37 rows``.
+        by_executors: Spark's executors are going to read the rows, and what they do is not known here.
     """
     for group in group_notes(note for note in plan.notes if note.reason.is_surprise):
         warn(group.message)

@@ -43,8 +43,9 @@ class IndexUse:
 class CandidateRowGroups:
     """The row groups that may match one leaf, found on the driver by an index of many data files.
 
-    :ivar row_group_rows: rows of a row group, of which the last in a stripe may have fewer; 0 where a stripe is one.
-    :ivar groups: a roaring bitmap of row groups, numbered from 0 through all stripes.
+    Attributes:
+        row_group_rows: rows of a row group, of which the last in a stripe may have fewer; 0 where a stripe is one.
+        groups: a roaring bitmap of row groups, numbered from 0 through all stripes.
     """
 
     name: str

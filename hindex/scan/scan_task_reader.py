@@ -38,9 +38,12 @@ class ScanTaskReader:
 
     ``notes`` tell of every index that was planned but could not be used.
 
-    :param cache: where index files are kept; the process's by default.
-    :raises DeletedFileError: if the data file is gone.
-    :raises OrcError: if it cannot be read.
+    Args:
+        cache: where index files are kept; the process's by default.
+
+    Raises:
+        DeletedFileError: if the data file is gone.
+        OrcError: if it cannot be read.
     """
 
     def __init__(self, task: ScanTask, cache: Cache | None = None) -> None:
@@ -146,7 +149,7 @@ class ScanTaskReader:
     def min_max_by_source(
         self, stripe: int, column: OutputColumn
     ) -> Iterator[tuple[str | StatisticsSource, MinMax]]:
-        """Yield the minimum and maximum from each source, the one that :meth:`min_max` uses first."""
+        """Yield the minimum and maximum from each source, the one that `min_max` uses first."""
         return self._lookup.min_max_by_source(stripe, column)
 
     def lookup_each(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
@@ -174,8 +177,9 @@ class ScanTaskReader:
     ) -> pa.RecordBatch:
         """The wanted rows of a stripe: those certain by index, and of the undecided those that match.
 
-        :param pool: whose idle threads may help.
-        :param columns: those of the task if None.
+        Args:
+            pool: whose idle threads may help.
+            columns: those of the task if None.
         """
         columns = self.task.columns if columns is None else columns
         selection, arrays = self._choose(result, {column.name for column in columns}, pool)
@@ -216,7 +220,8 @@ class ScanTaskReader:
     ) -> tuple[RowSelection, dict[str, pa.Array]]:
         """Select the matching rows of a stripe; read the filter's columns if it is undecided.
 
-        :returns: the rows, and the wanted columns that have been read at them.
+        Returns:
+            the rows, and the wanted columns that have been read at them.
         """
         rows: Rows | BitMap = result.bounds.lower
         decoded: dict[str, pa.Array] = {}

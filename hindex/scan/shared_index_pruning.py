@@ -34,8 +34,9 @@ _REMEDY = "ALTER INDEX ... REBUILD writes it again"
 class SharedIndexPruner:
     """Looks up each leaf of a predicate once per shared index, whatever the number of data files.
 
-    :param indexes: the table's indexes by column.
-    :param cache: where index files are kept; the process's by default.
+    Args:
+        indexes: the table's indexes by column.
+        cache: where index files are kept; the process's by default.
     """
 
     needs_entry = True

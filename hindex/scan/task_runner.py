@@ -43,7 +43,8 @@ class Runner:
     def plan(self, snapshot: Callable[[], Snapshot], make: Callable[[Snapshot], ScanPlan]) -> ScanPlan:
         """A plan of a table as it is now.
 
-        :raises FallbackError: in strict mode, where it tells of an index that cannot be used.
+        Raises:
+            FallbackError: in strict mode, where it tells of an index that cannot be used.
         """
         with self.meter.step(Step.LISTING):
             table = snapshot()
@@ -53,17 +54,18 @@ class Runner:
         return plan
 
     def logged(self) -> Runner:
-        """A runner of one query, which collects what :meth:`log` says of it."""
+        """A runner of one query, which collects what `log` says of it."""
         return replace(self, meter=QueryMetrics())
 
     def log(
         self, query: Callable[[], str], plan: ScanPlan, result: str, *, by_executors: bool = False
     ) -> None:
-        """Log a query that has been run, in one line, if this runner is one of :meth:`logged`.
+        """Log a query that has been run, in one line, if this runner is one of `logged`.
 
-        :param query: gives the text of the query.
-        :param result: such as ``37 rows``.
-        :param by_executors: Spark's executors are going to read the rows.
+        Args:
+            query: gives the text of the query.
+            result: such as ``37 rows``.
+            by_executors: Spark's executors are going to read the rows.
         """
         if isinstance(self.meter, QueryMetrics):
             log_query(query, plan, self.meter, result, by_executors=by_executors)
@@ -71,9 +73,12 @@ class Runner:
     def attempt(self, run: Callable[[Runner], T], snapshot: Callable[[], Snapshot]) -> T:
         """The result of a query, which is planned and run once more if a data file is deleted in between.
 
-        :param run: plans and runs the query with the runner that it gets, and hands out nothing before its end.
-        :param snapshot: gives the table to the plan.
-        :raises DeletedFileError: if a data file is deleted again.
+        Args:
+            run: plans and runs the query with the runner that it gets, and hands out nothing before its end.
+            snapshot: gives the table to the plan.
+
+        Raises:
+            DeletedFileError: if a data file is deleted again.
         """
         try:
             return run(self.logged())
@@ -91,7 +96,8 @@ class Runner:
 
         In this thread alone: asking an index is a little Python work, which threads would only hinder.
 
-        :raises FallbackError: in strict mode, where an index turns out not to be usable.
+        Raises:
+            FallbackError: in strict mode, where an index turns out not to be usable.
         """
         opened = self._opened(tasks)
         while (task := next(opened, None)) is not None:
@@ -103,7 +109,8 @@ class Runner:
     def open(self, task: ScanTask) -> ScanTaskReader:
         """A task opened here.
 
-        :raises FallbackError: as :meth:`run_lookups`.
+        Raises:
+            FallbackError: as `run_lookups`.
         """
         with self.meter.step(Step.OPEN):
             return self._register(ScanTaskReader(task))
@@ -111,7 +118,8 @@ class Runner:
     def look_up(self, task: ScanTaskReader, stripe: int) -> StripeResult:
         """Look up one stripe in the indexes.
 
-        :raises FallbackError: as :meth:`run_lookups`.
+        Raises:
+            FallbackError: as `run_lookups`.
         """
         with self.meter.step(Step.INDEXES):
             result = task.look_up(stripe)
@@ -122,7 +130,8 @@ class Runner:
     def run(self, plan: ScanPlan, work: UnitWork[T]) -> Iterator[T]:
         """The results of some work on each stripe that may have wanted rows, in order.
 
-        :raises FallbackError: as :meth:`run_lookups`, and where the work finds an index not to be usable.
+        Raises:
+            FallbackError: as `run_lookups`, and where the work finds an index not to be usable.
         """
         return run_units(self.run_lookups(plan.tasks), self._checked(work))
 
@@ -158,7 +167,8 @@ class Runner:
 class KnownSnapshot:
     """Gives a snapshot that was taken already, and others after it was dropped.
 
-    :param take: takes the table as it is now.
+    Args:
+        take: takes the table as it is now.
     """
 
     def __init__(self, snapshot: Snapshot, take: Callable[[], Snapshot]) -> None:
@@ -208,7 +218,7 @@ def deleted_again(error: HindexError) -> HindexError:
 
 
 def run_lookups(tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[Unit]:
-    """Yield the results of :meth:`Runner.run_lookups`, in lenient mode and without metrics."""
+    """Yield the results of `Runner.run_lookups`, in lenient mode and without metrics."""
     return Runner().run_lookups(tasks, every=every)
 
 
@@ -217,7 +227,8 @@ def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = Fals
 
     A single unit is worked on here. Only a few are worked on ahead of their use.
 
-    :param cautious: the first results may be enough: work on one unit first, then on twice as many each time.
+    Args:
+        cautious: the first results may be enough: work on one unit first, then on twice as many each time.
     """
     units = iter(units)
     threads = processors()

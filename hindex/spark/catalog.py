@@ -33,8 +33,11 @@ MISSING = frozenset({"SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"})
 def describe_table(spark: SparkSession, name: str) -> dict[str, Any]:
     """Return the catalog's description of a table: location, provider, columns and so on.
 
-    :param name: name in SQL, with dots and backquotes.
-    :raises TableError: if there is no such table, or Spark cannot describe it.
+    Args:
+        name: name in SQL, with dots and backquotes.
+
+    Raises:
+        TableError: if there is no such table, or Spark cannot describe it.
     """
     description: dict[str, Any] = json.loads(run(spark, name, _statement(name)).collect()[0][0])
     return description
@@ -88,10 +91,13 @@ def call_session_catalog(
 ) -> T | None:
     """Call the Java interface of the session's catalog for a table, without a statement.
 
-    :param description: the catalog's description of the table.
-    :param call: takes the catalog and the table's identifier, and makes as few Java calls as possible.
-    :returns: the result of ``call``; None over Spark Connect, for other catalogs, for Spark versions with other
-        internals, and if the call fails: a statement then returns the answer, or raises the error.
+    Args:
+        description: the catalog's description of the table.
+        call: takes the catalog and the table's identifier, and makes as few Java calls as possible.
+
+    Returns:
+        the result of ``call``; None over Spark Connect, for other catalogs, for Spark versions with other internals,
+        and if the call fails: a statement then returns the answer, or raises the error.
     """
     session = java_session(spark)
     if session is None or description.get("catalog_name") != _SESSION_CATALOG:
@@ -153,8 +159,11 @@ def wrong_format_error(name: str, file_format: str) -> NotOrcError:
 def run(spark: SparkSession, name: str, statement: str) -> DataFrame:
     """Run a statement about a table. Spark runs it at once; collecting its rows is another job.
 
-    :param name: name of the table, for messages.
-    :raises TableError: if Spark rejects it.
+    Args:
+        name: name of the table, for messages.
+
+    Raises:
+        TableError: if Spark rejects it.
     """
     from pyspark.errors import PySparkException
 
@@ -172,9 +181,10 @@ _LOG = logging.getLogger("hindex")
 
 
 class CatalogDefinitions:
-    """Index definitions in the properties of a table, see :class:`hindex.store.definitions.Definitions`.
+    """Index definitions in the properties of a table, see `hindex.store.definitions.Definitions`.
 
-    :param name: name of the table in SQL.
+    Args:
+        name: name of the table in SQL.
     """
 
     def __init__(self, spark: SparkSession, name: str) -> None:

@@ -69,9 +69,12 @@ _NULL = re.compile(r"NULL|CAST\(NULL AS .+\)", re.IGNORECASE)
 def read_declared_schema(spark: SparkSession, name: str, description: Mapping[str, Any]) -> DeclaredSchema:
     """Read the current schema of a table from the catalog.
 
-    :param name: name in SQL, with dots and backquotes.
-    :param description: the catalog's description of the table.
-    :raises HindexError: if the catalog no longer has the table.
+    Args:
+        name: name in SQL, with dots and backquotes.
+        description: the catalog's description of the table.
+
+    Raises:
+        HindexError: if the catalog no longer has the table.
     """
     text = call_session_catalog(
         spark, description, lambda catalog, table: str(catalog.getTableMetadata(table).schema().json())
@@ -98,9 +101,12 @@ def check_readable(
 
     A statement describes the table, so that authorizers of the session see it.
 
-    :param setting: returns True if a setting of the session is on.
-    :raises UnsupportedError: naming the difference; Spark can read such a table.
-    :raises TableError: if Spark rejects the statement.
+    Args:
+        setting: returns True if a setting of the session is on.
+
+    Raises:
+        UnsupportedError: naming the difference; Spark can read such a table.
+        TableError: if Spark rejects the statement.
     """
     run(spark, name, f"DESCRIBE TABLE {name}")
     reason = (
@@ -156,7 +162,8 @@ def _column(field: Mapping[str, Any]) -> TableColumn:
 def _data_type(data_type: Any) -> OrcType:  # noqa: ANN401 a value of JSON
     """Return the ORC type for a Spark type in JSON.
 
-    :raises ValueError: for a type that ORC lacks.
+    Raises:
+        ValueError: for a type that ORC lacks.
     """
     if isinstance(data_type, str):
         if data_type in _PRIMITIVES:

@@ -1,6 +1,6 @@
 """Differences between Spark's reading of a statement and hindex's: session settings, names and types.
 
-Timestamps are compared and shown as Spark's instants, see :mod:`hindex.plan.time_zones`. Indexes have wall clocks, so
+Timestamps are compared and shown as Spark's instants, see `hindex.plan.time_zones`. Indexes have wall clocks, so
 hindex orders, groups and aggregates by timestamps only if Spark's JVM is in UTC. Spark stores some types as numbers,
 which only attributes in the files show.
 """
@@ -48,9 +48,12 @@ def check_same_rows(
 ) -> None:
     """Check that Spark returns the same rows for a statement that hindex can answer itself.
 
-    :param zones: returns the session's time zones; called only if they matter.
-    :param setting: returns True if a setting of the session is on.
-    :raises UnsupportedError: naming the column or clause, and the difference.
+    Args:
+        zones: returns the session's time zones; called only if they matter.
+        setting: returns True if a setting of the session is on.
+
+    Raises:
+        UnsupportedError: naming the column or clause, and the difference.
     """
     if isinstance(select, SelectExists):
         select = select.rows
@@ -100,7 +103,8 @@ def _is_typed(select: Select, schema: TableSchema) -> bool:
 def _check_names(select: Select) -> None:
     """Check that no struct has the name of the table: Spark resolves a name before a dot as the table's first.
 
-    :raises UnsupportedError: naming the field.
+    Raises:
+        UnsupportedError: naming the field.
     """
     refs = [*_output_columns(select), *_compared_columns(select), *_counted_columns(select)]
     refs += [] if select.where is None else columns(select.where)
@@ -165,7 +169,7 @@ def _spark_types(snapshot: Snapshot) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _cached_file_types(uri: str, _state: tuple[int, int, int | None]) -> dict[str, str]:
-    """Return the types from :func:`_file_types`, cached by the state of the file."""
+    """Return the types from `_file_types`, cached by the state of the file."""
     return _file_types(uri)
 
 

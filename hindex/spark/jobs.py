@@ -171,8 +171,11 @@ def collect(spark: SparkSession, frame: DataFrame, build_id: str, progress: Prog
 
     A failure or interruption stops the Spark jobs of the build.
 
-    :param total: number of tasks, for the progress.
-    :raises BuildError: if a task failed; the message is the task's own.
+    Args:
+        total: number of tasks, for the progress.
+
+    Raises:
+        BuildError: if a task failed; the message is the task's own.
     """
     tag = f"hindex-build-{build_id}"
     counter = _TaskCounter(progress, total)

@@ -43,7 +43,8 @@ def view_transactional_location(spark: SparkSession, name: str) -> str | None:
 
     Spark Connect does not expose the plan of a view: the result is None there.
 
-    :param name: name of the view, in SQL.
+    Args:
+        name: name of the view, in SQL.
     """
     from pyspark.errors import PySparkException
 
@@ -58,7 +59,8 @@ def transactional_location(
 ) -> str | None:
     """Return the location of a transactional table that a DataFrame reads, or None.
 
-    :param checked: locations of tables that need no check.
+    Args:
+        checked: locations of tables that need no check.
     """
     if java_session(spark) is None:
         return None
@@ -104,8 +106,9 @@ def read_locations(spark: SparkSession, frame: DataFrame) -> set[str] | None:
 def table_locations(spark: SparkSession, name: str, description: Mapping[str, Any]) -> set[str] | None:
     """Return the location of a table and those of its external partitions; None if it has no location.
 
-    :param name: name in SQL, with dots and backquotes.
-    :param description: the catalog's description of the table.
+    Args:
+        name: name in SQL, with dots and backquotes.
+        description: the catalog's description of the table.
     """
     location = description.get("location")
     if not location or str(description.get("type", "")).upper() == "VIEW":
@@ -153,9 +156,12 @@ _Values = frozenset[tuple[str, str]]
 def catalog_partitions(spark: SparkSession, name: str, description: Mapping[str, Any]) -> CatalogPartitions:
     """Return the partitions of a table in the catalog.
 
-    :param name: name in SQL, with dots and backquotes.
-    :param description: the catalog's description of the table.
-    :raises TableError: if Spark cannot list them.
+    Args:
+        name: name in SQL, with dots and backquotes.
+        description: the catalog's description of the table.
+
+    Raises:
+        TableError: if Spark cannot list them.
     """
     root = location_uri(str(description["location"]))
     listing = call_session_catalog(spark, description, partial(_list_partitions, spark))
@@ -186,7 +192,8 @@ def _partition_uris(
 ) -> list[str]:
     """Return the normalized location of each partition in the catalog.
 
-    :param listed: locations by partition values; partitions that it lacks are looked up one by one.
+    Args:
+        listed: locations by partition values; partitions that it lacks are looked up one by one.
     """
     locations = {directory: listed.get(_partition_values(directory)) for directory in directories}
     missing = [directory for directory, location in locations.items() if location is None]
@@ -204,7 +211,8 @@ def _list_partitions(
 ) -> tuple[list[str], dict[_Values, str]]:
     """List the partitions of a table: the names of their directories, and their locations by their values.
 
-    :param catalog: the Java catalog of the session; ``table`` is the table's Java identifier.
+    Args:
+        catalog: the Java catalog of the session; ``table`` is the table's Java identifier.
     """
     java: Any = spark._jvm
     no_filter = getattr(java, "scala.Option").empty()
@@ -245,7 +253,8 @@ def _describe_location(spark: SparkSession, name: str, directory: str) -> str:
 def _literal(value: str, is_escaped: bool) -> str:
     """Return a partition value as a SQL literal.
 
-    :param is_escaped: True if the session reads a backslash in a string literal as itself.
+    Args:
+        is_escaped: True if the session reads a backslash in a string literal as itself.
     """
     if value == NULL_PARTITION:
         return "NULL"

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class RowScan(Protocol):
-    """The part of :class:`hindex.Scan` that reading it through Spark needs."""
+    """The part of `hindex.Scan` that reading it through Spark needs."""
 
     @property
     def mode(self) -> Mode:
@@ -107,10 +107,13 @@ def scan_frame(
     Planning, index lookups and the reading of few or ordered rows happen at the call, the reading of many rows in
     Spark's job. Timestamps are instants in the session's time zones, whatever those of the scan.
 
-    :param plan: the plan of the scan in the session's time zones, if there is one already.
-    :param units: the stripes with matching rows, if the indexes of the plan were read already.
-    :raises ColumnError: for an unknown column, or one whose type Spark lacks.
-    :raises DeletedFileError: if a data file is deleted; without ``plan`` only after a second attempt.
+    Args:
+        plan: the plan of the scan in the session's time zones, if there is one already.
+        units: the stripes with matching rows, if the indexes of the plan were read already.
+
+    Raises:
+        ColumnError: for an unknown column, or one whose type Spark lacks.
+        DeletedFileError: if a data file is deleted; without ``plan`` only after a second attempt.
     """
     scan = scan.with_zones(lambda: session_time_zones(spark))
     if plan is not None:
@@ -143,7 +146,7 @@ def collect_if_small(
 
 
 def rows_frame(spark: SparkSession, rows: pa.Table, plan: ScanPlan) -> DataFrame:
-    """Return rows of :func:`collect_if_small` as a DataFrame with the types of :func:`scan_frame`."""
+    """Return rows of `collect_if_small` as a DataFrame with the types of `scan_frame`."""
     return _local_frame(spark, rows).toDF(*(column.name for column in plan.columns))
 
 
@@ -178,7 +181,7 @@ def _frame_of_plan(
     runner: Runner,
     units: Sequence[Unit] | None = None,
 ) -> DataFrame:
-    """Return the rows of a plan of a scan; other parameters are those of :func:`scan_frame`."""
+    """Return the rows of a plan of a scan; other parameters are those of `scan_frame`."""
     plan, limit, offset = scan.verify_plan(planned), scan.row_limit, scan.row_offset
     stop = None if limit is None else offset + limit
     columns = plan.columns

@@ -45,11 +45,14 @@ def local_session(
     Nothing reaches standard error: no progress bars, log lines or start-up notes. The Java side logs to an unnamed
     temporary file; the error of a failed start quotes its end.
 
-    :param master: ``local[*]`` by default; any Spark master, or ``sc://host:port`` for Spark Connect.
-    :param conf: Spark settings; they override the defaults of :func:`default_conf`.
-    :raises MissingRuntimeError: if PySpark or Java is missing or too old; the message says what to install.
-    :raises HindexError: if Spark does not start, or the running session has another ``master`` or fixed settings that
-        differ from ``conf``.
+    Args:
+        master: ``local[*]`` by default; any Spark master, or ``sc://host:port`` for Spark Connect.
+        conf: Spark settings; they override the defaults of `default_conf`.
+
+    Raises:
+        MissingRuntimeError: if PySpark or Java is missing or too old; the message says what to install.
+        HindexError: if Spark does not start, or the running session has another ``master`` or fixed settings that
+            differ from ``conf``.
     """
     settings = dict(conf or {})
     try:
@@ -86,7 +89,7 @@ def default_conf(master: str) -> dict[str, str]:
 
 
 def running_session() -> SparkSession | None:
-    """Return the active session of this process, which :func:`local_session` uses; None if there is none."""
+    """Return the active session of this process, which `local_session` uses; None if there is none."""
     sql = sys.modules.get("pyspark.sql")  # not imported: there is no session yet
     session: SparkSession | None = None if sql is None else sql.SparkSession.getActiveSession()
     return session
@@ -101,7 +104,7 @@ def has_own_settings(master: str | None) -> bool:
 
 
 def may_have_tables() -> bool:
-    """Return True if the catalog of a default :func:`local_session` may have tables.
+    """Return True if the catalog of a default `local_session` may have tables.
 
     A session that hindex starts without a configured catalog has none: its catalog is in memory, and new.
     """
@@ -167,7 +170,8 @@ def as_active(spark: SparkSession) -> Iterator[None]:
 
     A program may have several sessions, and parts of Spark use the active one instead of the one that was called.
 
-    :raises py4j.protocol.Py4JError: for Spark versions with other internals.
+    Raises:
+        py4j.protocol.Py4JError: for Spark versions with other internals.
     """
     session = java_session(spark)
     if session is None:
@@ -188,7 +192,8 @@ def as_active(spark: SparkSession) -> Iterator[None]:
 def check_running(spark: SparkSession) -> None:
     """Raise an error if the session was stopped in this process.
 
-    :raises HindexError: with the remedy.
+    Raises:
+        HindexError: with the remedy.
     """
     context = getattr(spark, "_sc", None)
     is_stopped = getattr(spark, "is_stopped", False) if context is None else context._jsc is None
@@ -209,7 +214,11 @@ def _driver_memory() -> int:
 
 
 def _configure(running: SparkSession, master: str | None, settings: Mapping[str, str]) -> SparkSession:
-    """Apply settings to a running session. :raises HindexError: if it has another master, or a setting is fixed."""
+    """Apply settings to a running session.
+
+    Raises:
+        HindexError: if it has another master, or a setting is fixed.
+    """
     if master is not None and not master.startswith("sc://"):
         current = running.conf.get("spark.master", None)
         if current is not None and current != master:
@@ -303,7 +312,8 @@ def _archive_option() -> str:
 
     Java writes a missing archive when it exits, and ignores one of another Java or of other jars.
 
-    :raises HindexError: if the archive's directory does not exist.
+    Raises:
+        HindexError: if the archive's directory does not exist.
     """
     name = os.environ.get(ARCHIVE)
     if not name:
@@ -425,7 +435,8 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 def find_java() -> str:
     """Return the path of the ``java`` program that Spark uses.
 
-    :raises MissingRuntimeError: if there is none, it does not run, or it is older than :data:`MINIMUM_JAVA`.
+    Raises:
+        MissingRuntimeError: if there is none, it does not run, or it is older than `MINIMUM_JAVA`.
     """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
@@ -467,7 +478,8 @@ def session_time_zones(spark: SparkSession) -> TimeZones:
 
     The JVM's zone is read once, by a statement.
 
-    :raises HindexError: if the session was stopped.
+    Raises:
+        HindexError: if the session was stopped.
     """
     check_running(spark)
     java = _java_zones.get(spark)

@@ -36,7 +36,8 @@ _TASKS_PER_CORE = 3
 class ReadUnit:
     """The stripes ``[first, end)`` of a scan task.
 
-    :param end: None for the last unit of a file, so that no stripe is missed if a longer file replaces it.
+    Args:
+        end: None for the last unit of a file, so that no stripe is missed if a longer file replaces it.
     """
 
     task: ScanTask
@@ -80,7 +81,8 @@ def read_group(
     Columns are named by their position, so that a DataFrame may have any names, and equal ones. Timestamps are instants
     if the plan has time zones, otherwise wall clocks.
 
-    :raises FallbackError: in strict mode, if an index is not usable.
+    Raises:
+        FallbackError: in strict mode, if an index is not usable.
     """
     for unit in group:
         if limit is not None and limit <= 0:
@@ -163,9 +165,12 @@ def task_frame(
     Spark sends both to the executors, so tasks are small and picklable. Timestamps of ``schema`` without a zone are
     Spark's ``timestamp_ntz``.
 
-    :param rows: estimated number of rows, if there are many: Spark assumes that a DataFrame has as many bytes as its
-        input, and would broadcast a large one with a small input in a join.
-    :raises MissingRuntimeError: if the session's Python workers cannot run hindex.
+    Args:
+        rows: estimated number of rows, if there are many: Spark assumes that a DataFrame has as many bytes as its
+            input, and would broadcast a large one with a small input in a join.
+
+    Raises:
+        MissingRuntimeError: if the session's Python workers cannot run hindex.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 

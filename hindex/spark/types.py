@@ -20,12 +20,14 @@ def spark_ddl(data_type: OrcType, *, wall_clock: str = "timestamp") -> str:
     An ORC timestamp, a wall clock without a zone, is Spark's ``timestamp``: the instant at which a clock in the
     default time zone of Spark's JVM shows it. Strings of limited length are plain strings.
 
-    :param wall_clock: another type for ORC timestamps.
-
     >>> spark_ddl(OrcType(Kind.LIST, children=(OrcType(Kind.VARCHAR, max_length=5),)))
     'array<string>'
 
-    :raises ColumnError: for a union, which Spark lacks.
+    Args:
+        wall_clock: another type for ORC timestamps.
+
+    Raises:
+        ColumnError: for a union, which Spark lacks.
     """
     if data_type.kind in STRING_KINDS:
         return "string"

@@ -33,7 +33,8 @@ def check_workers(spark: SparkSession) -> None:
     A job of one task imports hindex on an executor, which is cheap beside the start of the first worker. The task
     returns a missing import instead of raising it, so that Spark logs no stack traces.
 
-    :raises MissingRuntimeError: with the remedy.
+    Raises:
+        MissingRuntimeError: with the remedy.
     """
     key = spark if is_connect(spark) else spark.sparkContext
     if key in _checked:

@@ -37,7 +37,8 @@ def raw_bytes(data: bytes) -> int:
 
     No reader allocates more for them: it refuses a buffer that decompresses to another length.
 
-    :raises ValueError: if it is no stream.
+    Raises:
+        ValueError: if it is no stream.
     """
     try:
         return sum(_message_bytes(message) for message in pa.ipc.MessageReader.open_stream(data))
@@ -79,7 +80,8 @@ def _buffer_bytes(body: memoryview, offset: int, length: int) -> int:
 class _Table:
     """A table of a flatbuffer.
 
-    :param at: where it begins.
+    Args:
+        at: where it begins.
     """
 
     def __init__(self, data: memoryview, at: int) -> None:

@@ -36,8 +36,9 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9.-]")
 class Builder:
     """The process that builds.
 
-    :ivar began: ticks from the host's start to the process's, which distinguish it from an earlier process of the same
-        number; 0 if the system does not report it.
+    Attributes:
+        began: ticks from the host's start to the process's, which distinguish it from an earlier process of the same
+            number; 0 if the system does not report it.
     """
 
     host: str
@@ -105,9 +106,14 @@ def _began(pid: int) -> int | None:
 class StagedFile:
     """One index file that is being written.
 
-    :param directory: absolute local path, or URI.
-    :ivar sink: the sink of an index builder: the file's path, or an open temporary file.
-    :raises OSError: if it cannot be begun.
+    Attributes:
+        sink: the sink of an index builder: the file's path, or an open temporary file.
+
+    Args:
+        directory: absolute local path, or URI.
+
+    Raises:
+        OSError: if it cannot be begun.
     """
 
     def __init__(self, directory: str, name: str) -> None:
@@ -123,7 +129,8 @@ class StagedFile:
     def publish(self) -> None:
         """Put the whole file in its place, durably; the builder has finished it.
 
-        :raises OSError: if it cannot be written there.
+        Raises:
+            OSError: if it cannot be written there.
         """
         if self._temporary is not None:
             self._temporary.flush()

@@ -56,7 +56,8 @@ def encode_definition(entry: IndexEntry) -> str:
 def decode_definition(key: str, value: str) -> IndexEntry:
     """Decode a property.
 
-    :raises StoreError: if it is no definition, or one of a newer version.
+    Raises:
+        StoreError: if it is no definition, or one of a newer version.
     """
     try:
         inflate = zlib.decompressobj()

@@ -31,7 +31,7 @@ from hindex.store.segment import (
 
 #: Greatest number of data files in a segment: a commit rewrites at most so many entries for each changed file.
 SEGMENT_FILES = 2048
-#: Approximate limit of their uncompressed bytes, well below :data:`MAX_RAW_BYTES`.
+#: Approximate limit of their uncompressed bytes, well below `MAX_RAW_BYTES`.
 SEGMENT_RAW_BYTES = MAX_RAW_BYTES // 2
 # bytes of a row in the columns of an index
 _COLUMN_BYTES = 64
@@ -39,15 +39,16 @@ _COLUMN_BYTES = 64
 # segments that are read at once
 _READ_TOGETHER = 64
 
-#: Reads segments: the bytes of each, in order. :raises StoreError: if one cannot be read.
+#: Reads segments: the bytes of each, in order, or raises StoreError.
 Load: TypeAlias = Callable[[Sequence[StoredSegment]], Sequence[bytes]]
 
 
 class Segment:
     """A run of entries sorted by path, either in memory or read on demand. Immutable.
 
-    :ivar summary: its summary, available without a read.
-    :ivar stored: the file that holds it, if there is one.
+    Attributes:
+        summary: its summary, available without a read.
+        stored: the file that holds it, if there is one.
     """
 
     def __init__(
@@ -77,7 +78,11 @@ class Segment:
 
     @property
     def data(self) -> bytes:
-        """Its bytes. :raises StoreError: if it cannot be read, or is more than a segment may be."""
+        """Its bytes.
+
+        Raises:
+            StoreError: if it cannot be read, or is more than a segment may be.
+        """
         # threads share segments: another thread may drop the bytes at any time
         data, entries = self._data, self._entries
         if data is not None:
@@ -99,7 +104,8 @@ class Segment:
     def entries(self) -> tuple[FileEntry, ...]:
         """Its entries, decoded at their first use.
 
-        :raises StoreError: if it cannot be read or is corrupt.
+        Raises:
+            StoreError: if it cannot be read or is corrupt.
         """
         entries = self._entries
         if entries is None:
@@ -119,7 +125,8 @@ class Segment:
     def index_paths(self) -> list[str]:
         """Return the index files of single data files.
 
-        :raises StoreError: as :attr:`entries`.
+        Raises:
+            StoreError: as `entries`.
         """
         entries = self._entries
         if entries is not None:

@@ -28,9 +28,12 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 def create_if_absent(directory: Path, name: str, data: bytes) -> bool:
     """Create ``directory/name`` durably, never visible with part of its content.
 
-    :returns: False if the name exists already: it is left alone.
-    :raises OSError: if it cannot be written; nothing is left behind.
-    :raises StoreError: if the file system has no hard links, or the file is there but may not be durable.
+    Returns:
+        False if the name exists already: it is left alone.
+
+    Raises:
+        OSError: if it cannot be written; nothing is left behind.
+        StoreError: if the file system has no hard links, or the file is there but may not be durable.
     """
     temporary = directory / f"{TEMPORARY_PREFIX}{os.getpid()}-{uuid.uuid4().hex}"
     try:
@@ -78,7 +81,8 @@ def _is_same(one: Path, other: Path) -> bool:
 def write_new(path: Path, data: bytes) -> None:
     """Write a file that does not exist, durable once its directory is synced.
 
-    :raises OSError: if it cannot be written; nothing is left behind.
+    Raises:
+        OSError: if it cannot be written; nothing is left behind.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
@@ -96,8 +100,9 @@ def write_new(path: Path, data: bytes) -> None:
 def read_whole(path: Path, limit: int) -> bytes:
     """Read a regular file of at most ``limit`` bytes.
 
-    :raises OSError: if it cannot be read.
-    :raises ValueError: if it is larger, or no regular file.
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is larger, or no regular file.
     """
     # without O_NONBLOCK a pipe of that name would block for ever
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -116,7 +121,8 @@ def make_directories(path: Path) -> None:
 
     Other processes may remove them again while they are empty.
 
-    :raises OSError: if one cannot be created.
+    Raises:
+        OSError: if one cannot be created.
     """
     for _ in range(ATTEMPTS):
         if path.is_dir():
@@ -166,7 +172,8 @@ _turns = threading.local()
 class LocalStorage:
     """A local directory.
 
-    :param root: its absolute path.
+    Args:
+        root: its absolute path.
     """
 
     def __init__(self, root: str) -> None:
@@ -250,7 +257,7 @@ class LocalStorage:
 
     @contextlib.contextmanager
     def commit_lock(self, directory: str) -> Iterator[None]:
-        """Hold the lock of a directory, which its holder's death frees; without it after :data:`TURN_S` seconds."""
+        """Hold the lock of a directory, which its holder's death frees; without it after `TURN_S` seconds."""
         directory_path = Path(self.root, directory)
         held_locks: set[Path] = _turns.__dict__.setdefault("mine", set())
         try:

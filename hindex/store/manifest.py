@@ -1,7 +1,7 @@
 """Manifests: the immutable states of a table's index store, and the changes that lead from one to the next.
 
 A manifest lists the indexes and, for each indexed data file, its fingerprint and its index files. The
-functions here are pure; :mod:`hindex.store.store` reads and writes.
+functions here are pure; `hindex.store.store` reads and writes.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ __all__ = [
 class IndexEntry:
     """One index of the table.
 
-    :param id: 32 hexadecimal digits, never used again; see :func:`new_index_id`.
-    :param column: dotted name of the column, as the table spells it.
-    :param type: name of the index type, such as ``bitmap``.
-    :param column_type: text of the column's type (:func:`hindex.table.type_text.type_text`).
-    :param properties: sorted by key.
-    :param where: the predicate on partition columns that selects the indexed files, or None.
-    :param created_ms: milliseconds since 1970.
-    :param creator: the user that created it.
-    :param level: the scope of one index file: ``stripe``, ``partition`` or ``table``.
-    :param refreshed_ms: when files were last added or exchanged; 0 where that never happened.
-    :param deferred: created without being built, and not built since: it has no files.
-    :param annotations: sorted by key; for display only.
-    :param quarantined: the reason why it must not be used until it is rebuilt; None if it may be used.
+    Args:
+        id: 32 hexadecimal digits, never used again; see `new_index_id`.
+        column: dotted name of the column, as the table spells it.
+        type: name of the index type, such as ``bitmap``.
+        column_type: text of the column's type (`hindex.table.type_text.type_text`).
+        properties: sorted by key.
+        where: the predicate on partition columns that selects the indexed files, or None.
+        created_ms: milliseconds since 1970.
+        creator: the user that created it.
+        level: the scope of one index file: ``stripe``, ``partition`` or ``table``.
+        refreshed_ms: when files were last added or exchanged; 0 where that never happened.
+        deferred: created without being built, and not built since: it has no files.
+        annotations: sorted by key; for display only.
+        quarantined: the reason why it must not be used until it is rebuilt; None if it may be used.
     """
 
     id: str
@@ -74,10 +75,11 @@ class IndexEntry:
 class Manifest:
     """One state of a table's store.
 
-    :param number: 0 before the first commit, then 1, 2, ...
-    :param indexes: in order of creation.
-    :param files: sorted by path; each has at least one index file, its own or shared. They become
-        :class:`~hindex.store.entries.FileEntries`, whose segments are read from the store on demand.
+    Args:
+        number: 0 before the first commit, then 1, 2, ...
+        indexes: in order of creation.
+        files: sorted by path; each has at least one index file, its own or shared. They become
+            `hindex.store.entries.FileEntries`, whose segments are read from the store on demand.
     """
 
     number: int
@@ -92,7 +94,7 @@ class Manifest:
 
     @property
     def entries(self) -> FileEntries:
-        """The files, typed as :class:`~hindex.store.entries.FileEntries`."""
+        """The files, typed as `hindex.store.entries.FileEntries`."""
         assert isinstance(self.files, FileEntries)
         return self.files
 
@@ -108,7 +110,8 @@ class Manifest:
     def index(self, name: str) -> IndexEntry:
         """Return the index of a name.
 
-        :raises IndexNotFoundError: naming those that exist.
+        Raises:
+            IndexNotFoundError: naming those that exist.
         """
         entry = self.find_index(name)
         if entry is None:
@@ -159,7 +162,8 @@ def new_index_id() -> str:
 def check_new_index(manifest: Manifest, entry: IndexEntry) -> None:
     """Refuse an index that the table has already.
 
-    :raises IndexExistsError: for the same name, or the same column, type and ``where``.
+    Raises:
+        IndexExistsError: for the same name, or the same column, type and ``where``.
     """
     same_name = manifest.find_index(entry.name)
     if same_name is not None:
@@ -177,7 +181,8 @@ def check_new_index(manifest: Manifest, entry: IndexEntry) -> None:
 def add_indexes(manifest: Manifest, entries: Iterable[IndexEntry]) -> Manifest:
     """Return the manifest with new indexes.
 
-    :raises IndexExistsError: see :func:`check_new_index`; also for two alike among the new ones.
+    Raises:
+        IndexExistsError: see `check_new_index`; also for two alike among the new ones.
     """
     for entry in entries:
         check_new_index(manifest, entry)
@@ -189,7 +194,8 @@ def add_indexes(manifest: Manifest, entries: Iterable[IndexEntry]) -> Manifest:
 def drop_index(manifest: Manifest, name: str) -> Manifest:
     """Return the manifest without an index and its files.
 
-    :raises IndexNotFoundError: if there is none of that name.
+    Raises:
+        IndexNotFoundError: if there is none of that name.
     """
     index_id = manifest.index(name).id
     kept = tuple(item for item in manifest.indexes if item.id != index_id)
@@ -199,8 +205,9 @@ def drop_index(manifest: Manifest, name: str) -> Manifest:
 def rename_index(manifest: Manifest, name: str, new_name: str) -> Manifest:
     """Return the manifest with another name for an index.
 
-    :raises IndexNotFoundError: if there is none of that name.
-    :raises IndexExistsError: if another index has the new name.
+    Raises:
+        IndexNotFoundError: if there is none of that name.
+        IndexExistsError: if another index has the new name.
     """
     entry = manifest.index(name)
     taken = manifest.find_index(new_name)
@@ -233,9 +240,12 @@ def merge_build_result(
     indexes. Where the fingerprint differs, the new entry replaces the old with all its index files. Index
     files of an index that has been dropped since are left out.
 
-    :param new_indexes: those to create in the same commit.
-    :param vanished: paths of data files to forget.
-    :raises IndexExistsError: see :func:`check_new_index`.
+    Args:
+        new_indexes: those to create in the same commit.
+        vanished: paths of data files to forget.
+
+    Raises:
+        IndexExistsError: see `check_new_index`.
     """
     manifest = add_indexes(manifest, new_indexes)
     alive = {item.id for item in manifest.indexes}

@@ -46,9 +46,12 @@ Places: TypeAlias = Mapping[Segment, StoredSegment]
 def encode(manifest: Manifest, locations: Places | None = None, commit_id: bytes = b"") -> bytes:
     """Encode a manifest.
 
-    :param places: where segments that are in no file yet are going to be; the others are put within the manifest.
-    :param commit_id: distinguishes this manifest from an equal one of another writer.
-    :raises StoreError: if it is larger than :data:`MAX_BYTES`.
+    Args:
+        places: where segments that are in no file yet are going to be; the others are put within the manifest.
+        commit_id: distinguishes this manifest from an equal one of another writer.
+
+    Raises:
+        StoreError: if it is larger than `MAX_BYTES`.
     """
     payload = _to_message(manifest, locations or {}, commit_id).SerializeToString()
     if len(payload) > MAX_BYTES:
@@ -80,11 +83,14 @@ def decode(
 ) -> Manifest:
     """Decode a manifest.
 
-    :param path: name of the file for messages.
-    :param load: reads segments that are files of their own, at the first use of their entries.
-    :param known_segments: segments of other manifests, which may be in memory; new ones are added.
-    :raises StoreError: if the bytes are damaged.
-    :raises NewerFormatError: if a newer version of hindex wrote them.
+    Args:
+        path: name of the file for messages.
+        load: reads segments that are files of their own, at the first use of their entries.
+        known_segments: segments of other manifests, which may be in memory; new ones are added.
+
+    Raises:
+        StoreError: if the bytes are damaged.
+        NewerFormatError: if a newer version of hindex wrote them.
     """
     if len(data) < _HEADER.size + _CHECKSUM.size:
         raise corrupt(path, f"it has only {len(data)} bytes")

@@ -50,7 +50,8 @@ _proven: set[str] = set()
 class RemoteStorage:
     """All files below a prefix of an object store, or a directory of some other file system of fsspec.
 
-    :param root: its URI, normalised and without options.
+    Args:
+        root: its URI, normalised and without options.
     """
 
     def __init__(self, root: str) -> None:
@@ -193,8 +194,9 @@ class RemoteStorage:
     def _create(self, path: str, data: bytes) -> None:
         """Create a file.
 
-        :raises FileExistsError: if there is one.
-        :raises OSError: with ``EAGAIN`` if another writer is creating it just now; if it cannot be written.
+        Raises:
+            FileExistsError: if there is one.
+            OSError: with ``EAGAIN`` if another writer is creating it just now; if it cannot be written.
         """
         object_path, filesystem = self._path(path), self._filesystem
         try:
@@ -230,7 +232,8 @@ class RemoteStorage:
     def _prove_exclusive(self) -> None:
         """Make sure that a file cannot be created twice here: commits rely on it.
 
-        :raises StoreError: if it can.
+        Raises:
+            StoreError: if it can.
         """
         names = _names(self._filesystem)
         first_part = self._path("").strip("/").partition("/")[0]
@@ -295,7 +298,7 @@ def _code(error: OSError) -> str:
 
 @contextlib.contextmanager
 def _raise_os_error() -> Iterator[None]:
-    """Errors of the library below, of whatever family, as :class:`OSError`."""
+    """Errors of the library below, of whatever family, as `OSError`."""
     try:
         yield
     except (OSError, StoreError, MissingRuntimeError):

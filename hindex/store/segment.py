@@ -22,10 +22,11 @@ from hindex.table.listing import Fingerprint
 class IndexFileEntry:
     """One index file of one data file.
 
-    :param path: relative to the store's directory, with forward slashes.
-    :param length: bytes.
-    :param footer_checksum: crc32c of the index file's footer.
-    :param stripe_stats: the statistics of each stripe, to skip stripes and files by; empty if the index type has none.
+    Args:
+        path: relative to the store's directory, with forward slashes.
+        length: bytes.
+        footer_checksum: crc32c of the index file's footer.
+        stripe_stats: the statistics of each stripe, to skip stripes and files by; empty if the index type has none.
     """
 
     index_id: str
@@ -39,10 +40,11 @@ class IndexFileEntry:
 class SharedFileEntry:
     """One index file of many data files.
 
-    :param path: relative to the store's directory, with forward slashes.
-    :param length: bytes.
-    :param footer_checksum: crc32c of the index file's footer.
-    :param stats: its keys; ``rows`` are pairs of a key and a row group, ``null_count`` row groups with a null.
+    Args:
+        path: relative to the store's directory, with forward slashes.
+        length: bytes.
+        footer_checksum: crc32c of the index file's footer.
+        stats: its keys; ``rows`` are pairs of a key and a row group, ``null_count`` row groups with a null.
     """
 
     path: str
@@ -55,11 +57,12 @@ class SharedFileEntry:
 class SharedIndexEntry:
     """The files that one build wrote for an index over many data files.
 
-    :param id: 32 hexadecimal digits, never used again.
-    :param column_type: text of the type whose keys are in the files.
-    :param partition: the partition that it covers, as its directories are named, or None for the table.
-    :param num_files: data files that were covered when it was written; those that changed do not name it any more.
-    :param files: in order of their keys; no key is in two of them.
+    Args:
+        id: 32 hexadecimal digits, never used again.
+        column_type: text of the type whose keys are in the files.
+        partition: the partition that it covers, as its directories are named, or None for the table.
+        num_files: data files that were covered when it was written; those that changed do not name it any more.
+        files: in order of their keys; no key is in two of them.
     """
 
     id: str
@@ -75,14 +78,14 @@ class SharedIndexEntry:
 class FileEntry:
     """One indexed data file as it was when it was read.
 
-    :param path: relative to the table, with forward slashes.
-    :param stripe_rows: rows of each stripe, in file order.
-    :param schema: text of the file's root type (:func:`hindex.table.type_text.type_text`).
-    :param index_files: sorted by index id; at most one an index.
-    :param shared: index files that cover other data files too, sorted by index id; at most one entry an index.
-    :param changed_ns: when the status of the file had last changed (``DataFile.changed_ns``); 0 where that is not
-        known.
-    :param num_row_groups: of all stripes; 0 where that is not known, or there is no row.
+    Args:
+        path: relative to the table, with forward slashes.
+        stripe_rows: rows of each stripe, in file order.
+        schema: text of the file's root type (`hindex.table.type_text.type_text`).
+        index_files: sorted by index id; at most one an index.
+        shared: index files that cover other data files too, sorted by index id; at most one entry an index.
+        changed_ns: when the status of the file had last changed (``DataFile.changed_ns``); 0 where that is not known.
+        num_row_groups: of all stripes; 0 where that is not known, or there is no row.
     """
 
     path: str
@@ -161,8 +164,9 @@ _FIELDS = {_INDEX: _INDEX_FIELDS, _STATS: _STATS_FIELDS}
 class IndexSummary:
     """The summary of an index in a segment.
 
-    :ivar num_files: data files with an index file of their own.
-    :ivar length: bytes of these.
+    Attributes:
+        num_files: data files with an index file of their own.
+        length: bytes of these.
     """
 
     num_files: int
@@ -213,7 +217,8 @@ def summarize(entries: Sequence[FileEntry]) -> Summary:
 def encode_segment(entries: Sequence[FileEntry]) -> bytes:
     """Encode a segment.
 
-    :param entries: sorted by path.
+    Args:
+        entries: sorted by path.
     """
     columns: list[pa.Array] = [
         pa.array([entry.path for entry in entries], pa.string()),
@@ -259,7 +264,8 @@ def raw_size(entry: FileEntry) -> int:
 def check_size(data: bytes) -> None:
     """Refuse the bytes of a segment that is longer than any may be, before anything of it is decompressed.
 
-    :raises ValueError: if it is that.
+    Raises:
+        ValueError: if it is that.
     """
     raw, max_raw = raw_bytes(data), max(MAX_RAW_BYTES, MAX_RAW_FACTOR * len(data))
     if len(data) > MAX_SEGMENT_BYTES or raw > max_raw:
@@ -294,7 +300,8 @@ def _stats_column(files: Sequence[IndexFileEntry | None]) -> pa.StructArray:
 def decode_segment(data: bytes) -> pa.RecordBatch:
     """Decode a segment.
 
-    :raises ValueError: if it is not one.
+    Raises:
+        ValueError: if it is not one.
     """
     try:
         with pa.ipc.open_stream(data) as reader:
@@ -342,8 +349,11 @@ def batch_indexes(batch: pa.RecordBatch) -> dict[str, int]:
 def batch_entries(batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> tuple[FileEntry, ...]:
     """Return the entries of a segment.
 
-    :param shared: those that its rows may name.
-    :raises ValueError: if a row contradicts itself, or leaves the table or store.
+    Args:
+        shared: those that its rows may name.
+
+    Raises:
+        ValueError: if a row contradicts itself, or leaves the table or store.
     """
     by_id = {item.id: item for item in shared}
     plain = [_values(batch.column(at)) for at in range(len(_PLAIN))]
@@ -419,7 +429,8 @@ def _stripe_stats(batch: pa.RecordBatch, index_id: str) -> Sequence[Sequence[Col
 def index_paths(data: bytes) -> list[str]:
     """Return the index files of single data files in a segment.
 
-    :raises ValueError: if it is not a segment.
+    Raises:
+        ValueError: if it is not a segment.
     """
     paths: list[str] = []
     for column in decode_segment(data).columns[len(_PLAIN) :]:

@@ -66,7 +66,8 @@ class FileView:
     def has_column(self, binding: tuple[str, ...], column: str) -> bool:
         """Return True if the file has a column of the table, or a field within a struct by its dotted path.
 
-        :param binding: the table's data columns.
+        Args:
+            binding: the table's data columns.
         """
         if column in binding:
             return column in stored_columns(binding, self.names)
@@ -144,13 +145,16 @@ def take_snapshot(
     the tails of the others are read, and of those that may have changed although length and time are the same. An error
     of reading the manifest becomes ``store_problem``.
 
-    :param options: how transactional directories are read.
-    :param partitions: those of a catalog. Without them nothing is known of partitions elsewhere: entries of files
-        there are neither used nor taken for vanished.
-    :param declared: the schema that a catalog has of the table.
-    :param compare: read the tails of all files that look as they were indexed.
-    :raises TableError: if the table does not exist or its files' schemas do not fit each other.
-    :raises OrcError: if a file is not readable as ORC.
+    Args:
+        options: how transactional directories are read.
+        partitions: those of a catalog. Without them nothing is known of partitions elsewhere: entries of files there
+            are neither used nor taken for vanished.
+        declared: the schema that a catalog has of the table.
+        compare: read the tails of all files that look as they were indexed.
+
+    Raises:
+        TableError: if the table does not exist or its files' schemas do not fit each other.
+        OrcError: if a file is not readable as ORC.
     """
     problem: HindexError | None = None
     latest: Manifest | None = None
@@ -276,7 +280,8 @@ def find_fresh_paths(snapshot: Snapshot) -> frozenset[str]:
 
     Reads the tail of every file that is listed as fresh, where the snapshot has not.
 
-    :raises OrcError: if one is not readable as ORC.
+    Raises:
+        OrcError: if one is not readable as ORC.
     """
     listed = [view for view in snapshot.files if view.is_listed_fresh]
     sums = _read_each(
@@ -294,7 +299,8 @@ def find_fresh_paths(snapshot: Snapshot) -> frozenset[str]:
 def _compare_tails(views: list[FileView], *, every: bool) -> list[FileView]:
     """Return the files, with the checksums of their tails if they are listed as fresh and nothing else proves it.
 
-    :param every: also where something does.
+    Args:
+        every: also where something does.
     """
     unverified = [view for view in views if view.is_listed_fresh and (every or not view.is_certainly_fresh)]
     if not unverified:
@@ -307,7 +313,8 @@ def _compare_tails(views: list[FileView], *, every: bool) -> list[FileView]:
 def _tail_checksum(view: FileView, *, use_cached: bool) -> int | None:
     """Return the checksum of a file's tail; None if it cannot be read, which a later read of the file reports.
 
-    :param use_cached: use the cached checksum of a local file whose status is unchanged.
+    Args:
+        use_cached: use the cached checksum of a local file whose status is unchanged.
     """
     try:
         if use_cached and view.file.changed_ns is not None:
@@ -390,7 +397,8 @@ def _read_content(file: DataFile) -> _Content:
 def read_file_tail(file: DataFile) -> FileTail:
     """Read the tail of a data file.
 
-    :raises OrcError: if it is not readable as ORC.
+    Raises:
+        OrcError: if it is not readable as ORC.
     """
     if file.acid is not None:
         return file_tail(file.acid.file)
@@ -425,7 +433,8 @@ def is_indexable(
 ) -> bool:
     """Return True if a file has a column, in a type whose values are converted to the table's.
 
-    :param binding: the table's data columns.
+    Args:
+        binding: the table's data columns.
     """
     if not view.has_column(binding, column.name):
         return False

@@ -28,7 +28,7 @@ class StoredFile:
 class Storage(Protocol):
     """A directory, or all objects below a prefix. Paths are relative to it, with forward slashes.
 
-    All methods raise :class:`OSError`, whatever the library below does; see :func:`reason`.
+    All methods raise `OSError`, whatever the library below does; see `reason`.
     """
 
     @property
@@ -39,7 +39,8 @@ class Storage(Protocol):
     def locate(self, path: str) -> str:
         """Return the absolute local path or URI of a file, which need not exist.
 
-        :raises StoreError: if it would not lie within the root.
+        Raises:
+            StoreError: if it would not lie within the root.
         """
         ...
 
@@ -58,15 +59,17 @@ class Storage(Protocol):
     def version(self, path: str) -> Hashable:
         """Return a value that changes when a file is written again.
 
-        :raises FileNotFoundError: if there is none.
+        Raises:
+            FileNotFoundError: if there is none.
         """
         ...
 
     def read(self, path: str, limit: int) -> bytes:
         """Read a file of at most ``limit`` bytes.
 
-        :raises FileNotFoundError: if there is none.
-        :raises ValueError: if it is longer, or no regular file.
+        Raises:
+            FileNotFoundError: if there is none.
+            ValueError: if it is longer, or no regular file.
         """
         ...
 
@@ -75,15 +78,20 @@ class Storage(Protocol):
         ...
 
     def read_all(self, paths: Sequence[str], limit: int) -> list[bytes]:
-        """Read several files, as :meth:`read`."""
+        """Read several files, as `read`."""
         ...
 
     def create(self, path: str, data: bytes, *, is_first: bool = True) -> bool:
         """Put if absent: create a file with its whole content, durably, and only if there is none of that name.
 
-        :param is_first: True if its directory may be missing.
-        :returns: False if there is another one: it is left alone.
-        :raises StoreError: if this storage cannot do that, or the outcome is unknown.
+        Args:
+            is_first: True if its directory may be missing.
+
+        Returns:
+            False if there is another one: it is left alone.
+
+        Raises:
+            StoreError: if this storage cannot do that, or the outcome is unknown.
         """
         ...
 
@@ -115,7 +123,8 @@ class Storage(Protocol):
 def open_storage(location: str) -> Storage:
     """Return the storage of a local path or URI; nothing is read or created.
 
-    :raises StoreError: if nothing here can read such a URI.
+    Raises:
+        StoreError: if nothing here can read such a URI.
     """
     if is_local(location):
         from hindex.store.local import LocalStorage

@@ -51,7 +51,7 @@ RETAIN_HOURS = 168.0
 #: The directory within a table; Spark and Hive skip names that begin with an underscore.
 STORE_NAME = "_hindex"
 
-#: Tries of one commit; each lost race waits a little longer, up to :data:`_MAX_WAIT_S`.
+#: Tries of one commit; each lost race waits a little longer, up to `_MAX_WAIT_S`.
 COMMIT_ATTEMPTS = 100
 
 _MAX_WAIT_S = 0.2
@@ -86,10 +86,11 @@ class GarbageKind(enum.Enum):
 class GarbageFile:
     """A file of the store that is not needed.
 
-    :param path: relative to the store's directory.
-    :param length: bytes.
-    :param mtime_ns: when the file became garbage: the time of a superseded manifest's successor, or the file's own
-        modification time. A recent file may belong to a build that has not committed yet.
+    Args:
+        path: relative to the store's directory.
+        length: bytes.
+        mtime_ns: when the file became garbage: the time of a superseded manifest's successor, or the file's own
+            modification time. A recent file may belong to a build that has not committed yet.
     """
 
     path: str
@@ -101,9 +102,10 @@ class GarbageFile:
 class Store:
     """The index store of one table. Cheap to make: nothing is read or created before it is needed.
 
-    :param root: local directory, or URI, that holds ``manifests/`` and ``data/``.
-    :param table_uri: the table's normalised URI.
-    :param named: the place of the stores of all tables, where one was named.
+    Args:
+        root: local directory, or URI, that holds ``manifests/`` and ``data/``.
+        table_uri: the table's normalised URI.
+        named: the place of the stores of all tables, where one was named.
     """
 
     def __init__(self, root: str, table_uri: str, named: str | None = None) -> None:
@@ -126,9 +128,12 @@ class Store:
     def for_table(cls, table_uri: str, store: str | None = None) -> Store:
         """Return the store of a table: ``_hindex`` within (or beside) it, or a directory within ``store``.
 
-        :param table_uri: any spelling of the table's place.
-        :param store: any spelling of a directory or of a URI.
-        :raises StoreError: if nothing here can hold a store of that URI.
+        Args:
+            table_uri: any spelling of the table's place.
+            store: any spelling of a directory or of a URI.
+
+        Raises:
+            StoreError: if nothing here can hold a store of that URI.
         """
         uri = normalize_uri(table_uri)
         if store is not None:
@@ -149,7 +154,8 @@ class Store:
     def check_hidden(self) -> None:
         """Refuse a place within the table whose files every reader would take for the table's.
 
-        :raises StoreError: if it is one.
+        Raises:
+            StoreError: if it is one.
         """
         within = self.root.removeprefix(f"{self.table_uri}/")
         if within != self.root and not any(map(is_hidden, within.split("/"))):
@@ -161,8 +167,9 @@ class Store:
     def load(self) -> Manifest | None:
         """Return the latest manifest, or None if nothing was ever committed.
 
-        :raises StoreError: if it cannot be read or is corrupt.
-        :raises NewerFormatError: if a newer version of hindex wrote it.
+        Raises:
+            StoreError: if it cannot be read or is corrupt.
+            NewerFormatError: if a newer version of hindex wrote it.
         """
         manifest = self._load_as_written()
         self._latest_seen = 0 if manifest is None else manifest.number
@@ -220,10 +227,13 @@ class Store:
         ``change`` is called again, on the newer manifest, whenever another writer was faster; its exceptions
         end the commit. A change that changes nothing writes nothing.
 
-        :returns: the manifest as committed, or the latest as it is.
-        :raises CommitConflictError: if other writers were faster every time.
-        :raises StoreError: if the store cannot be read or written; the old state is intact, unless the message
-            says otherwise.
+        Returns:
+            the manifest as committed, or the latest as it is.
+
+        Raises:
+            CommitConflictError: if other writers were faster every time.
+            StoreError: if the store cannot be read or written; the old state is intact, unless the message says
+                otherwise.
         """
         with self._storage.commit_lock(_MANIFESTS):
             for attempt in range(COMMIT_ATTEMPTS):
@@ -307,7 +317,8 @@ class Store:
     def absolute(self, path: str) -> str:
         """Return the local path, or URI, of a file of the store.
 
-        :raises StoreError: if the name would leave the store.
+        Raises:
+            StoreError: if the name would leave the store.
         """
         if not is_safe_path(path):
             raise StoreError(
@@ -326,7 +337,8 @@ class Store:
     def prepare_index_directory(self, index_id: str) -> str:
         """Create the directory of an index's files and return its absolute path, or URI.
 
-        :raises StoreError: if it cannot be created, or nothing can be committed there.
+        Raises:
+            StoreError: if it cannot be created, or nothing can be committed there.
         """
         path = self.index_directory(index_id)
         try:
@@ -342,7 +354,8 @@ class Store:
     def register_build(self, entries: Sequence[IndexEntry]) -> Iterator[None]:
         """Announce a build of indexes to other processes for the duration of the context.
 
-        :raises StoreError: if nothing can be written to the store.
+        Raises:
+            StoreError: if nothing can be written to the store.
         """
         path = f"{BUILDS}/{notice_name(Builder.this())}"
         notice = Manifest(0, self.table_uri, time.time_ns() // 1_000_000, tuple(entries), ())
@@ -364,7 +377,8 @@ class Store:
     def builds(self) -> tuple[BuildMarker, ...]:
         """Return the builds under way in the order of their start, as far as their notices can be read.
 
-        :raises StoreError: if the store cannot be listed.
+        Raises:
+            StoreError: if the store cannot be listed.
         """
         try:
             names = self._storage.names(BUILDS)
@@ -386,16 +400,20 @@ class Store:
     def index_files(self) -> dict[str, int]:
         """Return the length of every file below ``data/``, by path relative to the store.
 
-        :raises StoreError: if the store cannot be read.
+        Raises:
+            StoreError: if the store cannot be read.
         """
         return {item.path: item.length for item in self._files(_DATA)}
 
     def garbage(self, kept_since_ns: int | None = None) -> tuple[GarbageFile, ...]:
         """List the files that are not needed, sorted by path: unnamed index files, and leftovers of commits.
 
-        :param kept_since_ns: manifests that were superseded at this time or later are live too, so that their readers
-            find the index files, and the others are garbage themselves. None: only the latest is live.
-        :raises StoreError: if the store cannot be read.
+        Args:
+            kept_since_ns: manifests that were superseded at this time or later are live too, so that their readers find
+                the index files, and the others are garbage themselves. None: only the latest is live.
+
+        Raises:
+            StoreError: if the store cannot be read.
         """
         # files first: one that a commit makes live in between is then seen as live
         present = list(self._files(_DATA))
@@ -434,7 +452,8 @@ class Store:
     def all_files(self) -> tuple[GarbageFile, ...]:
         """Return every file of the store, for a deleted table, sorted by path.
 
-        :raises StoreError: if the store cannot be read.
+        Raises:
+            StoreError: if the store cannot be read.
         """
         directories = (_DATA, _MANIFESTS, _SEGMENTS, BUILDS)
         files = [item for place in directories for item in self._files(place)]
@@ -445,7 +464,8 @@ class Store:
     def remove(self, garbage: Iterable[GarbageFile]) -> None:
         """Delete files, and the directories that are empty then; a symbolic link is deleted, its target is not.
 
-        :raises StoreError: at the first that cannot be deleted.
+        Raises:
+            StoreError: at the first that cannot be deleted.
         """
         directories: set[str] = set()
         for item in garbage:
@@ -498,7 +518,8 @@ def list_stores(store: str) -> tuple[Store, ...]:
 
     Directories without a readable manifest are left out.
 
-    :raises StoreError: if the directory cannot be listed.
+    Raises:
+        StoreError: if the directory cannot be listed.
     """
     root = normalize_uri(store)
     try:

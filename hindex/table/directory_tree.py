@@ -54,10 +54,13 @@ class DirectoryTree:
 def list_tree(table: str, uri: str) -> tuple[bool, DirectoryTree]:
     """List a table's location: True and its only file if it is one, or False and all files below a directory.
 
-    :param table: name for messages.
-    :param uri: normalised.
-    :raises TableNotFoundError: if the location does not exist.
-    :raises TableError: if it cannot be listed.
+    Args:
+        table: name for messages.
+        uri: normalised.
+
+    Raises:
+        TableNotFoundError: if the location does not exist.
+        TableError: if it cannot be listed.
     """
     return _local_files(table, uri) if is_local(uri) else _remote_files(table, uri)
 
@@ -87,7 +90,8 @@ def _local_files(table: str, root: str) -> tuple[bool, DirectoryTree]:
 def _walk(table: str, root: str, identity: tuple[int, int], tree: DirectoryTree) -> None:
     """Collect the files below a directory.
 
-    :param identity: device and inode of the directory.
+    Args:
+        identity: device and inode of the directory.
     """
     # directories to list, each with the identities of itself and its ancestors; not recursive, as names of one letter
     # nest deeper than Python calls

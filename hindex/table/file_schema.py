@@ -76,11 +76,12 @@ def bind_paths(
     Fields are matched as columns are: exactly, or else by a single name that differs in letter case only. Columns of
     files without names of their own are matched by their positions.
 
-    :param binding: the table's data columns.
-    :param root: the file's type.
-    :param wanted: names of data columns, or dotted paths of fields within them.
-    :param transactional: whether the file is in a transactional directory: in the ACID schema, the table's columns are
-        the fields of the last column, and the fields of row keys are the columns before it.
+    Args:
+        binding: the table's data columns.
+        root: the file's type.
+        wanted: names of data columns, or dotted paths of fields within them.
+        transactional: whether the file is in a transactional directory: in the ACID schema, the table's columns are the
+            fields of the last column, and the fields of row keys are the columns before it.
     """
     acid = acid_columns(root) if transactional else None
     prefix = "" if acid is None else f"{acid.row}."
@@ -162,7 +163,8 @@ def convert_array(array: pa.Array, data_type: OrcType, table_type: OrcType) -> p
     A CHAR that is read as a string of any length loses its padding, as in Spark; strings declared as CHAR are padded.
     Fields of structs are matched by name at any depth, as columns are.
 
-    :raises pyarrow.ArrowException: if a value does not fit.
+    Raises:
+        pyarrow.ArrowException: if a value does not fit.
     """
     arrow = table_type.to_arrow()
     if not data_type.same_as(table_type):

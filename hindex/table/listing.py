@@ -30,9 +30,10 @@ from hindex.table.transactional import AcidOptions, TransactionalDirectory, tran
 class Fingerprint:
     """The state of a data file when it was read.
 
-    :param length: bytes.
-    :param mtime_ns: modification time, nanoseconds since 1970 (0 where the store has none).
-    :param tail_checksum: crc32c of the ORC tail, metadata, footer and postscript as stored.
+    Args:
+        length: bytes.
+        mtime_ns: modification time, nanoseconds since 1970 (0 where the store has none).
+        tail_checksum: crc32c of the ORC tail, metadata, footer and postscript as stored.
     """
 
     length: int
@@ -60,14 +61,15 @@ _ORC_NAME = re.compile(r".*\.orc|[0-9]+_[0-9]+(_copy_[0-9]+)?", re.IGNORECASE)
 class DataFile:
     """One data file.
 
-    :param path: relative to the table, with forward slashes.
-    :param uri: absolute local path, or URI.
-    :param length: bytes; a file of 0 bytes has no rows and no ORC tail.
-    :param mtime_ns: modification time, nanoseconds since 1970; 0 where the store has none.
-    :param partition: the values as written in the directory names, in order of the partition columns.
-    :param changed_ns: time of a local file's last status change plus its inode's number, in 64 bits: it can only be
-        compared for equality, and no program can set it back. None for remote files: their stores set ``mtime_ns``.
-    :param acid: the deletes and write ids that decide the visible rows of a file of a transactional directory.
+    Args:
+        path: relative to the table, with forward slashes.
+        uri: absolute local path, or URI.
+        length: bytes; a file of 0 bytes has no rows and no ORC tail.
+        mtime_ns: modification time, nanoseconds since 1970; 0 where the store has none.
+        partition: the values as written in the directory names, in order of the partition columns.
+        changed_ns: time of a local file's last status change plus its inode's number, in 64 bits: it can only be
+            compared for equality, and no program can set it back. None for remote files: their stores set ``mtime_ns``.
+        acid: the deletes and write ids that decide the visible rows of a file of a transactional directory.
     """
 
     path: str
@@ -90,7 +92,7 @@ class DataFile:
         return self.length == fingerprint.length and self.mtime_ns == fingerprint.mtime_ns
 
     def is_untouched_since(self, changed_ns: int) -> bool:
-        """Return True if a file that passes :meth:`may_match` is certainly the one with the recorded change time.
+        """Return True if a file that passes `may_match` is certainly the one with the recorded change time.
 
         False for a local file that was copied, moved or had its access changed, even with the same content, and for any
         file on a file system without times.
@@ -100,7 +102,7 @@ class DataFile:
         return self.changed_ns == changed_ns
 
     def change_to_record(self) -> int:
-        """Return the change time to record before a file is read, for :meth:`is_untouched_since`.
+        """Return the change time to record before a file is read, for `is_untouched_since`.
 
         Most object stores keep whole seconds: a file replaced within the second of its writing looks unchanged.
         """
@@ -114,13 +116,14 @@ class DataFile:
 class Listing:
     """The data files of a table at one moment.
 
-    :param uri: the table's normalised URI.
-    :param is_file: whether the table is one file.
-    :param files: sorted by path, files of 0 bytes included.
-    :param transactional: the transactional directories of the table, sorted by path.
-    :param catalog: the catalog's partitions, if the table was listed by them.
-    :param ignored: paths of files that are named as data files and belong to no partition, sorted.
-    :param unseen: paths of all files of transactional directories, if a list of valid write ids may hide some.
+    Args:
+        uri: the table's normalised URI.
+        is_file: whether the table is one file.
+        files: sorted by path, files of 0 bytes included.
+        transactional: the transactional directories of the table, sorted by path.
+        catalog: the catalog's partitions, if the table was listed by them.
+        ignored: paths of files that are named as data files and belong to no partition, sorted.
+        unseen: paths of all files of transactional directories, if a list of valid write ids may hide some.
     """
 
     uri: str
@@ -151,11 +154,14 @@ def list_data_files(
     under way (``._COPYING_``), and files in directories that belong to no partition. A directory without data
     files gives an empty listing. Transactional directories contribute their valid files only.
 
-    :param options: of transactional directories.
-    :param partitions: the catalog's partitions of the table; files of other partitions are skipped.
-    :param declared: the catalog's partition columns of the table; a missing location is then an empty table.
-    :raises TableNotFoundError: if the table does not exist; the message calls it ``name``.
-    :raises TableError: if it cannot be listed, or its directories contradict each other.
+    Args:
+        options: of transactional directories.
+        partitions: the catalog's partitions of the table; files of other partitions are skipped.
+        declared: the catalog's partition columns of the table; a missing location is then an empty table.
+
+    Raises:
+        TableNotFoundError: if the table does not exist; the message calls it ``name``.
+        TableError: if it cannot be listed, or its directories contradict each other.
     """
     uri = normalize_uri(table)
     table = name or table

@@ -78,7 +78,8 @@ def normalize_uri(path_or_uri: str) -> str:
     >>> normalize_uri("S3A://bucket/table//"), normalize_uri("file:///no/such/../dir/")
     ('s3://bucket/table', '/no/dir')
 
-    :raises TableError: if it is neither a path nor a URI.
+    Raises:
+        TableError: if it is neither a path nor a URI.
     """
     scheme = _scheme(path_or_uri)
     if scheme in ("", "file"):
@@ -120,8 +121,9 @@ def _scheme(path_or_uri: str) -> str:
 def missing_remedy(written: str, path: str) -> str:
     """Return the remedy for a table path that does not exist; "" if there is none.
 
-    :param written: the path as the user wrote it.
-    :param path: the local path that it means.
+    Args:
+        written: the path as the user wrote it.
+        path: the local path that it means.
     """
     home = os.path.expanduser(written)  # noqa: PTH111 a Path would lose a slash
     if home != written and _exists(Path(home)):
@@ -174,7 +176,8 @@ def suggest_path(missing: str, is_candidate: Callable[[Path], bool] = is_orc_tab
 
     It is relative if ``missing`` is. Hidden names (``.``, ``_``) and unprintable ones are not suggested.
 
-    :param is_candidate: returns True for a path that may be meant: by default, one of ORC files.
+    Args:
+        is_candidate: returns True for a path that may be meant: by default, one of ORC files.
     """
     try:
         path = Path(missing)

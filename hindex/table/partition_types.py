@@ -44,8 +44,9 @@ _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 def infer_type(raw: str, unescaped: str) -> OrcType:
     """Infer the type of one directory value.
 
-    :param raw: the value as written.
-    :param unescaped: the value without its escapes.
+    Args:
+        raw: the value as written.
+        unescaped: the value without its escapes.
     """
     number = _integer(raw)
     if number is not None:
@@ -82,7 +83,8 @@ def common_partition_type(a: OrcType | None, b: OrcType) -> OrcType:
 def typed_value(raw: str, unescaped: str, data_type: OrcType) -> tuple[Any, Key]:
     """Return one value of a column of a type, and its key.
 
-    :raises ValueError: if the string is not a value of that type.
+    Raises:
+        ValueError: if the string is not a value of that type.
     """
     match data_type.kind:
         case Kind.STRING | Kind.VARCHAR:

@@ -50,9 +50,10 @@ class PartitionColumn:
 class PartitionValue:
     """One typed value.
 
-    :param value: the Python value of the type: int, float, str, date, datetime, Decimal or None;
-        days or microseconds since 1970 as an int outside of Python's calendar.
-    :param key: the same as a key (:mod:`hindex.keys`), None for NULL.
+    Args:
+        value: the Python value of the type: int, float, str, date, datetime, Decimal or None; days or microseconds
+            since 1970 as an int outside of Python's calendar.
+        key: the same as a key (`hindex.keys`), None for NULL.
     """
 
     value: Any
@@ -104,12 +105,17 @@ def discover(
 ) -> tuple[Partitioning, dict[str, RawPartition]]:
     """Find the partition columns of a table, their types and values.
 
-    :param table: name for messages.
-    :param directories: those that hold data files, relative to the table; ``""`` is the table itself.
-    :param declared: the partition columns of a catalog, in directory order; types are inferred if None.
-    :returns: the partitioning, and each directory's partition. Directories that belong to no partition are missing:
-        their files are not part of the table.
-    :raises TableError: if directories contradict each other.
+    Args:
+        table: name for messages.
+        directories: those that hold data files, relative to the table; ``""`` is the table itself.
+        declared: the partition columns of a catalog, in directory order; types are inferred if None.
+
+    Returns:
+        the partitioning, and each directory's partition. Directories that belong to no partition are missing: their
+        files are not part of the table.
+
+    Raises:
+        TableError: if directories contradict each other.
     """
     parsed = {item: _parse(table, item) for item in sorted(directories)}
     partitions = {item: components for item, components in parsed.items() if components.names}
@@ -240,8 +246,9 @@ def _value(table: str, name: str, text: str, data_type: OrcType, *, is_declared:
 class PartitionLocation:
     """An external partition.
 
-    :ivar directory: its directories as they would be named below the table: ``dt=2024-01-01/region=EU``.
-    :ivar uri: the normalised location of its files.
+    Attributes:
+        directory: its directories as they would be named below the table: ``dt=2024-01-01/region=EU``.
+        uri: the normalised location of its files.
     """
 
     directory: str
@@ -257,8 +264,9 @@ class PartitionLocation:
 class CatalogPartitions:
     """The partitions of a table in a catalog.
 
-    :ivar here: the directories of the partitions below the table, relative to it.
-    :ivar elsewhere: the external partitions.
+    Attributes:
+        here: the directories of the partitions below the table, relative to it.
+        elsewhere: the external partitions.
     """
 
     here: frozenset[str]

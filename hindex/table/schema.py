@@ -36,8 +36,9 @@ ColumnName: TypeAlias = str | tuple[str, ...]
 class TableColumn:
     """One column: its name as first seen or declared, and the type that holds every file's values of it.
 
-    :param default: its value in the rows of files that lack it, an Arrow scalar of the type; NULL if None.
-    :param problem: the reason why only Spark can read it; None if it can be read here.
+    Args:
+        default: its value in the rows of files that lack it, an Arrow scalar of the type; NULL if None.
+        problem: the reason why only Spark can read it; None if it can be read here.
     """
 
     name: str
@@ -50,8 +51,9 @@ class TableColumn:
 class ResolvedColumn:
     """A column or field that a name in a statement refers to.
 
-    :param path: the names from the top-level column down, as the table spells them.
-    :param type: the type of the (nested) column.
+    Args:
+        path: the names from the top-level column down, as the table spells them.
+        type: the type of the (nested) column.
     """
 
     path: tuple[str, ...]
@@ -71,9 +73,10 @@ class ResolvedColumn:
 class DeclaredSchema:
     """The columns of a table of a catalog.
 
-    :param columns: in the catalog's order, without the partition columns.
-    :param partition_columns: in the order of the directories.
-    :param spark_json: Spark's own schema of the table as JSON: names, types, nullability and field metadata.
+    Args:
+        columns: in the catalog's order, without the partition columns.
+        partition_columns: in the order of the directories.
+        spark_json: Spark's own schema of the table as JSON: names, types, nullability and field metadata.
     """
 
     columns: tuple[TableColumn, ...]
@@ -90,12 +93,11 @@ class DeclaredSchema:
 class TableSchema:
     """Every column of a table.
 
-    :param columns: all of them in Spark's order: the files' columns as they first appear, then the partition
-        columns. A partition column that is also in the files keeps the files' position, with the partition's
-        type.
-    :param partition_columns: those whose values come from directory names, in directory order; each is in
-        ``columns`` too.
-    :param transactional: whether rows have keys, which are not columns of the table.
+    Args:
+        columns: all of them in Spark's order: the files' columns as they first appear, then the partition columns. A
+            partition column that is also in the files keeps the files' position, with the partition's type.
+        partition_columns: those whose values come from directory names, in directory order; each is in ``columns`` too.
+        transactional: whether rows have keys, which are not columns of the table.
     """
 
     columns: tuple[TableColumn, ...]
@@ -125,8 +127,11 @@ class TableSchema:
     def resolve(self, name: str | Sequence[str], *, is_stored: bool = False) -> ResolvedColumn:
         """Return the column of a name: an exact match, or else one that differs in letter case only.
 
-        :param is_stored: whether the name was resolved before, without the columns that now make it ambiguous.
-        :raises ColumnError: if no column or several columns match, or if a dotted name :meth:`is_ambiguous`.
+        Args:
+            is_stored: whether the name was resolved before, without the columns that now make it ambiguous.
+
+        Raises:
+            ColumnError: if no column or several columns match, or if a dotted name `is_ambiguous`.
         """
         name = column_name(name)
         parts = self._parts(name, is_stored=is_stored) if isinstance(name, str) else name
@@ -220,7 +225,8 @@ class TableSchema:
 def column_name(name: object) -> ColumnName:
     """Normalize the name of a column: other sequences of names become tuples.
 
-    :raises ColumnError: for anything else.
+    Raises:
+        ColumnError: for anything else.
     """
     if isinstance(name, str):
         return name
@@ -232,10 +238,13 @@ def column_name(name: object) -> ColumnName:
 
 
 def column_names(names_: object, what: str) -> tuple[ColumnName, ...]:
-    """Normalize a list of columns, each as :func:`column_name` does.
+    """Normalize a list of columns, each as `column_name` does.
 
-    :param what: the name of the list, for the message.
-    :raises ColumnError: for anything but a list of columns.
+    Args:
+        what: the name of the list, for the message.
+
+    Raises:
+        ColumnError: for anything but a list of columns.
     """
     names = collection_items(names_)
     if names is None:
@@ -279,10 +288,13 @@ def merge_schemas(
     A name in another letter case is the same column, unless one file holds both. Integers widen up to bigint,
     float to double, decimals to one that holds both, char and varchar to string; structs gain fields.
 
-    :param files: path of each file (for messages) and its top-level columns. Passing the same sequence object
-        for files of the same schema makes a large table quick.
-    :param transactional: whether rows have keys.
-    :raises TableError: if a column has types that no common type holds: names it, both types and both files.
+    Args:
+        files: path of each file (for messages) and its top-level columns. Passing the same sequence object for files of
+            the same schema makes a large table quick.
+        transactional: whether rows have keys.
+
+    Raises:
+        TableError: if a column has types that no common type holds: names it, both types and both files.
     """
     seen: dict[int, Sequence[tuple[str, OrcType]]] = {}
     distinct: dict[tuple[tuple[str, OrcType], ...], str] = {}
@@ -479,7 +491,8 @@ def _digits(data_type: OrcType) -> tuple[int, int]:
 def check_path(column: ResolvedColumn, schema: TableSchema) -> None:
     """Reject a field within a struct whose dotted path is ambiguous.
 
-    :raises ColumnError: with the field's name.
+    Raises:
+        ColumnError: with the field's name.
     """
     if any("." in part for part in column.path[1:]):
         raise ColumnError(

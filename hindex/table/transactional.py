@@ -42,8 +42,9 @@ _MARKER_BYTES = 256
 class AcidOptions:
     """Options for reading a transactional table.
 
-    :ivar valid: the visible write ids.
-    :ivar insert_only: whether the table's properties say that it has no deletes.
+    Attributes:
+        valid: the visible write ids.
+        insert_only: whether the table's properties say that it has no deletes.
     """
 
     valid: ValidWriteIds = ALL_VALID
@@ -70,8 +71,11 @@ class AcidDataFile:
 def open_data_file(uri: str, acid: AcidFile | None, cache: FileCache = FILE_CACHE) -> OrcReader:
     """Open a data file, of a transactional directory or another.
 
-    :param cache: keeps what is read of files, as for :class:`~hindex.orc.OrcReader`.
-    :raises OrcError: if it is not readable as ORC, or is of Hive before 3.
+    Args:
+        cache: keeps what is read of files, as for `hindex.orc.OrcReader`.
+
+    Raises:
+        OrcError: if it is not readable as ORC, or is of Hive before 3.
     """
     return OrcReader(uri, cache=cache) if acid is None else open_file(acid.file, cache)
 
@@ -83,9 +87,12 @@ def transactional_files(
 
     Directories with original files only are part of such a table.
 
-    :param table: name for messages.
-    :param uri_of: gives the URI of a path within the table; ``""`` is the table itself.
-    :raises TableError: if the directories are not as Hive writes them.
+    Args:
+        table: name for messages.
+        uri_of: gives the URI of a path within the table; ``""`` is the table itself.
+
+    Raises:
+        TableError: if the directories are not as Hive writes them.
     """
     inside: dict[str, list[ListedFile]] = {}
     originals: dict[str, list[ListedFile]] = {}
@@ -119,8 +126,11 @@ def transactional_files(
 def with_row_ids(files: Iterable[tuple[AcidFile, str, int]]) -> dict[str, AcidFile]:
     """Number the rows of flat files, for all files of a table at once.
 
-    :param files: every flat file, its path in the table and its number of rows.
-    :returns: by path, the files with the row id of their first row.
+    Args:
+        files: every flat file, its path in the table and its number of rows.
+
+    Returns:
+        by path, the files with the row id of their first row.
     """
     by_directory: dict[str, list[tuple[AcidFile, str, int]]] = {}
     for item in files:
@@ -175,7 +185,8 @@ class _Directory:
     ) -> tuple[AcidState, list[AcidDataFile]]:
         """Return the valid state of a directory, and its data files.
 
-        :param inside: the files in each base, delta and delete delta, by its path.
+        Args:
+            inside: the files in each base, delta and delete delta, by its path.
         """
         listed = [
             ListedDirectory(

@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 def type_text(data_type: OrcType) -> str:
-    """Return a type as a string; :func:`parse_type` returns an equal type (but for column numbers).
+    """Return a type as a string; `parse_type` returns an equal type (but for column numbers).
 
     >>> str(parse_type("struct<a:int,b:array<decimal(10,2)>>"))
     'struct<a:int,b:array<decimal(10,2)>>'
@@ -53,7 +53,8 @@ def type_text(data_type: OrcType) -> str:
 def parse_type(text: str) -> OrcType:
     """Parse a type; columns are numbered in pre-order from 0, as in a file.
 
-    :raises ValueError: if the string is not a type.
+    Raises:
+        ValueError: if the string is not a type.
     """
     parser = _Parser(text)
     data_type = parser.type(0)

@@ -63,7 +63,8 @@ class _Ranges:
 class DeletedRows:
     """Finds the deleted rows of one data file.
 
-    :param file_range: the range of all keys of the data file.
+    Args:
+        file_range: the range of all keys of the data file.
     """
 
     def __init__(self, files: Sequence[DeleteFile], valid: ValidWriteIds, file_range: KeyRange) -> None:
@@ -95,7 +96,8 @@ class DeletedRows:
     def rows(self, keys: KeySet) -> BitMap:
         """Return the rows with a deleted key, of those in ``keys``.
 
-        :raises OrcError: if a delete delta cannot be read.
+        Raises:
+            OrcError: if a delete delta cannot be read.
         """
         deleted = BitMap()
         for file, ranges in self._files:
@@ -244,8 +246,9 @@ def row_keys(
 ) -> RowKeys:
     """Make the keys of rows of a stripe.
 
-    :param batch: the key's columns, without the constant ones.
-    :param constants: the values of columns that are constant in the stripe.
+    Args:
+        batch: the key's columns, without the constant ones.
+        constants: the values of columns that are constant in the stripe.
     """
     write_ids, buckets, row_ids = (
         np.broadcast_to(np.int64(constants[name]), batch.num_rows)
@@ -262,7 +265,8 @@ def row_keys(
 def int64s(array: pa.Array, name: str, reader: OrcReader) -> Ints:
     """Convert a column of the ACID schema to int64.
 
-    :raises OrcError: if it has nulls.
+    Raises:
+        OrcError: if it has nulls.
     """
     if array.null_count:
         raise OrcError("a row key has a null: the file is corrupt", path=reader.path, column=name)

@@ -34,8 +34,9 @@ _BASE_FORMATS = (_COMPACTED, "truncated", "dropped")
 class StoredFile:
     """A file and the length of its valid part.
 
-    :ivar flush_length: the number of complete bytes by the side file; None if all are complete.
-    :ivar version_file: the URI of its directory's version file; None if it has none.
+    Attributes:
+        flush_length: the number of complete bytes by the side file; None if all are complete.
+        version_file: the URI of its directory's version file; None if it has none.
     """
 
     uri: str
@@ -47,7 +48,8 @@ class StoredFile:
 class DeleteFile:
     """A file of a delete delta, and that delta's write ids.
 
-    :ivar changed_ns: time of the last change, nanoseconds since 1970; 0 if unknown.
+    Attributes:
+        changed_ns: time of the last change, nanoseconds since 1970; 0 if unknown.
     """
 
     file: StoredFile
@@ -61,15 +63,16 @@ class DeleteFile:
 class AcidFile:
     """A data file and the delete files that may delete its rows. Small and picklable.
 
-    :ivar directory: the directory relative to the table; row ids of flat files count within it.
-    :ivar write_id: the write id in the row keys of a flat file.
-    :ivar bucket: the bucket in the file's name; None if it has none.
-    :ivar statement: the statement in the directory's name; -1 if it has none.
-    :ivar first_row_id: the row id of a flat file's first row; None if unknown, or if the file has the ACID schema.
-    :ivar deletes: the files that may delete its rows.
-    :ivar changed_ns: time of the last change, nanoseconds since 1970; 0 if unknown.
-    :ivar is_newer: True if a compaction wrote the file after the snapshot of ``valid``, in which some of its write ids
-        are valid and others undecided.
+    Attributes:
+        directory: the directory relative to the table; row ids of flat files count within it.
+        write_id: the write id in the row keys of a flat file.
+        bucket: the bucket in the file's name; None if it has none.
+        statement: the statement in the directory's name; -1 if it has none.
+        first_row_id: the row id of a flat file's first row; None if unknown, or if the file has the ACID schema.
+        deletes: the files that may delete its rows.
+        changed_ns: time of the last change, nanoseconds since 1970; 0 if unknown.
+        is_newer: True if a compaction wrote the file after the snapshot of ``valid``, in which some of its write ids
+            are valid and others undecided.
     """
 
     file: StoredFile
@@ -102,7 +105,8 @@ def is_compacted(content: bytes) -> bool:
     >>> is_compacted(b'{"thisFileVersion": "0", "dataFormat": "truncated"}')
     False
 
-    :raises ValueError: if the marker has another version or data format.
+    Raises:
+        ValueError: if the marker has another version or data format.
     """
     try:
         marker = json.loads(content)
@@ -119,9 +123,12 @@ def is_compacted(content: bytes) -> bool:
 def open_file(file: StoredFile, cache: FileCache = FILE_CACHE, timezone: str | None = None) -> OrcReader:
     """Open a file of a transactional directory.
 
-    :param cache: as for :class:`~hindex.orc.OrcReader`.
-    :param timezone: as for :class:`~hindex.orc.OrcReader`.
-    :raises OrcError: if it is not readable as ORC, or an ACID file of Hive before 3 that has rows.
+    Args:
+        cache: as for `hindex.orc.OrcReader`.
+        timezone: as for `hindex.orc.OrcReader`.
+
+    Raises:
+        OrcError: if it is not readable as ORC, or an ACID file of Hive before 3 that has rows.
     """
     source = _stored_source(file)
     try:
@@ -134,7 +141,7 @@ def open_file(file: StoredFile, cache: FileCache = FILE_CACHE, timezone: str | N
 
 
 def file_tail(file: StoredFile) -> FileTail:
-    """Read the tail of a file of a transactional directory; errors are those of :func:`open_file`."""
+    """Read the tail of a file of a transactional directory; errors are those of `open_file`."""
     source = _stored_source(file)
     try:
         tail = read_tail(source)

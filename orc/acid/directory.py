@@ -47,9 +47,10 @@ class DirectoryKind(enum.Enum):
 class AcidDirectory:
     """The parsed name of a directory.
 
-    :ivar min_write_id: a base has one write id, which is also its ``max_write_id``.
-    :ivar statement: the statement within the transaction; -1 if the name has none.
-    :ivar visibility: the transaction of the compaction that wrote it; None if the name has none.
+    Attributes:
+        min_write_id: a base has one write id, which is also its ``max_write_id``.
+        statement: the statement within the transaction; -1 if the name has none.
+        visibility: the transaction of the compaction that wrote it; None if the name has none.
     """
 
     name: str
@@ -68,7 +69,8 @@ def is_acid_directory(name: str) -> bool:
 def parse_directory(name: str) -> AcidDirectory:
     """Parse a directory's name; numbers may have any width.
 
-    :raises TableError: for a name that satisfies :func:`is_acid_directory` and cannot be parsed.
+    Raises:
+        TableError: for a name that satisfies `is_acid_directory` and cannot be parsed.
     """
     match = _VISIBILITY.search(name)
     visibility = None if match is None else int(match[1])
@@ -118,9 +120,10 @@ def is_bucket_file(name: str) -> bool:
 class ListedDirectory:
     """A base, delta or delete delta as a listing shows it.
 
-    :ivar subdirectories: names of the directories in it, without hidden ones.
-    :ivar marker: reads its file ``_metadata_acid`` and returns True if a compaction wrote the base; None if there is no
-        such file. It is called only if that makes a difference, and may raise.
+    Attributes:
+        subdirectories: names of the directories in it, without hidden ones.
+        marker: reads its file ``_metadata_acid`` and returns True if a compaction wrote the base; None if there is no
+            such file. It is called only if that makes a difference, and may raise.
     """
 
     name: str
@@ -151,8 +154,9 @@ class Obsolete:
 class AcidState:
     """The valid content of a transactional directory.
 
-    :ivar originals: paths of the original files within the directory, ascending.
-    :ivar obsolete: ignored directories and files, by name.
+    Attributes:
+        originals: paths of the original files within the directory, ascending.
+        obsolete: ignored directories and files, by name.
     """
 
     base: AcidDirectory | None
@@ -178,10 +182,13 @@ def acid_state(
 ) -> AcidState:
     """Determine the valid content of a directory from its listing.
 
-    :param path: the directory, for messages.
-    :param originals: paths of the original files within the directory that are not empty.
-    :param insert_only: True if the table cannot have deletes.
-    :raises TableError: if the directory does not have Hive's layout, or its history begins after the valid write ids.
+    Args:
+        path: the directory, for messages.
+        originals: paths of the original files within the directory that are not empty.
+        insert_only: True if the table cannot have deletes.
+
+    Raises:
+        TableError: if the directory does not have Hive's layout, or its history begins after the valid write ids.
     """
     parsed = []
     for item in directories:
@@ -273,8 +280,11 @@ def _check_history(path: str, bases: Sequence[_Base], since: Sequence[int], vali
     A compacted base has replaced them. An aborted overwrite has not. Any other overwrite has if it was committed after
     the list of valid write ids was made, and the older files were cleaned up: then nothing older exists.
 
-    :param since: the first write ids of the selected directories.
-    :raises TableError: if visible rows may be missing.
+    Args:
+        since: the first write ids of the selected directories.
+
+    Raises:
+        TableError: if visible rows may be missing.
     """
     ordered = sorted(bases, key=_Base.sort_key)
     compacted = next((base for base in ordered if base.is_compacted), None)

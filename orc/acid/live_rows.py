@@ -50,7 +50,8 @@ _FEW_ROWS = 4096
 class RemovedRows:
     """Rows of a stripe that are deleted, or else invisible.
 
-    :ivar columns: the data file's columns that were read for it, now or before.
+    Attributes:
+        columns: the data file's columns that were read for it, now or before.
     """
 
     deleted: BitMap = field(default_factory=BitMap)
@@ -98,8 +99,9 @@ class InvisibleRows:
 class LiveRows:
     """Finds the deleted and the invisible rows of an open data file, and the keys of its rows.
 
-    :raises OrcError: if the rows' keys depend on a bucket that the file's name lacks, or if a compaction wrote a flat
-        file after the list of valid write ids was made.
+    Raises:
+        OrcError: if the rows' keys depend on a bucket that the file's name lacks, or if a compaction wrote a flat file
+            after the list of valid write ids was made.
     """
 
     def __init__(self, reader: OrcReader, file: AcidFile) -> None:
@@ -130,7 +132,8 @@ class LiveRows:
     def removed(self, stripe: int, candidates: BitMap) -> RemovedRows:
         """Find the rows of a stripe that are deleted or invisible, of the candidates.
 
-        :raises OrcError: if a delete delta or the keys cannot be read.
+        Raises:
+            OrcError: if a delete delta or the keys cannot be read.
         """
         invisible = BitMap()
         columns: tuple[str, ...] = ()
@@ -175,7 +178,7 @@ class LiveRows:
         return blake2b(repr(state).encode(), digest_size=16).digest()
 
     def row_ids(self, stripe: int, selection: RowSelection) -> pa.Array:
-        """Return the keys of the selected rows as structs of the type :data:`~hindex.orc.acid.schema.ROW_ID_TYPE`."""
+        """Return the keys of the selected rows as structs of the type `hindex.orc.acid.schema.ROW_ID_TYPE`."""
         columns = self._columns
         if columns is None:
             bucket = bucket_property(self._bucket, self._file.statement)
@@ -359,7 +362,8 @@ def encode_consecutive(first: int, rows: int) -> bytes:
     >>> encode_consecutive(0, 512).hex(" "), encode_consecutive(100, 5).hex(" ")
     ('c1 ff 00 02', 'c0 04 c8 01 02')
 
-    :param rows: their number; the last run has at least 4 values.
+    Args:
+        rows: their number; the last run has at least 4 values.
     """
     counts = np.full(-(-rows // _RUN), _RUN)
     counts[-1] = rows - _RUN * (len(counts) - 1)

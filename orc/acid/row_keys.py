@@ -61,7 +61,7 @@ def _meet(a: tuple[int | None, int | None], b: tuple[int | None, int | None]) ->
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowKeys:
-    """Keys as int64 arrays of one length; ``buckets`` are codes, see :func:`bucket_codes`."""
+    """Keys as int64 arrays of one length; ``buckets`` are codes, see `bucket_codes`."""
 
     write_ids: Ints
     buckets: Ints
@@ -120,7 +120,8 @@ def bucket_property(bucket: int, statement: int = -1) -> int:
 def bucket_codes(properties: Ints) -> Ints:
     """Map bucket properties of version 0 or 1 to codes that are equal if bucket and statement are equal.
 
-    :raises OrcError: for a property of an unknown version.
+    Raises:
+        OrcError: for a property of an unknown version.
     """
     distinct = _distinct(properties)
     if len(distinct) < len(properties):
@@ -140,7 +141,7 @@ def bucket_codes(properties: Ints) -> Ints:
 
 
 def bucket_code(value: int) -> int:
-    """Encode one property as :func:`bucket_codes` does."""
+    """Encode one property as `bucket_codes` does."""
     code = (value >> _BUCKET_SHIFT & _PART) << _CODE_SHIFT | value & _PART
     if value >> _VERSION_SHIFT == 1 and bucket_property(code >> _CODE_SHIFT, code & _PART) == value:
         return code
@@ -162,8 +163,9 @@ class KeySet(Protocol):
 class FlatKeys:
     """The keys of all rows of a stripe with consecutive row ids, as in a flat file.
 
-    :param first_row_id: the row id of row 0 of the stripe.
-    :param wanted: the rows that matter, at least one; None for all. Only ranges with a key of one of them overlap.
+    Args:
+        first_row_id: the row id of row 0 of the stripe.
+        wanted: the rows that matter, at least one; None for all. Only ranges with a key of one of them overlap.
     """
 
     def __init__(
@@ -213,7 +215,8 @@ class StoredKeys:
     Each is encoded as one integer: the rank of its write id and bucket among those that occur, then its row id. In
     files that Hive writes these ascend; other files' codes are sorted here.
 
-    :param rows: int64[N], the rows of the stripe that have these keys; None if they are the first N.
+    Args:
+        rows: int64[N], the rows of the stripe that have these keys; None if they are the first N.
     """
 
     def __init__(self, rows: Ints | None, keys: RowKeys) -> None:
@@ -329,7 +332,8 @@ def _is_in(ordered: Ints, values: Ints) -> npt.NDArray[np.bool_]:
 def first_row_ids(files: Iterable[tuple[str, int | None, int]]) -> dict[str, int]:
     """Return the row id of each flat file's first row: the number of rows of its bucket in files of lesser paths.
 
-    :param files: path, bucket and number of rows of the files of one directory. Files without a bucket have no row ids.
+    Args:
+        files: path, bucket and number of rows of the files of one directory. Files without a bucket have no row ids.
     """
     first_ids: dict[str, int] = {}
     rows_of_bucket: dict[int, int] = {}

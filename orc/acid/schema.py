@@ -30,8 +30,11 @@ def row_key(parts: Sequence[str], columns: Iterable[str]) -> tuple[str, OrcType]
     >>> row_key(["ROW__ID", "rowid"], ["id"])[0]
     'row__id.rowId'
 
-    :param columns: names of the table's columns, which hide the row key.
-    :raises ColumnError: for an unknown field of the row key.
+    Args:
+        columns: names of the table's columns, which hide the row key.
+
+    Raises:
+        ColumnError: for an unknown field of the row key.
     """
     if not parts or parts[0].lower() != ROW_ID:
         return None
@@ -49,7 +52,8 @@ def row_key(parts: Sequence[str], columns: Iterable[str]) -> tuple[str, OrcType]
 def is_row_key(name: str, columns: Iterable[str]) -> bool:
     """Return True if a resolved name is the row key, or a field of it, and not a column of the table.
 
-    :param columns: names of the table's columns.
+    Args:
+        columns: names of the table's columns.
     """
     return (name == ROW_ID or name in _KEY_FIELDS) and not _has_column(columns, name)
 
@@ -83,8 +87,11 @@ class AcidColumns:
 def acid_columns(root: OrcType, path: str | None = None) -> AcidColumns | None:
     """Return the columns of a file of the ACID schema, or None if it has another schema.
 
-    :param path: the file, for messages.
-    :raises OrcError: if a column has an unexpected type.
+    Args:
+        path: the file, for messages.
+
+    Raises:
+        OrcError: if a column has an unexpected type.
     """
     if tuple(name.lower() for name in root.field_names) != _FIELDS:
         return None

@@ -18,10 +18,11 @@ _MAX_INT64 = (1 << 63) - 1
 class ValidWriteIds:
     """The write ids of one table that a snapshot sees.
 
-    :ivar high_watermark: the greatest write id allocated when the snapshot was taken.
-    :ivar min_open: the first write id of an open transaction; the greatest integer if there was none.
-    :ivar invalid: write ids of open and aborted transactions, ascending.
-    :ivar aborted: write ids of aborted transactions, which never become valid.
+    Attributes:
+        high_watermark: the greatest write id allocated when the snapshot was taken.
+        min_open: the first write id of an open transaction; the greatest integer if there was none.
+        invalid: write ids of open and aborted transactions, ascending.
+        aborted: write ids of aborted transactions, which never become valid.
     """
 
     high_watermark: int = _MAX_INT64
@@ -37,7 +38,8 @@ class ValidWriteIds:
         >>> [w for w in range(1, 12) if ids.valid(w)]
         [1, 2, 4, 5, 6, 8, 10]
 
-        :raises TableError: if the string has another form.
+        Raises:
+            TableError: if the string has another form.
         """
         if not isinstance(cast("object", text), str):
             raise _invalid_list(text, "it is not a string")

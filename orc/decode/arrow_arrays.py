@@ -23,7 +23,8 @@ MAX_ARRAY_BYTES = (1 << 31) - 1
 def allocate(size: int, dtype: type[Scalar]) -> npt.NDArray[Scalar]:
     """Allocate an array of ``size`` values; a corrupt file may claim any number.
 
-    :raises OrcError: if memory does not suffice.
+    Raises:
+        OrcError: if memory does not suffice.
     """
     try:
         return np.empty(size, dtype)
@@ -38,7 +39,8 @@ def validity(valid: npt.NDArray[Any] | None) -> pa.Buffer | None:
 def scatter_valid(values: npt.NDArray[Any], valid: Bytes | None) -> npt.NDArray[Any]:
     """Place values in the slots that are not null, and zeros in the others.
 
-    :param valid: uint8[N], 1 where a slot is not null; None if none is.
+    Args:
+        valid: uint8[N], 1 where a slot is not null; None if none is.
     """
     if valid is None:
         return values
@@ -81,7 +83,8 @@ def check_size(total: int) -> None:
 def pad_strings(array: pa.Array, length: int) -> pa.Array:
     """Pad CHAR values with spaces to ``length`` characters: writers may leave these out, or count bytes.
 
-    :raises OrcError: if the result exceeds one array.
+    Raises:
+        OrcError: if the result exceeds one array.
     """
     characters = pc.utf8_length(array)
     shortest = pc.min(characters).as_py()

@@ -92,8 +92,9 @@ class ValueSelection:
 class ColumnDecoder:
     """Decodes columns of one stripe that share their top-level column; used by one thread at a time.
 
-    :param readers: returns the reader of a stream.
-    :param timezone: the reader's time zone, see :class:`~hindex.orc.OrcReader`.
+    Args:
+        readers: returns the reader of a stream.
+        timezone: the reader's time zone, see `hindex.orc.OrcReader`.
     """
 
     def __init__(
@@ -116,7 +117,8 @@ class ColumnDecoder:
     def decode(self, data_type: OrcType, parents: Sequence[OrcType], selection: ValueSelection) -> pa.Array:
         """Decode a column at selected rows, which are rows of the first parent.
 
-        :raises OrcError: if the file is corrupt there.
+        Raises:
+            OrcError: if the file is corrupt there.
         """
         slots: Bytes | None = None
         for parent in parents:
@@ -128,8 +130,9 @@ class ColumnDecoder:
     def _array(self, node: OrcType, rows: ValueSelection, slots: Bytes | None = None) -> pa.Array:
         """Decode the values of a node.
 
-        :param slots: 1 for each row at which the node's parent is not null, 0 for others, which get nulls; None if all
-            are.
+        Args:
+            slots: 1 for each row at which the node's parent is not null, 0 for others, which get nulls; None if all
+                are.
         """
         count = len(rows) if slots is None else len(slots)
         if not len(rows):
@@ -162,8 +165,9 @@ class ColumnDecoder:
     ) -> Segments:
         """Load the content of a stream and decode it.
 
-        :param max_bytes: int64[S], the maximum number of bytes needed of each segment; those of runs if None.
-        :param decode: gets the content, and int64[S, 2] to fill with the stops; returns a status of the kernel.
+        Args:
+            max_bytes: int64[S], the maximum number of bytes needed of each segment; those of runs if None.
+            decode: gets the content, and int64[S, 2] to fill with the stops; returns a status of the kernel.
         """
         reader = self._readers(node.column, kind)
         stops = np.empty((len(selection.begins), 2), np.int64)
@@ -403,8 +407,9 @@ class ColumnDecoder:
     def _entries(self, node: OrcType, values: int) -> tuple[Ints, Bytes | None]:
         """Read a dictionary: the bounds of its entries, and their bytes.
 
-        :param values: the number of values to look up. A few values are fetched one by one from a large dictionary,
-            whose bytes are then None.
+        Args:
+            values: the number of values to look up. A few values are fetched one by one from a large dictionary, whose
+                bytes are then None.
         """
         dictionary = self._dictionaries.get(node.column)
         is_first = dictionary is None
@@ -504,8 +509,9 @@ class ColumnDecoder:
     def _check_elements(self, node: OrcType, selection: ValueSelection, elements: int, reaches: Ints) -> None:
         """Refuse lists that claim more elements than the file has, before allocating memory for them.
 
-        :param elements: the number of elements of all selected lists.
-        :param reaches: int64[S], elements of each segment's lists up to its last selected one.
+        Args:
+            elements: the number of elements of all selected lists.
+            reaches: int64[S], elements of each segment's lists up to its last selected one.
         """
         if elements > _MAX_INT32:
             raise OrcError(

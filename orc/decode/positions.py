@@ -85,8 +85,9 @@ def parse_positions(
 ) -> RowIndexPositions | None:
     """Split the numbers of a column's row index entries by stream.
 
-    :returns: None if the entries do not fit the layout, do not ascend, or exceed any stream or run, so that their sums
-        would overflow.
+    Returns:
+        None if the entries do not fit the layout, do not ascend, or exceed any stream or run, so that their sums would
+        overflow.
     """
     location_length = 2 if is_compressed else 1
     full = ((StreamKind.PRESENT, _BITS), *layout) if has_present else tuple(layout)

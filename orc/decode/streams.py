@@ -152,10 +152,13 @@ class StreamReader:
     ) -> Segments:
         """Load the content of segments.
 
-        :param max_bytes: int64[S], the maximum number of bytes needed of each.
-        :param next_group: the row group that is loaded next, which may begin in the last chunk.
-        :param fresh: load into new memory.
-        :raises OrcError: if a position lies outside the stream, or a chunk is corrupt.
+        Args:
+            max_bytes: int64[S], the maximum number of bytes needed of each.
+            next_group: the row group that is loaded next, which may begin in the last chunk.
+            fresh: load into new memory.
+
+        Raises:
+            OrcError: if a position lies outside the stream, or a chunk is corrupt.
         """
         raise NotImplementedError
 
@@ -171,11 +174,16 @@ class StreamReader:
     ) -> tuple[Bytes, Ints]:
         """Load the bytes of values by their position within segments.
 
-        :param bounds: int64[S + 1], the values of each segment.
-        :param lows: int64[N], the begin of each value, in bytes from its segment's start.
-        :param sizes: int64[N], in bytes.
-        :returns: the data, and the begin of each value in it.
-        :raises OrcError: if a value lies outside its segment.
+        Args:
+            bounds: int64[S + 1], the values of each segment.
+            lows: int64[N], the begin of each value, in bytes from its segment's start.
+            sizes: int64[N], in bytes.
+
+        Returns:
+            the data, and the begin of each value in it.
+
+        Raises:
+            OrcError: if a value lies outside its segment.
         """
         raise NotImplementedError
 
@@ -211,7 +219,8 @@ class SequentialReader(StreamReader):
     A window is rows ``begins[0]`` to ``ends[0]`` of the stripe. The size of its content is unknown before its values
     are decoded, so the reader loads the window's share of the stream, and more if needed.
 
-    :param num_rows: of the stripe.
+    Args:
+        num_rows: of the stripe.
     """
 
     def __init__(self, stored: StoredStream, decompressor: Decompressor, num_rows: int) -> None:
@@ -302,8 +311,9 @@ class SequentialReader(StreamReader):
 class IndexedReader(StreamReader):
     """Reads a stream by segments of consecutive row groups.
 
-    :param positions: where row groups begin; None if the stripe is one.
-    :param slot: the buffer to use; streams that are not loaded at the same time may share one.
+    Args:
+        positions: where row groups begin; None if the stripe is one.
+        slot: the buffer to use; streams that are not loaded at the same time may share one.
     """
 
     def __init__(
@@ -516,10 +526,13 @@ class IndexedReader(StreamReader):
     ) -> tuple[Bytes, Ints, Ints]:
         """Decompress the beginnings of chunks, one behind the other.
 
-        :param wanted: the number of bytes of each chunk.
-        :param kept: the chunk to keep for the next content.
-        :param needed: the number of bytes that suffice from the first chunk of a segment on; -1 for other chunks.
-        :returns: the data, and the begin and the number of bytes of each chunk in it.
+        Args:
+            wanted: the number of bytes of each chunk.
+            kept: the chunk to keep for the next content.
+            needed: the number of bytes that suffice from the first chunk of a segment on; -1 for other chunks.
+
+        Returns:
+            the data, and the begin and the number of bytes of each chunk in it.
         """
         total = int(wanted.sum())
         if needed is not None:

@@ -55,11 +55,12 @@ def timestamp_array(
 ) -> pa.Array:
     """Make timestamps in microseconds: wall clock readings, or instants for ``timestamp with local time zone``.
 
-    :param seconds: int64[N], the DATA stream's non-null values.
-    :param nanoseconds: int64[N], those of the SECONDARY stream, as they are encoded.
-    :param kind: the type in the file.
-    :param writer: the stripe's writer time zone.
-    :param reader: the reader's time zone, in which both types are instants as in Spark's reader; None for none.
+    Args:
+        seconds: int64[N], the DATA stream's non-null values.
+        nanoseconds: int64[N], those of the SECONDARY stream, as they are encoded.
+        kind: the type in the file.
+        writer: the stripe's writer time zone.
+        reader: the reader's time zone, in which both types are instants as in Spark's reader; None for none.
     """
     is_instant = kind == Kind.TIMESTAMP_INSTANT
     zone = "UTC" if is_instant or not writer else normalize_zone(writer)

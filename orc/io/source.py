@@ -64,7 +64,8 @@ class ByteSource(Protocol):
     def has_other_mtime(self, mtime_ns: int) -> bool:
         """Return True if the modification time is not the listed one, without a request; False if either is missing.
 
-        :param mtime_ns: the time in a listing of the same store, nanoseconds since 1970.
+        Args:
+            mtime_ns: the time in a listing of the same store, nanoseconds since 1970.
         """
         ...
 
@@ -74,13 +75,14 @@ class ByteSource(Protocol):
         ...
 
     def requests(self, ranges: Sequence[Range]) -> list[Range]:
-        """Return the requests of :meth:`read` for ``(offset, length)`` ranges: ascending and coalesced."""
+        """Return the requests of `read` for ``(offset, length)`` ranges: ascending and coalesced."""
         ...
 
     def read(self, ranges: Sequence[Range]) -> list[memoryview]:
         """Read the bytes of each ``(offset, length)``, in order.
 
-        :raises OrcError: if a range is outside the source.
+        Raises:
+            OrcError: if a range is outside the source.
         """
         ...
 
@@ -96,8 +98,9 @@ class ByteSource(Protocol):
 def coalesce_ranges(ranges: Sequence[Range], max_gap: int) -> list[Range]:
     """Merge ranges that overlap, adjoin or are close; the result ascends.
 
-    :param max_gap: the widest gap to fetch with its neighbours. The smallest gaps are merged first, until they take
-        the part of the requested bytes that :data:`GAPS_PART` allows.
+    Args:
+        max_gap: the widest gap to fetch with its neighbours. The smallest gaps are merged first, until they take the
+            part of the requested bytes that `GAPS_PART` allows.
     """
     merged: list[list[int]] = []
     for offset, length in sorted(ranges):
@@ -304,7 +307,7 @@ class _RemoteSource:
 
 
 class FileSystemSource(_RemoteSource):
-    """A file of a :class:`pyarrow.fs.FileSystem`."""
+    """A file of a `pyarrow.fs.FileSystem`."""
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, path: str, *, size: int | None = None) -> None:
         self.path = path
@@ -368,7 +371,8 @@ class FsspecSource(_RemoteSource):
 def resolve_filesystem(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
     """Resolve a path or URI to its file system and the path within it.
 
-    :raises TableError: if the scheme is unknown or the store cannot be reached.
+    Raises:
+        TableError: if the scheme is unknown or the store cannot be reached.
     """
     scheme = urlsplit(uri).scheme
     if len(scheme) <= 1:
@@ -442,9 +446,10 @@ def open_source(location: Location) -> ByteSource:
 
     URIs are those of pyarrow, and those of fsspec if it is installed. A file system is pyarrow's or fsspec's.
 
-    :raises OrcError: if there is no such file.
-    :raises TableError: if the scheme is unknown or the store cannot be reached.
-    :raises ArgumentTypeError: for any other location.
+    Raises:
+        OrcError: if there is no such file.
+        TableError: if the scheme is unknown or the store cannot be reached.
+        ArgumentTypeError: for any other location.
     """
     argument: object = location
     if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[1], str):

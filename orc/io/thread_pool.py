@@ -16,7 +16,8 @@ Result = TypeVar("Result")
 class ThreadPool:
     """A few threads; use it as a context.
 
-    :param size: the number of threads besides the caller's.
+    Args:
+        size: the number of threads besides the caller's.
     """
 
     def __init__(self, size: int) -> None:

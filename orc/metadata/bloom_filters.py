@@ -105,10 +105,11 @@ def usable_filters(
 ) -> StreamKind | Distrust | None:
     """Return the stream of a column's usable bloom filters, the reason to distrust them, or None if there are none.
 
-    :param kinds: the kinds of streams that the column has in the stripe.
-    :param data_type: the column's type in the file.
-    :param encoding: the stripe's ``bloom_encoding`` of the column.
-    :param zone: the stripe's writer time zone.
+    Args:
+        kinds: the kinds of streams that the column has in the stripe.
+        data_type: the column's type in the file.
+        encoding: the stripe's ``bloom_encoding`` of the column.
+        zone: the stripe's writer time zone.
     """
     present = set(kinds)
     if not present & {StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8}:
@@ -154,8 +155,9 @@ def _may_have_more_digits(data_type: OrcType, tail: FileTail) -> bool:
 def value_hashes(value: Value, data_type: OrcType, tail: FileTail) -> list[int] | None:
     """Return the hashes of a value in filters; None if they are unknown.
 
-    :param value: as in :class:`~hindex.orc.metadata.statistics.ValueRange`.
-    :param data_type: the column's type in the file.
+    Args:
+        value: as in `hindex.orc.metadata.statistics.ValueRange`.
+        data_type: the column's type in the file.
     """
     match value:
         case float():
@@ -230,8 +232,9 @@ class BloomFilters:
     def of(cls, message: pb.BloomFilterIndex, nulls: Sequence[Nulls]) -> BloomFilters:
         """Parse the message of a bloom filter stream.
 
-        :param nulls: for each row group. A filter without any bit is bad unless all values are null: some writers
-            leave filters of some types empty.
+        Args:
+            nulls: for each row group. A filter without any bit is bad unless all values are null: some writers leave
+                filters of some types empty.
         """
         shaped: dict[tuple[int, int], list[tuple[int, Words]]] = {}
         bad = 0

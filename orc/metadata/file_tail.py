@@ -151,7 +151,8 @@ class FileTail:
 def read_tail(source: ByteSource) -> FileTail:
     """Read a file's tail: one read for most files, two where the footer is large.
 
-    :raises OrcError: if the file is not ORC, truncated, corrupt or of an unknown version or codec.
+    Raises:
+        OrcError: if the file is not ORC, truncated, corrupt or of an unknown version or codec.
     """
     try:
         return _read_tail(source)

@@ -36,8 +36,11 @@ def project(root: OrcType, name: str, path: str) -> Projection:
     A field whose own name has dots has precedence: ``a.b`` is the field ``a.b`` if there is one, or else the field
     ``b`` of the struct ``a``, at every level.
 
-    :param path: the file, for messages.
-    :raises ColumnError: if there is no such column, or the path leads into a list, map or union.
+    Args:
+        path: the file, for messages.
+
+    Raises:
+        ColumnError: if there is no such column, or the path leads into a list, map or union.
     """
     blocked: list[tuple[str, OrcType]] = []
     match = _find(root, name, (root,), blocked, 0)
@@ -114,7 +117,8 @@ def misplacing_ancestors(root: OrcType, column: int) -> list[OrcType]:
 def _misplacing_below(data_type: OrcType, structs: int) -> Iterator[OrcType]:
     """Yield the misplacing nodes from a node down.
 
-    :param structs: the number of structs above it, the root excluded.
+    Args:
+        structs: the number of structs above it, the root excluded.
     """
     structs += data_type.kind == Kind.STRUCT
     if _misplaces(data_type, structs):

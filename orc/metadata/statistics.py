@@ -210,7 +210,7 @@ _DETAILS: dict[str, type[Detail]] = {
 _FIELDS = {"total_length": "sum"}
 
 
-#: Fields of :class:`TimestampStatistics`.
+#: Fields of `TimestampStatistics`.
 _NANOS = ("minimum_nanos", "maximum_nanos")
 
 
@@ -277,9 +277,12 @@ def value_range(
 ) -> ValueRange | Distrust:
     """Derive the range of a column's values from its statistics.
 
-    :param data_type: the column's type in the file.
-    :param zone: the stripe's writer time zone; None if unknown.
-    :returns: the range, or the reason why there is none.
+    Args:
+        data_type: the column's type in the file.
+        zone: the stripe's writer time zone; None if unknown.
+
+    Returns:
+        the range, or the reason why there is none.
     """
     if data_type.column in tail.encrypted_columns:
         return Distrust.ENCRYPTED

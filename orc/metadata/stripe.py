@@ -98,7 +98,8 @@ class Stripe:
 def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompressor: Decompressor) -> Stripe:
     """Read and check the footer of one stripe.
 
-    :raises OrcError: if it is corrupt, or lists a stream twice: other readers use the first one.
+    Raises:
+        OrcError: if it is corrupt, or lists a stream twice: other readers use the first one.
     """
     information = tail.stripes[index]
     start = information.offset + information.index_length + information.data_length

@@ -51,7 +51,8 @@ class CachedFile:
 class FileCache:
     """The metadata of files by identity; the least recently used are dropped first.
 
-    :param limit: the size in bytes.
+    Args:
+        limit: the size in bytes.
     """
 
     def __init__(self, limit: int) -> None:
@@ -61,7 +62,8 @@ class FileCache:
     def open(self, source: ByteSource) -> CachedFile:
         """Return the metadata of a file, at least its tail; readers add to it.
 
-        :raises OrcError: if the file is not a readable ORC file.
+        Raises:
+            OrcError: if the file is not a readable ORC file.
         """
         identity = source.identity() if self._is_enabled else None
         if identity is None:
@@ -92,7 +94,8 @@ def _is_same(tail: FileTail, source: ByteSource) -> bool:
 def check_bound() -> None:
     """Refuse an invalid bound in the environment, which is otherwise replaced by the default.
 
-    :raises ArgumentError: if it is not a number.
+    Raises:
+        ArgumentError: if it is not a number.
     """
     text = os.environ.get(VARIABLE, "")
     if text and not text.isdecimal():

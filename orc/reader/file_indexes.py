@@ -1,6 +1,6 @@
 """The indexes within ORC files: statistics of the file, its stripes and row groups, and bloom filters.
 
-Each is read once, when it is first needed, and counted in the reader's :class:`~hindex.orc.io.metrics.ReadCounts`.
+Each is read once, when it is first needed, and counted in the reader's `hindex.orc.io.metrics.ReadCounts`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _GROUPS_PER_BYTE = 64
 class FileIndexes:
     """Reads the statistics and bloom filters of one file, by column number.
 
-    Statistics are :attr:`Distrust.CORRUPT` if they cannot be read, and None if the file has none.
+    Statistics are `Distrust.CORRUPT` if they cannot be read, and None if the file has none.
 
-    :param as_stored: return statistics even if they do not fit the values.
+    Args:
+        as_stored: return statistics even if they do not fit the values.
     """
 
     def __init__(self, reader: OrcReader, *, as_stored: bool = False) -> None:
@@ -82,7 +83,8 @@ class FileIndexes:
     def bloom_stream(self, stripe: int, data_type: OrcType) -> tuple[StreamKind, int] | Distrust | None:
         """Find a column's stream of reliable filters and its length in bytes.
 
-        :returns: the reason to distrust the filters if none are reliable, None if there are none.
+        Returns:
+            the reason to distrust the filters if none are reliable, None if there are none.
         """
         if self._is_misplaced(data_type.column):
             return Distrust.MISPLACED
@@ -126,7 +128,7 @@ class FileIndexes:
     def _is_misplaced(self, column: int) -> bool:
         """Return True if rows may have other values than the statistics count.
 
-        See :mod:`hindex.orc.metadata.projection`.
+        See `hindex.orc.metadata.projection`.
         """
         if self._as_stored or self._tail.is_by_java:
             return False

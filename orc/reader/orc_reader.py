@@ -37,7 +37,7 @@ StripeSelection: TypeAlias = tuple[int, RowSelection]
 #: The default number of rows of a batch.
 BATCH_SIZE = 65_536
 
-#: Approximate decompressed bytes that :meth:`OrcReader.batches` decodes at once.
+#: Approximate decompressed bytes that `OrcReader.batches` decodes at once.
 _PIECE_BYTES = 32 << 20
 
 #: Stripes of a remote file that are fetched and decoded at once.
@@ -46,14 +46,6 @@ _REMOTE_STRIPES = 8
 
 class OrcReader:
     """Reads the selected rows and columns of a file, and counts the work.
-
-    :param source: a local path; a URI that pyarrow or fsspec knows; a pair of a pyarrow or fsspec file system and
-        a path in it; or a :class:`~hindex.orc.io.source.ByteSource`.
-    :param cache: keeps metadata for later readers; the process's cache by default.
-    :param timezone: the reader's time zone, as Java names it. With it, ``timestamp`` columns are instants, as Spark
-        reads them in a Java of that default time zone. Without it, they are wall clock readings without a zone.
-    :raises OrcError: if the file is not a readable ORC file, or the time zone is unknown.
-    :raises ArgumentTypeError: for another source.
 
     A reader may be shared between threads.
 
@@ -64,6 +56,17 @@ class OrcReader:
     *Rows* are numbers in the file, counted from 0: a roaring bitmap, an array or other integers, or a mapping from
     stripes to the numbers of rows within them. Order and repetition do not matter: each row is read once, in the file's
     order. Masks of booleans are refused.
+
+    Args:
+        source: a local path; a URI that pyarrow or fsspec knows; a pair of a pyarrow or fsspec file system and a path
+            in it; or a `hindex.orc.io.source.ByteSource`.
+        cache: keeps metadata for later readers; the process's cache by default.
+        timezone: the reader's time zone, as Java names it. With it, ``timestamp`` columns are instants, as Spark reads
+            them in a Java of that default time zone. Without it, they are wall clock readings without a zone.
+
+    Raises:
+        OrcError: if the file is not a readable ORC file, or the time zone is unknown.
+        ArgumentTypeError: for another source.
     """
 
     def __init__(
@@ -125,7 +128,8 @@ class OrcReader:
     def column_type(self, name: str) -> OrcType:
         """Return the type of a column, by its exact name or, within structs, its dotted path.
 
-        :raises ColumnError: if there is no such column.
+        Raises:
+            ColumnError: if there is no such column.
         """
         return project(self._root, name, self.path).data_type
 
@@ -134,12 +138,15 @@ class OrcReader:
     ) -> pa.Table:
         """Read rows of the file in order.
 
-        :param columns: names or dotted paths, see :class:`OrcReader`; all top-level columns if None.
-        :param rows: see :class:`OrcReader`; all rows if None.
-        :param threads: the number of threads; the number of processors if None.
-        :raises ColumnError: for an unknown column.
-        :raises ArgumentError: for rows outside the file, or that are not integers.
-        :raises OrcError: if the file is corrupt where it is read.
+        Args:
+            columns: names or dotted paths, see `OrcReader`; all top-level columns if None.
+            rows: see `OrcReader`; all rows if None.
+            threads: the number of threads; the number of processors if None.
+
+        Raises:
+            ColumnError: for an unknown column.
+            ArgumentError: for rows outside the file, or that are not integers.
+            OrcError: if the file is corrupt where it is read.
         """
         wanted = self._resolve(columns)
         selections = [
@@ -165,16 +172,19 @@ class OrcReader:
         *,
         batch_size: int = BATCH_SIZE,
     ) -> Iterator[pa.RecordBatch]:
-        """Read the same rows as :meth:`read` in batches of at most ``batch_size`` rows, each from one stripe.
+        """Read the same rows as `read` in batches of at most ``batch_size`` rows, each from one stripe.
 
         Besides the batch, up to about 32 MiB of decoded row groups are in memory. If only some rows are selected,
         columns without a row index are decoded a stripe at a time. The selected bytes of a stripe of a remote file are
         fetched together.
 
-        :param columns: as for :meth:`read`.
-        :param rows: as for :meth:`read`.
-        :raises ArgumentError: if ``batch_size`` is not positive. Other errors are those of :meth:`read`, some of them
-            during the iteration.
+        Args:
+            columns: as for `read`.
+            rows: as for `read`.
+
+        Raises:
+            ArgumentError: if ``batch_size`` is not positive. Other errors are those of `read`, some of them during the
+                iteration.
         """
         if batch_size < 1:
             raise ArgumentError(f"a batch has at least 1 row, not {batch_size}")
@@ -230,10 +240,13 @@ class OrcReader:
     ) -> pa.RecordBatch:
         """Read rows of one stripe, numbered within it; all if None.
 
-        :param pool: its idle threads also decode columns.
-        :raises ColumnError: for an unknown column.
-        :raises ArgumentError: if the file has no such stripe.
-        :raises OrcError: if the file is corrupt where it is read.
+        Args:
+            pool: its idle threads also decode columns.
+
+        Raises:
+            ColumnError: for an unknown column.
+            ArgumentError: if the file has no such stripe.
+            OrcError: if the file is corrupt where it is read.
         """
         count = self.tail.stripes[self._checked(stripe)].num_rows
         if not isinstance(rows, RowSelection):
@@ -251,8 +264,9 @@ class OrcReader:
     def stripe(self, index: int) -> Stripe:
         """Return the footer of a stripe: its streams and encodings.
 
-        :raises OrcError: if the footer is corrupt.
-        :raises ArgumentError: if the file has no such stripe.
+        Raises:
+            OrcError: if the footer is corrupt.
+            ArgumentError: if the file has no such stripe.
         """
         return self._file.stripe(self._checked(index))
 
@@ -295,7 +309,8 @@ def _schema(columns: Sequence[Projection]) -> pa.Schema:
 def _join(parts: Parts, column: Projection) -> pa.Array:
     """Concatenate the parts of a column.
 
-    :raises OrcError: if they are too large for one array.
+    Raises:
+        OrcError: if they are too large for one array.
     """
     if len(parts) == 1:
         return parts[0]

@@ -30,7 +30,8 @@ class RowSelection:
     def of(cls, rows: BitMap | BitMap64 | Rows | pa.Array | Iterable[int], num_rows: int) -> RowSelection:
         """Select any set of row numbers.
 
-        :raises ArgumentError: if a row is outside the stripe.
+        Raises:
+            ArgumentError: if a row is outside the stripe.
         """
         if isinstance(rows, BitMap) and num_rows and len(rows) == num_rows and rows.max() < num_rows:
             return cls(num_rows)
@@ -53,7 +54,8 @@ class RowSelection:
     def groups(self, stride: int) -> tuple[Rows, Rows]:
         """Find the row groups of ``stride`` rows that have selected rows.
 
-        :returns: int64[G], their numbers; and int64[G + 1], where the rows of each begin among the selected ones.
+        Returns:
+            int64[G], their numbers; and int64[G + 1], where the rows of each begin among the selected ones.
         """
         if not len(self):
             return np.zeros(0, np.int64), np.zeros(1, np.int64)
@@ -68,7 +70,8 @@ class RowSelection:
 def as_rows(rows: BitMap | BitMap64 | npt.NDArray[Any] | pa.Array | Iterable[int]) -> Rows:
     """Convert row numbers in any order to a sorted, distinct int64 array.
 
-    :raises ArgumentError: for anything but integers.
+    Raises:
+        ArgumentError: for anything but integers.
     """
     if isinstance(rows, BitMap):
         return (

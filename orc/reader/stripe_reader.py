@@ -56,7 +56,7 @@ Parts = list[pa.Array]
 class FileContext:
     """An open file, shared by all reads of its stripes.
 
-    ``timezone`` is the reader's time zone, see :class:`~hindex.orc.OrcReader`.
+    ``timezone`` is the reader's time zone, see `hindex.orc.OrcReader`.
     """
 
     source: CountedSource
@@ -83,7 +83,8 @@ class FileContext:
 class StripeReader:
     """Reads the selected rows of some columns of one stripe.
 
-    :raises OrcError: if the stripe cannot be read.
+    Raises:
+        OrcError: if the stripe cannot be read.
     """
 
     def __init__(
@@ -126,8 +127,9 @@ class StripeReader:
     def pieces(self, max_rows: int, max_bytes: int) -> Iterator[list[pa.Array]]:
         """Decode all columns for some row groups at a time.
 
-        :param max_rows: the maximum of a piece, unless it has one row group.
-        :param max_bytes: the approximate maximum of a piece once decompressed.
+        Args:
+            max_rows: the maximum of a piece, unless it has one row group.
+            max_bytes: the approximate maximum of a piece once decompressed.
         """
         columns = self.readers()
         self._prefetch(columns)
@@ -228,7 +230,8 @@ class ColumnReader:
     def decode(self, begin: int, end: int) -> pa.Array:
         """Decode the column at the rows of a range of touched row groups.
 
-        :raises OrcError: if the file is corrupt there.
+        Raises:
+            OrcError: if the file is corrupt there.
         """
         assert self._decoder is not None
         groups = self._stripe.groups
@@ -346,7 +349,7 @@ class ColumnReader:
         return positions
 
     def _is_misplaced(self) -> bool:
-        """Return True if row indexes may disagree with the values; see :mod:`hindex.orc.metadata.projection`."""
+        """Return True if row indexes may disagree with the values; see `hindex.orc.metadata.projection`."""
         if self._file.tail.is_by_java:
             return False
         return any(has_present(self._stripe.stripe, node.column) for node in misplacing_nodes(self._column))

@@ -30,7 +30,8 @@ Found = list[tuple[object, ...]]
 def run_history(root: Path, seed: int) -> str:
     """Make a history, look at it now and then, with indexes half of the time; what happened, for people.
 
-    :raises AssertionError: where the table is not what the history says.
+    Raises:
+        AssertionError: where the table is not what the history says.
     """
     history = History(root, seed)
     rng = random.Random(seed)
@@ -67,7 +68,8 @@ def run_history(root: Path, seed: int) -> str:
 def run_history_in_spark(root: Path, seed: int, spark: SparkSession) -> str:
     """Make a history, half of the time with indexes, and compare what Spark's executors read of it.
 
-    :raises AssertionError: where the table is not what the history says.
+    Raises:
+        AssertionError: where the table is not what the history says.
     """
     history, rng, connection = History(root, seed), random.Random(seed), LocalConnection()
     try:
@@ -176,7 +178,8 @@ def check_aggregates(
 ) -> None:
     """What indexes and statistics may answer alone, which know nothing of deletes.
 
-    :param wanted: ``id`` and ``k`` of each row.
+    Args:
+        wanted: ``id`` and ``k`` of each row.
     """
     scan = table.scan(where=where)
     ids: list[int] = sorted(item for item, _ in wanted)  # type: ignore[misc]

@@ -94,7 +94,7 @@ class Partition:
 
 
 class History:
-    """A table at ``root``, changed by one :meth:`step` after the other."""
+    """A table at ``root``, changed by one `step` after the other."""
 
     def __init__(self, root: Path, seed: int) -> None:
         self.rng = rng = random.Random(seed)

@@ -17,8 +17,9 @@ def state_of(
 ) -> AcidState:
     """What counts.
 
-    :param marked: what has a marker: that of a compaction, but where ``!`` follows.
-    :param read: receives the names of bases whose marker is read.
+    Args:
+        marked: what has a marker: that of a compaction, but where ``!`` follows.
+        read: receives the names of bases whose marker is read.
     """
     read_markers = [] if read is None else read
     markers = {item.rstrip("!"): not item.endswith("!") for item in marked.split()}

@@ -44,7 +44,8 @@ def write_acid(
 ) -> None:
     """Write a file of the ACID schema, by default of many small stripes and row groups.
 
-    :param operation: of all rows; an insert or a delete, as it has values or not, if None.
+    Args:
+        operation: of all rows; an insert or a delete, as it has values or not, if None.
     """
     _write(
         path,

@@ -67,9 +67,10 @@ REFRESHED_FILES = 100
 class Lookup:
     """One key: the rows that hindex and Lance count, and medians in milliseconds.
 
-    :ivar index_ms: what the index files answer, all of the table's, asked one after the other.
-    :ivar count_ms: ``scan(...).count()``, which reads data where the index is a BTREE.
-    :ivar lance_ms: ``count_rows(...)``, which reads none.
+    Attributes:
+        index_ms: what the index files answer, all of the table's, asked one after the other.
+        count_ms: ``scan(...).count()``, which reads data where the index is a BTREE.
+        lance_ms: ``count_rows(...)``, which reads none.
     """
 
     predicate: str

@@ -35,9 +35,10 @@ WARM, FIRST, COLD = "warm", "first", "cold"
 class Result:
     """One query: for each phase and engine the milliseconds of every round.
 
-    :ivar problems: why an engine did not answer.
-    :ivar different: engines whose rows are not the oracle's, and how they differ.
-    :ivar counts: what answering took hindex with nothing in memory.
+    Attributes:
+        problems: why an engine did not answer.
+        different: engines whose rows are not the oracle's, and how they differ.
+        counts: what answering took hindex with nothing in memory.
     """
 
     query: str
@@ -67,9 +68,10 @@ class EngineReport:
 class Plan:
     """How a contest is held.
 
-    :ivar query_seconds: no further round of a query begins after so long; two are always run.
-    :ivar prepare_seconds: an engine that takes longer is left out.
-    :ivar phases: beside :data:`WARM`, and the queries that each is for (None for all).
+    Attributes:
+        query_seconds: no further round of a query begins after so long; two are always run.
+        prepare_seconds: an engine that takes longer is left out.
+        phases: beside `WARM`, and the queries that each is for (None for all).
     """
 
     rounds: int
@@ -241,8 +243,11 @@ def _difference(answer: dict[str, Any], oracle: dict[str, Any]) -> str | None:
 def prepared(workers: Workers, engine: str, dataset: Dataset, plan: Plan) -> dict[str, float]:
     """Prepare an engine for a table in a process of its own, once: also where it failed, unless it is rebuilt.
 
-    :returns: the seconds of what it did, ``cpu_seconds`` and ``peak_bytes`` of the process and those below it.
-    :raises EngineError: if it cannot.
+    Returns:
+        the seconds of what it did, ``cpu_seconds`` and ``peak_bytes`` of the process and those below it.
+
+    Raises:
+        EngineError: if it cannot.
     """
     marker = workers.data / dataset.name / f"{engine}.json"
     found: dict[str, Any]

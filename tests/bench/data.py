@@ -116,7 +116,8 @@ def is_made(dataset: Dataset, data: Path) -> bool:
 def make(dataset: Dataset, data: Path) -> None:
     """Make a table, and the one that it is made from, where they are not there; Spark is started for all but events.
 
-    :raises HindexError: if tpchgen-cli is missing or fails.
+    Raises:
+        HindexError: if tpchgen-cli is missing or fails.
     """
     from hindex.spark.session import local_session
 

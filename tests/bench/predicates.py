@@ -103,7 +103,8 @@ def cast_literal(value: Value) -> str:
 def sql(root: Predicate, literal: Callable[[Value], str] = literal, *, short: bool = False) -> str:
     """A predicate as SQL text.
 
-    :param short: for people: long lists are cut.
+    Args:
+        short: for people: long lists are cut.
     """
 
     def text(node: Predicate) -> str:

@@ -53,7 +53,8 @@ class WorkerProcess:
     def ask(self, do: str, *, most_seconds: float = _MOST_SECONDS, **command: Any) -> dict[str, Any]:
         """The answer to a command.
 
-        :raises EngineError: if it failed, took longer than ``most_seconds``, or the process ended.
+        Raises:
+            EngineError: if it failed, took longer than ``most_seconds``, or the process ended.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -101,7 +102,8 @@ class WorkerProcess:
 class Workers:
     """The workers of a run: one for each kind of process, started when it is first needed.
 
-    :param environment: of the processes, beside this one's.
+    Args:
+        environment: of the processes, beside this one's.
     """
 
     def __init__(self, data: Path, environment: Mapping[str, str] | None = None) -> None:
@@ -137,7 +139,8 @@ class Workers:
 def interpreter(engine: str, data: Path) -> str:
     """The Python that an engine runs on.
 
-    :raises EngineError: if its environment was not made.
+    Raises:
+        EngineError: if its environment was not made.
     """
     of = engine_class(engine)
     if of.environment is None:

@@ -1,6 +1,6 @@
 """A process that runs engines: it is told what to do in lines of JSON, and answers in such lines.
 
-Times are taken in here, so that handing results on is in none. Run by :mod:`tests.bench.processes`, for some engines
+Times are taken in here, so that handing results on is in none. Run by `tests.bench.processes`, for some engines
 with the interpreter of another environment: nothing of hindex is imported unless hindex is asked for.
 """
 

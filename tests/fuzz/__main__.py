@@ -1,4 +1,4 @@
-"""Read damaged ORC files and see that each gives rows or an :class:`~hindex.errors.OrcError`.
+"""Read damaged ORC files and see that each gives rows or an `hindex.errors.OrcError`.
 
     python -m tests.fuzz --inputs 100000 --seed 1 --jobs 2
 

@@ -240,7 +240,7 @@ def parts(folder: Path) -> Iterator[tuple[str, FileParts]]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Sound files by name: all of :func:`parts` without compression, and each in two other codecs."""
+    """Sound files by name: all of `parts` without compression, and each in two other codecs."""
     rng = random.Random(7)
     corpus_files = {}
     for name, part in parts(folder):

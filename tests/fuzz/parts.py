@@ -1,7 +1,7 @@
 """An ORC file as the messages and plain streams that it is made of, and back again in any codec and chunk size.
 
 What is changed in between is encoded anew with all lengths, offsets and positions in agreement, so that a damage
-reaches the code behind the first checks. :class:`Hooks` may damage what is about to be written, after that.
+reaches the code behind the first checks. `Hooks` may damage what is about to be written, after that.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def put_together(
 ) -> bytes:
     """A file of these parts, its lengths and offsets made to fit.
 
-    :param codec: the number of a ``CompressionKind``.
+    Args:
+        codec: the number of a ``CompressionKind``.
     """
     return _Writer(codec, block_size, hooks or Hooks()).file(parts)
 

@@ -32,7 +32,7 @@ WAYS = 4
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something other than rows or an :class:`OrcError` that tells the place."""
+    """Something other than rows or an `OrcError` that tells the place."""
 
     way: str
     what: str

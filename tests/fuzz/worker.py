@@ -36,7 +36,7 @@ def load(folder: Path) -> Corpus:
 
 
 def _peak_bytes() -> int:
-    """The most resident bytes since :func:`_forget_peak`."""
+    """The most resident bytes since `_forget_peak`."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) << 10

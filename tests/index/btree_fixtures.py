@@ -1,6 +1,6 @@
 """BTREE index files as a released version wrote them; ``python -m tests.index.btree_fixtures`` makes this version's.
 
-As with those of :mod:`tests.index.fixture_files`, never make the files of a released version again.
+As with those of `tests.index.fixture_files`, never make the files of a released version again.
 """
 
 from __future__ import annotations

@@ -104,7 +104,8 @@ def spark_schema(spark: SparkSession, made: RandomTable) -> str | StructType:
 def create_indexes(made: RandomTable, table: Table) -> frozenset[str]:
     """Index some columns in one pass, maybe for some partitions only.
 
-    :returns: those that an index answers exactly wherever it is.
+    Returns:
+        those that an index answers exactly wherever it is.
     """
     rng = made.rng
     # most often some columns have none, so that rows known by index and rows to check meet in one stripe

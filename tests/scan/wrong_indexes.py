@@ -73,7 +73,8 @@ def change_a_file(table: Table) -> None:
 def exchange(table: Table, other: Path, column: str, *, extents: bool = True) -> None:
     """Give one data file the index file of another one's content, recorded as its own.
 
-    :param extents: whether the manifest says the same.
+    Args:
+        extents: whether the manifest says the same.
     """
     store = Store.for_table(table.uri)
     manifest = store.load()

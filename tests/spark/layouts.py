@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 class Layout:
     """A table and what is asked of it.
 
-    :param columns: of ``CREATE TABLE``, with ``PARTITIONED BY`` behind them.
-    :param changes: statements that come before the indexes are built, with ``{t}`` for the table's name.
-    :param indexed: columns that get an index.
-    :param queries: conditions, each with the number of rows that it keeps; those that an index answers exactly first.
-    :param later: statements between the build and the queries.
+    Args:
+        columns: of ``CREATE TABLE``, with ``PARTITIONED BY`` behind them.
+        changes: statements that come before the indexes are built, with ``{t}`` for the table's name.
+        indexed: columns that get an index.
+        queries: conditions, each with the number of rows that it keeps; those that an index answers exactly first.
+        later: statements between the build and the queries.
     """
 
     columns: str
@@ -322,7 +323,8 @@ LAYOUTS = {
 def make_layout(spark: SparkSession, name: str, layout: Layout, directory: Path) -> None:
     """Make the table of a layout, with its indexes, up to date.
 
-    :param directory: for data files that Spark does not write.
+    Args:
+        directory: for data files that Spark does not write.
     """
     for file, columns in layout.files.items():
         write_columns(directory / name / file, columns)
@@ -357,7 +359,7 @@ def drop_layouts(spark: SparkSession) -> None:
 
 
 def compare_layouts(spark: SparkSession) -> dict[str, Any]:
-    """Compare the tables of all layouts in brief; see :func:`compare_layout`."""
+    """Compare the tables of all layouts in brief; see `compare_layout`."""
     return {
         name: compare_layout(spark, f"layout_{at}", layout, is_brief=True)
         for at, (name, layout) in enumerate(LAYOUTS.items())
@@ -374,8 +376,11 @@ def compare_layout(
 ) -> dict[str, Any]:
     """Compare all rows, their number, and both under each condition with Spark's, each way that hindex reads them.
 
-    :param is_brief: of layouts without timestamps try five conditions; count the rows, and ask a view, of one.
-    :returns: ``different``: a line for each difference; ``counts``: Spark's number of rows under each condition;
+    Args:
+        is_brief: of layouts without timestamps try five conditions; count the rows, and ask a view, of one.
+
+    Returns:
+        ``different``: a line for each difference; ``counts``: Spark's number of rows under each condition;
         ``accelerated``: for each condition, whether all queries of the accelerated session read the table through its
         indexes; ``refused``: conditions that a scan refuses.
     """

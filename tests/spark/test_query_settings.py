@@ -162,7 +162,7 @@ def test_statements_that_settings_change(
 
 
 def test_settings_of_a_session_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """They may come from elsewhere than :func:`hindex.connect`, and no session is started where they do not."""
+    """They may come from elsewhere than `hindex.connect`, and no session is started where they do not."""
     for name in ("SPARK_ANSI_SQL_MODE", "SPARK_CONF_DIR", "SPARK_HOME"):
         monkeypatch.delenv(name, raising=False)
     assert has_own_settings("sc://localhost")

@@ -45,7 +45,7 @@ def overwrite(spark: SparkSession, first: int, end: int) -> None:
 
 
 def expected(first: int, end: int) -> list[int]:
-    """The ids of :data:`QUERY` of rows in a range."""
+    """The ids of `QUERY` of rows in a range."""
     return [i for i in range(first, end) if i % 10 == 3]
 
 

@@ -200,7 +200,7 @@ def by_columns(spark: SparkSession, place: Path) -> list[list[Any]]:
     return found
 
 
-#: Time zones of the writers of :func:`write_days`.
+#: Time zones of the writers of `write_days`.
 WRITERS = ("UTC", "Europe/Berlin", "Pacific/Apia")
 #: Days of UTC with transitions in Berlin or New York, before 1900, after 2038, and far from any.
 DAYS = [
@@ -268,7 +268,8 @@ UNSTEADY = "{0} = TIMESTAMP '2024-10-27 02:30:00'"
 def days(spark: SparkSession, place: Path, *, is_brief: bool = False) -> dict[str, Any]:
     """Compare conditions on whole days with Spark's own rows and values: what differs, and what indexes were for.
 
-    :param is_brief: try some of the conditions only: where clocks never change, or another session tried all.
+    Args:
+        is_brief: try some of the conditions only: where clocks never change, or another session tried all.
     """
     hx = hindex.connect(spark=spark)
     found: dict[str, Any] = {"wrong": [], "count": 0, "kept": []}

@@ -19,7 +19,8 @@ def check_aggregates(
 ) -> None:
     """Compare counts, ends, groups and the first rows of one column of a scan, and the groups of two, with its rows'.
 
-    :param rows: the rows that the predicate keeps.
+    Args:
+        rows: the rows that the predicate keeps.
     """
     columns = _columns(rows)
     name = str(rng.choice(list(columns)))

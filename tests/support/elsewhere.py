@@ -19,7 +19,8 @@ _CONNECT = ("protobuf>=6.33.5", "grpcio-status", "googleapis-common-protos")
 def found_by(module: str, *arguments: str, packages: Path | None = None) -> dict[str, Any]:
     """What a program of the tests found: the JSON behind ``FOUND`` on a line of its output.
 
-    :param packages: a folder of packages that go before those that are installed.
+    Args:
+        packages: a folder of packages that go before those that are installed.
     """
     environment = dict(os.environ)
     if packages is not None:

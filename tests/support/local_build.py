@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 class LocalConnection(Connection):
     """A connection without Spark: its builds run here, one task after the other.
 
-    :ivar built_paths: the paths of the data files that builds read, sorted for each build.
-    :ivar conf: the settings of the session that it stands for.
+    Attributes:
+        built_paths: the paths of the data files that builds read, sorted for each build.
+        conf: the settings of the session that it stands for.
     """
 
     def __init__(self, store: str | None = None, **options: Any) -> None:
@@ -97,7 +98,7 @@ def _sort(
 
 
 def install(monkeypatch: pytest.MonkeyPatch | None = None) -> None:
-    """Run the builds of a :class:`LocalConnection` here, and those of other connections by Spark."""
+    """Run the builds of a `LocalConnection` here, and those of other connections by Spark."""
     if monkeypatch is None:
         job._run_build_job = _build
         job._run_merge_job = _merge

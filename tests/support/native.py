@@ -17,7 +17,8 @@ _START = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 def on_native_thread(work: Callable[[], T]) -> T:
     """What work gives on a new thread, which Python learns of by this call and forgets behind it.
 
-    :raises IndexError: if the work fails; ctypes prints how.
+    Raises:
+        IndexError: if the work fails; ctypes prints how.
     """
     results: list[T] = []
 

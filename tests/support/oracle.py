@@ -30,7 +30,8 @@ def spark_answers(
 ) -> SparkAnswers:
     """Evaluate predicates in one Spark job.
 
-    :param schema: the files' columns, as DDL; Spark takes one file's where it is None.
+    Args:
+        schema: the files' columns, as DDL; Spark takes one file's where it is None.
     """
     from pyspark.sql import functions as f
 

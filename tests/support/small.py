@@ -33,7 +33,7 @@ EXCHANGED = [APART[{10: 250, 250: 10}.get(i, i)] for i in range(500)]
 
 
 def expected(start: int = 0, stop: int = 2 * ROWS) -> list[int]:
-    """The ids of that table that :data:`WHERE` keeps, of those in a range."""
+    """The ids of that table that `WHERE` keeps, of those in a range."""
     return [i for i in range(start, stop) if i % 10 in (3, 4)]
 
 

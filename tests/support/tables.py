@@ -29,9 +29,10 @@ class RandomTable:
 
     ``turn`` picks the writer and codec of the first file, so that a few tables go through all of them.
 
-    :ivar is_varied: whether it may have a struct, whose fields are columns by dotted paths; a CHAR column, which only
-        one writer knows; and files whose columns have narrower types than the table's.
-    :ivar widened: the columns that some file has with another type.
+    Attributes:
+        is_varied: whether it may have a struct, whose fields are columns by dotted paths; a CHAR column, which only one
+            writer knows; and files whose columns have narrower types than the table's.
+        widened: the columns that some file has with another type.
     """
 
     spark: SparkSession

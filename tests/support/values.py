@@ -117,7 +117,8 @@ def random_pool(rng: np.random.Generator, of: str) -> tuple[Any, ...]:
 def random_column(rng: np.random.Generator, column: Column, rows: int, of: str | None = None) -> pa.Array:
     """``rows`` values from a column's pool, with nulls in any pattern.
 
-    :param of: a narrower type that they are written with; what does not fit is null.
+    Args:
+        of: a narrower type that they are written with; what does not fit is null.
     """
     pool = column.pool if of is None else tuple(_narrowed(value, of) for value in column.pool)
     shape = rng.choice(["random", "runs", "sorted", "skewed"])

@@ -26,8 +26,9 @@ def forget() -> None:
 def scan_counts(scan: Scan) -> dict[str, int]:
     """What giving a scan's rows takes with nothing in memory, one stripe after the other.
 
-    :returns: :class:`hindex.orc.ReadCounts` summed over the data files; ``index_files`` opened, ``index_pages`` and
-        ``index_bytes`` read after their footers; ``rows`` that come out.
+    Returns:
+        `hindex.orc.ReadCounts` summed over the data files; ``index_files`` opened, ``index_pages`` and ``index_bytes``
+        read after their footers; ``rows`` that come out.
     """
     forget()
     tasks: list[ScanTaskReader] = []

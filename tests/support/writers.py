@@ -57,7 +57,8 @@ def write_pyorc(
 ) -> None:
     """Write with pyorc, row by row.
 
-    :param types: of columns whose Arrow type does not tell, such as ``char(4)``.
+    Args:
+        types: of columns whose Arrow type does not tell, such as ``char(4)``.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     told = {field.name: type_name(field.type) for field in table.schema} | dict(types or {})
@@ -110,7 +111,7 @@ def write_spark(
 
 
 def writer(name: str, spark: SparkSession) -> Callable[..., None]:
-    """One of :data:`WRITERS` as a function of path, table and options."""
+    """One of `WRITERS` as a function of path, table and options."""
     if name == "spark":
         return lambda path, table, codec="zstd", **options: write_spark(spark, path, table, codec, **options)
     return write_pyarrow if name == "pyarrow" else write_pyorc

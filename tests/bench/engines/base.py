@@ -15,8 +15,8 @@ from tests.bench.queries import Query
 class Engine:
     """One way of answering queries of a table, at the best settings that its documentation gives.
 
-    An instance lives in a worker process. :meth:`prepare` is run once, in a process of its own, and what it writes is
-    kept in ``directory``; then workers :meth:`open` and :meth:`run`.
+    An instance lives in a worker process. `prepare` is run once, in a process of its own, and what it writes is
+    kept in ``directory``; then workers `open` and `run`.
     """
 
     #: How it is chosen on the command line, and told in reports.
@@ -44,7 +44,8 @@ class Engine:
     def prepare(self) -> dict[str, float]:
         """Convert data, build indexes.
 
-        :returns: the seconds of ``convert`` and ``index``, whichever there are.
+        Returns:
+            the seconds of ``convert`` and ``index``, whichever there are.
         """
         return {}
 

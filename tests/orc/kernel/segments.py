@@ -91,8 +91,11 @@ def assert_guarded(whole: Array) -> None:
 def check(segments: Segments, reference: Reference, kind: str, *, is_dense: bool, **options: bool) -> int:
     """Compare what the kernel makes of segments with the reference: the values, or the code of the error.
 
-    :param kind: the kernel's function.
-    :returns: the code.
+    Args:
+        kind: the kernel's function.
+
+    Returns:
+        the code.
     """
     bounds = segments.bounds()
     count = bounds[-1]
