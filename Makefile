@@ -15,6 +15,7 @@ JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/stamp
+ARCHIVE := build/spark.jsa
 BENCH_STAMP := $(VENV)/bench-stamp
 DOCS_STAMP := $(VENV)/docs-stamp
 PAIMON := build/bench/paimon-env
@@ -39,8 +40,12 @@ demo: $(STAMP) java ## index TPC-H lineitem, query it with hindex and with Spark
 	$(BIN)/hindex demo --scale $(SCALE)
 
 # whole files go to a process, in their order: fixtures of a file are made once
-test: $(STAMP) java ## run all tests (JOBS=2 processes)
+test: $(STAMP) java $(ARCHIVE) ## run all tests (JOBS=2 processes)
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+
+# classes of Spark, from which Java starts in half the time
+$(ARCHIVE): $(STAMP) | java
+	$(BIN)/python -m tests.support.class_archive
 
 lint: $(STAMP) ## check style and likely bugs (ruff)
 	$(BIN)/ruff check .

@@ -15,6 +15,8 @@ import hypothesis  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
+from tests.support.class_archive import java_environment  # noqa: E402
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
     from hindex import Table
     from tests.support.local_build import LocalConnection
+
+# for the programs that tests start, too
+os.environ.update(java_environment())
 
 hypothesis.settings.register_profile("hindex", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("hindex")
