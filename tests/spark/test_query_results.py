@@ -124,18 +124,21 @@ def test_what_is_asked_of_results_is_the_same_whoever_answers(
     text = text.format(f"'{place / 'full'}'")
     ours: Any = hx.sql(text)
     by_spark: Any = hx.sql(f"SELECT * FROM ({text}) q")
-    assert ours.count() == by_spark.count()
+    num_rows = ours.count()
+    assert num_rows == by_spark.count()
     assert ours.exists() is by_spark.exists()
-    assert ours.head(3).schema == by_spark.head(3).schema
-    assert ours.head(3).num_rows == by_spark.head(3).num_rows == min(3, ours.count())
+    heads = ours.head(3), by_spark.head(3)
+    assert heads[0].schema == heads[1].schema
+    assert heads[0].num_rows == heads[1].num_rows == min(3, num_rows)
+    counts = ours.value_counts(*names)
+    assert counts.schema.field("count").type == pa.int64()
+    assert listed(counts) == listed(by_spark.value_counts(*names))
     for name in names:
         for method in ("count", "min", "max", "count_distinct"):
             values = [getattr(found, method)(name.upper()) for found in (ours, by_spark)]
             assert repr(values[0]) == repr(values[1]), (method, name)
         assert repr(ours.distinct(name).to_pylist()) == repr(by_spark.distinct(name).to_pylist())
-        for found in (ours.value_counts(name), ours.value_counts(*names)):
-            assert found.schema.field("count").type == pa.int64()
-        assert listed(ours.value_counts(*names)) == listed(by_spark.value_counts(*names))
+        assert ours.value_counts(name).schema.field("count").type == pa.int64()
         for descending in (False, True):
             for nulls_first in (None, True, False):
                 orders = [
