@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import hindex
 from hindex.errors import PredicateError, UnsupportedError
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -319,6 +321,15 @@ LAYOUTS = {
     ),
 }
 
+#: Layouts with dates or timestamps, or strings that are written like them.
+LAYOUTS_OF_TIMES = (
+    "string partitions",
+    "typed partitions",
+    "timestamp_ntz",
+    "timestamps",
+    "columns added later",
+)
+
 
 def make_layout(spark: SparkSession, name: str, layout: Layout, directory: Path) -> None:
     """Make the table of a layout, with its indexes, up to date.
@@ -346,29 +357,43 @@ def drop_layout(spark: SparkSession, name: str) -> None:
     spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
-def make_layouts(spark: SparkSession, directory: Path) -> None:
-    """Make the tables of all layouts."""
-    for at, layout in enumerate(LAYOUTS.values()):
-        make_layout(spark, f"layout_{at}", layout, directory)
+def make_layouts(spark: SparkSession, directory: Path, names: Iterable[str] = LAYOUTS) -> None:
+    """Make the tables of layouts."""
+    for name in names:
+        make_layout(spark, table_name(name), LAYOUTS[name], directory)
 
 
-def drop_layouts(spark: SparkSession) -> None:
-    """Drop the tables of all layouts."""
-    for at, _ in enumerate(LAYOUTS):
-        drop_layout(spark, f"layout_{at}")
+def drop_layouts(spark: SparkSession, names: Iterable[str] = LAYOUTS) -> None:
+    """Drop the tables of layouts."""
+    for name in names:
+        drop_layout(spark, table_name(name))
 
 
-def compare_layouts(spark: SparkSession) -> dict[str, Any]:
-    """Compare the tables of all layouts in brief; see `compare_layout`."""
-    return {
-        name: compare_layout(spark, f"layout_{at}", layout, is_brief=True)
-        for at, (name, layout) in enumerate(LAYOUTS.items())
-    }
+def compare_layouts(spark: SparkSession, names: Iterable[str] = LAYOUTS) -> dict[str, Any]:
+    """Compare the tables of layouts in brief; see `compare_layout`."""
+    return {name: compare_layout(spark, table_name(name), LAYOUTS[name], is_brief=True) for name in names}
+
+
+def table_name(layout: str) -> str:
+    """Return the name of a layout's table."""
+    return f"layout_{list(LAYOUTS).index(layout)}"
 
 
 def rows(table: pa.Table) -> list[str]:
     """Rows of a table in some order; instants are shown in the time zone of the column's type."""
     return sorted(map(repr, table.to_pylist()))
+
+
+def rows_of_each(frames: Mapping[int, DataFrame]) -> dict[int, list[str]]:
+    """Collect frames with the same columns by one job; as `rows`."""
+    from pyspark.sql.functions import lit
+
+    marked = [frame.withColumn("frame", lit(number)) for number, frame in frames.items()]
+    collected = reduce(lambda one, other: one.union(other), marked).toArrow()
+    numbers = collected.column("frame")
+    return {
+        number: rows(collected.filter(pc.equal(numbers, number)).drop_columns("frame")) for number in frames
+    }
 
 
 def compare_layout(
@@ -401,15 +426,16 @@ def compare_layout(
         if ours != theirs:
             found["different"].append(f"{name}, {condition}, {way}: {ours!r} instead of {theirs!r}")
 
+    frames: dict[int, DataFrame] = {}
+    counts: dict[int, DataFrame] = {}
     for at, (condition, wanted) in enumerate(zip(conditions, kept, strict=True)):
         try:
             scan = table.scan(condition if at else None)
-            frame = scan.to_spark(spark)
+            frames[at] = frame = scan.to_spark(spark)
         except (UnsupportedError, PredicateError):
             found["refused"].append(condition)
         else:
             compare("to_spark's schema", frame.schema.jsonValue(), stored.schema.jsonValue())
-            compare("to_spark", rows(frame.toArrow()), rows(wanted))
             compare("a scan", rows(scan.to_arrow()), rows(wanted))
         where = f" WHERE {condition}" if at else ""
         result: Any = hx.sql(f"SELECT * FROM {name}{'_view' * (at in of_view)}{where}")
@@ -422,20 +448,28 @@ def compare_layout(
         if at in counted:
             numbers: Any = hx.sql(f"SELECT count(*) AS n FROM {name}{where}")
             compare("hx.sql's count", numbers.to_arrow().column("n").to_pylist(), [wanted.num_rows])
+    for at, collected in rows_of_each(frames).items():
+        condition = conditions[at]
+        compare("to_spark", collected, rows(kept[at]))
     with accelerated_queries(spark) as lines:
-        for at, (condition, wanted) in enumerate(zip(conditions, kept, strict=True)):
+        frames.clear()
+        for at, condition in enumerate(conditions):
             where = f" WHERE {condition}" if at else ""
             # those that were asked of the table above
             source = f"{name}{'_view' * (at - 1 in of_view)}"
-            frame = spark.sql(f"SELECT * FROM {source}{where}")
+            frames[at] = frame = spark.sql(f"SELECT * FROM {source}{where}")
             schema = spark.table(source).schema
             compare("accelerate's schema", frame.schema.jsonValue(), schema.jsonValue())
-            compare("accelerate", rows(frame.toArrow()), rows(wanted))
             if at in counted:
-                numbers = spark.sql(f"SELECT count(*) AS n FROM {name}{where}")
-                compare("accelerate's count", [row.n for row in numbers.collect()], [wanted.num_rows])
+                counts[at] = spark.sql(f"SELECT count(*) AS n FROM {name}{where}")
             found["accelerated"].append(all(line.startswith("accelerated: ") for line in lines))
             lines.clear()
+        for at, collected in rows_of_each(frames).items():
+            condition = conditions[at]
+            compare("accelerate", collected, rows(kept[at]))
+        for at, collected in rows_of_each(counts).items():
+            condition = conditions[at]
+            compare("accelerate's count", collected, [repr({"n": kept[at].num_rows})])
     return found | {"accelerated": found["accelerated"][1:], "counts": [item.num_rows for item in kept[1:]]}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from hindex.plan.time_zones import TimeZones, keyed_by_wall_clocks
 from hindex.spark.session import session_time_zones
 from hindex.sql import parse_predicate
 from hindex.table.schema import TableColumn, TableSchema
-from tests.spark.layouts import LAYOUTS, compare_layouts, drop_layouts, make_layouts
+from tests.spark.layouts import LAYOUTS, LAYOUTS_OF_TIMES, compare_layouts, drop_layouts, make_layouts
 from tests.spark.zones_run import (
     SESSIONS,
     STATEMENTS,
@@ -66,15 +67,15 @@ def check(found: dict[str, Any], java: str, session: str) -> None:
             assert kept == wanted
     if found["days"] is not None:
         check_days(found["days"], java, session)
-        check_layouts(found["layouts"], session)
+        check_layouts(found["layouts"], session, LAYOUTS_OF_TIMES)
 
 
-def check_layouts(found: dict[str, Any], session: str) -> None:
+def check_layouts(found: dict[str, Any], session: str, names: Iterable[str] = LAYOUTS) -> None:
     """Check that nothing differs from Spark, and that what indexes answer in UTC they answer in any zone."""
-    assert list(found) == list(LAYOUTS)
+    assert list(found) == list(names)
     assert [line for layout in found.values() for line in layout["different"]] == []
-    for name, layout in LAYOUTS.items():
-        one = found[name]
+    for name, one in found.items():
+        layout = LAYOUTS[name]
         assert len(one["counts"]) >= 5, name
         is_of_time = name in ("timestamps", "timestamp_ntz") and session != "UTC"
         if not is_of_time:
@@ -128,12 +129,13 @@ def test_java_in_utc(tmp_path: Path, spark: SparkSession) -> None:
     for session in ("UTC", "Asia/Kolkata"):
         with session_zone(spark, session):
             check_days(days(spark, tmp_path / "days", is_brief=session == "UTC"), "UTC", session)
-    make_layouts(spark, tmp_path / "layouts")
+    make_layouts(spark, tmp_path / "layouts", LAYOUTS_OF_TIMES)
     try:
         with session_zone(spark, "Asia/Kolkata"):
-            check_layouts(compare_layouts(spark), "Asia/Kolkata")
+            found = compare_layouts(spark, LAYOUTS_OF_TIMES)
+            check_layouts(found, "Asia/Kolkata", LAYOUTS_OF_TIMES)
     finally:
-        drop_layouts(spark)
+        drop_layouts(spark, LAYOUTS_OF_TIMES)
 
 
 @pytest.mark.slow

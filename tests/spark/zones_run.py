@@ -21,7 +21,7 @@ import hindex.spark.scan as spark_scan
 from hindex.errors import HindexError
 from hindex.explain.explanation import Explanation
 from hindex.queries import query_plan
-from tests.spark.layouts import compare_layouts, make_layouts
+from tests.spark.layouts import LAYOUTS_OF_TIMES, compare_layouts, make_layouts
 from tests.spark.remote_run import connect_session
 from tests.support.elsewhere import QUICK_JAVA
 
@@ -305,11 +305,12 @@ def values_of_days(spark: SparkSession, table: Path, *, is_brief: bool) -> list[
     found: list[list[Any]] = []
     for where in ("t = '2024-10-27 02:30:00'", "t < '2024-03-31 02:30:00'", "id >= 0"):
         frame = spark.read.orc(str(table)).where(where)
-        wanted = rows(frame)
+        collected = frame.toArrow()
+        wanted = sorted(map(str, collected.to_pylist()))
         result: Any = hx.sql(f"SELECT * FROM '{table}' WHERE {where}")
         for name, scan in {"sql": result, "scan": hx.table(str(table)).scan(where)}.items():
             arrow = scan.to_arrow()
-            is_same = arrow.schema.field("t").type == frame.toArrow().schema.field("t").type
+            is_same = arrow.schema.field("t").type == collected.schema.field("t").type
             found.append(
                 [where, name, len(wanted), is_same and sorted(map(str, arrow.to_pylist())) == wanted]
             )
@@ -388,7 +389,7 @@ def all_of(spark: SparkSession, place: Path, zone: str) -> dict[str, Any]:
             "pushed": pushed_down(spark, place),
             "columns": by_columns(spark, place),
             "days": days(spark, place / "days") if zone in OF_DAYS else None,
-            "layouts": compare_layouts(spark) if zone in OF_DAYS else None,
+            "layouts": compare_layouts(spark, LAYOUTS_OF_TIMES) if zone in OF_DAYS else None,
         }
 
 
@@ -445,7 +446,7 @@ def main(java: str, root: str, remote: str = "") -> None:
     )
     asked["analyze"] = told(hx, f"EXPLAIN ANALYZE {text}")
     write_tables(spark, place)
-    make_layouts(spark, place / "layouts")
+    make_layouts(spark, place / "layouts", LAYOUTS_OF_TIMES)
     found = {zone: all_of(spark, place, zone) for zone in SESSIONS}
     spark.stop()
     asked["stopped"] = told(hx, text)
