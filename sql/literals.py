@@ -11,6 +11,7 @@ import re
 import struct
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from typing import Any
 
 from hindex.errors import ArgumentError
 from hindex.sql.predicate import NULL, Literal, LiteralKind
@@ -21,6 +22,7 @@ MAX_DECIMAL_DIGITS = 38
 MAX_INTEGER_DIGITS = 1000
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(E[+-]?\d{1,9})?(L|S|Y|D|F|BD)?", re.ASCII | re.IGNORECASE)
+_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 a wall clock
 _INTEGER_BITS = {"Y": 8, "S": 16, "": 32, "L": 64}
 
 
@@ -110,7 +112,20 @@ def of_value(value: object) -> Literal | None:
             return Literal(value.isoformat(" "), LiteralKind.TIMESTAMP)
         case datetime.date():
             return Literal(value, LiteralKind.DATE)
-    return None
+    return _of_numpy(value) if type(value).__module__ == "numpy" else None
+
+
+def _of_numpy(value: Any) -> Literal | None:  # noqa: ANN401 a numpy scalar
+    if not hasattr(value, "item"):
+        return None
+    scalar = value.item()
+    # item() turns times finer than microseconds into integers, and keeps long doubles
+    is_time = type(value).__name__ in ("datetime64", "timedelta64")
+    if str(getattr(value, "dtype", "")) == "datetime64[ns]" and isinstance(scalar, int) and not scalar % 1000:
+        scalar = _EPOCH + datetime.timedelta(microseconds=scalar // 1000)
+    if type(scalar) is type(value) or (is_time and not isinstance(scalar, datetime.date)):
+        return None
+    return of_value(scalar)
 
 
 def negate(literal: Literal) -> Literal | None:

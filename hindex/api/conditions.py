@@ -60,8 +60,6 @@ _TYPE_NAMES = {
 }
 _DECIMAL = re.compile(r"(?:DECIMAL|DEC|NUMERIC)(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
 
-_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 a wall clock
-
 
 class Expr:
     """A value or a condition on the columns of a table. Make one with `col`, `lit` or `call`.
@@ -299,18 +297,6 @@ def literal(value: object) -> Literal:
         return direct
     if isinstance(value, Decimal):
         raise ArgumentTypeError(f"{value} is not a decimal of SQL; use a float")
-    if type(value).__module__ == "numpy" and hasattr(value, "item"):
-        scalar = value.item()
-        # item() turns times finer than microseconds into integers, and keeps long doubles
-        is_time = type(value).__name__ in ("datetime64", "timedelta64")
-        if (
-            str(getattr(value, "dtype", "")) == "datetime64[ns]"
-            and isinstance(scalar, int)
-            and not scalar % 1000
-        ):
-            scalar = _EPOCH + datetime.timedelta(microseconds=scalar // 1000)
-        if type(scalar) is not type(value) and (not is_time or isinstance(scalar, datetime.date)):
-            return literal(scalar)
     raise ArgumentTypeError(
         f"{short_repr(value)} of type {type(value).__name__} is not a value of SQL: use None, bool, int, float, "
         "Decimal, str, bytes, date or datetime"

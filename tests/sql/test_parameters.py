@@ -7,6 +7,7 @@ import math
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hindex.errors import ArgumentError, ArgumentTypeError, StatementError, UnsupportedError
@@ -48,6 +49,13 @@ VALUES = [
     datetime.date(1, 1, 1),
     datetime.datetime(2020, 1, 2, 3, 4, 5, 6),
     datetime.datetime(2020, 1, 2, tzinfo=ZONE),
+    np.int64(-3),
+    np.float32(1.5),
+    np.bool_(True),
+    np.str_("it's"),
+    np.datetime64("2020-02-29"),
+    np.datetime64("2020-01-02T03:04:05.000006"),
+    np.datetime64("2020-01-02T03:04:05.000006000"),
 ]
 
 
