@@ -53,7 +53,7 @@ class Reason(enum.Enum):
     )
     IGNORED_FILE = (
         "file",
-        "The file is outside the directories of the table's rows, so Spark and hindex ignore it; move it into one.",
+        "The file lies outside the table's directories: Spark and hindex ignore it; move it into one.",
     )
     UNSUPPORTED_TYPE = ("column", "Values of this type cannot be indexed; the column is read.")
     NOT_SELECTIVE = (

@@ -319,7 +319,7 @@ def test_ignored_files_are_noted(
         write_rows(tmp_path / "t" / place, 0, [3, 4])
     table = connection.table(str(tmp_path / "t"))
     message = (
-        "2 files, e.g. 1.orc: the file is outside the directories of the table's rows, so Spark and hindex ignore it; "
+        "2 files, e.g. 1.orc: the file lies outside the table's directories: Spark and hindex ignore it; "
         "move it into one"
     )
     assert table.create_index("by_a", "a").check().notes == (message,)

@@ -144,6 +144,7 @@ def test_a_query_of_spark_fails_with_one_line(
     monkeypatch.setattr(scan_frame, "MAX_LOCAL_VALUES", 0)
     hx = hindex.connect(str(path.parent / "store"), spark)
     text = f"SELECT t.id FROM '{path}' t JOIN range(0, 100) r ON t.id = r.id WHERE t.a = 1"
+    description = spark.sparkContext.getLocalProperty("spark.job.description")
     result: Any = hx.sql(text)
     assert isinstance(result, QueryResult)
     assert result.to_arrow().num_rows == 5 * FILES
@@ -152,7 +153,7 @@ def test_a_query_of_spark_fails_with_one_line(
     jobs = context.statusStore().jobsList(None)
     described = {jobs.apply(at).description().toString() for at in range(jobs.size())}
     assert any(item.startswith("Some(hindex: SELECT t.id FROM ") for item in described)
-    assert spark.sparkContext.getLocalProperty("spark.job.description") is None
+    assert spark.sparkContext.getLocalProperty("spark.job.description") == description
     # of one that was read before, Spark may still hold what it broadcast
     results: list[Any] = [hx.sql(text) for _ in range(4)]
     (path / "2.orc").unlink()
