@@ -183,8 +183,8 @@ def _row_count(parser: HindexParser, clause: str) -> int:
     if count is None:
         if parser.is_literal and parser.written().isdigit():
             parser.fail(f"{clause} {parser.written()} is too large: it has at most 18 digits")
-        found = f"the argument of {parser.written()}" if parser.is_argument else parser.token_text()
-        parser.fail(f"expected a whole number after {clause}, found {found}")
+        text = f"the argument of {parser.written()}" if parser.is_argument else parser.token_text()
+        parser.fail(f"expected a whole number after {clause}, found {text}")
     if parser.word() in _OPERATORS:
         parser.unsupported(f"{clause} of an expression")
     return count

@@ -227,7 +227,7 @@ class Aggregation:
         """Explain how the aggregation is answered; no data is read.
 
         Args:
-            analyze: answer it, too, and tell what that took.
+            analyze: also run it, and measure the time and the reads.
         """
         from hindex.explain.scan_explanation import explain_analyze
 

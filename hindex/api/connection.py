@@ -199,7 +199,7 @@ class Connection:
         """Leave behind what belongs to this process.
 
         Raises:
-            UnsupportedError: if the connection has a Spark session, or one was asked for.
+            UnsupportedError: if the connection has a Spark session, or settings for one.
         """
         if self._has_session:
             raise UnsupportedError(

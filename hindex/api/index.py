@@ -413,11 +413,11 @@ def split_index_properties(
         HindexError: if the index type is unknown.
     """
     kind = index_type(using)
-    known = [*(item.name for item in kind.properties), *_OTHER_PROPERTIES]
+    property_names = [*(item.name for item in kind.properties), *_OTHER_PROPERTIES]
     properties: dict[str, str] = {}
     annotations: dict[str, str] = {}
     for own_name, name in _property_names(index_properties, kind.name).items():
-        target = properties if suggestion(own_name, known) else annotations
+        target = properties if suggestion(own_name, property_names) else annotations
         target[name] = index_properties[name]
     _warn_without_effect(annotations)
     return properties, annotations

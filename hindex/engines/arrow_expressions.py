@@ -108,8 +108,8 @@ def translate_filter(
     Args:
         schema: the columns that it is on.
         accepts: raises a HindexError for a predicate that cannot be evaluated on the table.
-        is_padded: tells of a column, or a field within structs, whether hindex pads strings that it is compared with,
-            as Spark does for CHAR.
+        is_padded: returns True if hindex pads the strings that a column, or a field of structs, is compared with, as
+            Spark does for CHAR.
     """
     try:
         tokens = list(_tokens(expression))

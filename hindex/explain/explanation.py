@@ -55,7 +55,7 @@ STYLE = """
 _CLASSES = {".": "", "i": ' class="i"', "s": ' class="s"', "w": ' class="w"'}
 
 
-#: What becomes of a row group, as a character of `StripeMap.cells`, and what people are told.
+#: The states of a row group in `StripeMap.cells`.
 SKIPPED, BY_INDEX, SELECTED, WHOLE = ".isw"
 
 
@@ -202,7 +202,7 @@ class LeafExplanation:
         index: name of the index, or None; the last one of several.
         index_type: ``BITMAP`` and so on, ``PARTITION`` where directory names decided, or what of the data file itself
             did.
-        exact: whether the rows are certain, so that nothing is left to check on the data.
+        exact: True if the rows are certain, so that the data need no check.
         rows: rows that may match, where known.
         reason: why no index, or not only an index, was used.
         sources: the indexes and statistics that were looked up, in order; may be empty if there is at most one.

@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ def write(options: argparse.Namespace) -> int:
 
 def text(document: dict[str, Any]) -> str:
     """A section's Markdown."""
-    parts = _PARTS.get(document["section"], contests)(document)
+    parts = rows_part(document) if "tables" in document else contests(document)
     return "\n\n".join([*parts, _origin(document)])
 
 
@@ -281,21 +281,3 @@ def rows_part(document: dict[str, Any]) -> list[str]:
             parts.append(found["title"])
         parts.append(table(found["headings"], found["rows"], right=found.get("right", 1)))
     return [*parts, *document.get("notes", ())]
-
-
-#: How sections that are no contests are told.
-_PARTS: dict[str, Callable[[dict[str, Any]], list[str]]] = dict.fromkeys(
-    (
-        "build",
-        "reader",
-        "s3",
-        "planning",
-        "tpch",
-        "accelerate",
-        "lookup-joins",
-        "key-lists",
-        "to-spark",
-        "engines",
-    ),
-    rows_part,
-)

@@ -70,11 +70,11 @@ def check(found: dict[str, Any], java: str, session: str) -> None:
         check_layouts(found["layouts"], session, LAYOUTS_OF_TIMES)
 
 
-def check_layouts(found: dict[str, Any], session: str, names: Iterable[str] = LAYOUTS) -> None:
+def check_layouts(results: dict[str, Any], session: str, names: Iterable[str] = LAYOUTS) -> None:
     """Check that nothing differs from Spark, and that what indexes answer in UTC they answer in any zone."""
-    assert list(found) == list(names)
-    assert [line for layout in found.values() for line in layout["different"]] == []
-    for name, one in found.items():
+    assert list(results) == list(names)
+    assert [line for layout in results.values() for line in layout["different"]] == []
+    for name, one in results.items():
         layout = LAYOUTS[name]
         assert len(one["counts"]) >= 5, name
         is_of_time = name in ("timestamps", "timestamp_ntz") and session != "UTC"
@@ -132,8 +132,8 @@ def test_java_in_utc(tmp_path: Path, spark: SparkSession) -> None:
     make_layouts(spark, tmp_path / "layouts", LAYOUTS_OF_TIMES)
     try:
         with session_zone(spark, "Asia/Kolkata"):
-            found = compare_layouts(spark, LAYOUTS_OF_TIMES)
-            check_layouts(found, "Asia/Kolkata", LAYOUTS_OF_TIMES)
+            results = compare_layouts(spark, LAYOUTS_OF_TIMES)
+            check_layouts(results, "Asia/Kolkata", LAYOUTS_OF_TIMES)
     finally:
         drop_layouts(spark, LAYOUTS_OF_TIMES)
 
