@@ -285,7 +285,7 @@ def test_what_a_path_cannot_know(spark: SparkSession, made: str, tmp_path: Path)
         assert sorted(row["p"] for row in read.load().where("a > 0").collect()) == known
 
 
-@pytest.mark.filterwarnings("ignore:deep/3.orc. the file is outside")
+@pytest.mark.filterwarnings("ignore:deep/3.orc. the file lies outside")
 @pytest.mark.parametrize(
     ("definition", "message"),
     [
