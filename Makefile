@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
 SCALE ?= 1
 # processes that run tests; each has a Spark session of its own (1 GiB of heap)
-JOBS ?= 2
+JOBS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/stamp
@@ -39,9 +39,9 @@ java:
 demo: $(STAMP) java ## index TPC-H lineitem, query it with hindex and with Spark alone, compare (SCALE=1)
 	$(BIN)/hindex demo --scale $(SCALE)
 
-# whole files go to a process, in their order: fixtures of a file are made once
-test: $(STAMP) java $(ARCHIVE) ## run all tests (JOBS=2 processes)
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+# whole files go to a process, in their order: fixtures of a file are made once; programs that tests start keep bytecode
+test: $(STAMP) java $(ARCHIVE) ## run all tests (JOBS=3 processes: Spark waits now and then)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # classes of Spark, from which Java starts in half the time
 $(ARCHIVE): $(STAMP) | java

@@ -42,11 +42,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One local Spark session of two threads for the whole run."""
     from hindex.spark.session import local_session
-    from tests.support.elsewhere import QUICK_JAVA
+    from tests.support.elsewhere import QUICK_JAVA, QUICK_WORKERS
 
     session = local_session(
         master="local[2]",
         conf={
+            **QUICK_WORKERS,
             "spark.default.parallelism": "2",
             "spark.driver.extraJavaOptions": QUICK_JAVA,
             "spark.driver.memory": "1g",

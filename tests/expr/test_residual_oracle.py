@@ -134,19 +134,11 @@ def evaluated(text: str, arrays: dict[str, pa.Array]) -> tuple[Node, Vector]:
     return node, evaluate(node, arrays, 6)
 
 
-def test_types_and_values_are_sparks(
-    spark: SparkSession, frame: DataFrame, arrays: dict[str, pa.Array]
-) -> None:
+def test_types_and_values_are_sparks(frame: DataFrame, arrays: dict[str, pa.Array]) -> None:
     texts = LINES[""]
-    spark.conf.set("spark.sql.codegen.wholeStage", "false")
-    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    try:
-        answers = frame.selectExpr(*(f"({text}) AS c{at}" for at, text in enumerate(texts)))
-        types = [field.dataType.simpleString() for field in answers.schema.fields]
-        table = answers.toArrow()
-    finally:
-        spark.conf.set("spark.sql.codegen.wholeStage", "true")
-        spark.conf.unset("spark.sql.codegen.factoryMode")
+    answers = frame.selectExpr(*(f"({text}) AS c{at}" for at, text in enumerate(texts)))
+    types = [field.dataType.simpleString() for field in answers.schema.fields]
+    table = answers.toArrow()
     wrong = []
     for text, spark_type, column in zip(texts, types, table.columns, strict=True):
         try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: ``HINDEX_CASES=2000`` tries two thousand queries.
-CASES = int(os.environ.get("HINDEX_CASES", "40"))
+CASES = int(os.environ.get("HINDEX_CASES", "24"))
 ROWS = {"fact": 400, "bridge": 60, "dim": 25, "names": 8}
 
 #: In the log, a lookup join that is used.

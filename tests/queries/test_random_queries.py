@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: ``HINDEX_CASES=2000`` tries two thousand queries.
-CASES = int(os.environ.get("HINDEX_CASES", "20"))
+CASES = int(os.environ.get("HINDEX_CASES", "12"))
 ROWS = 200
 
 #: Columns of the tables, and of a view, by kind of value.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 CASES_PER_TABLE = 40
-TABLES = math.ceil(int(os.environ.get("HINDEX_CASES", "280")) / CASES_PER_TABLE)
+TABLES = math.ceil(int(os.environ.get("HINDEX_CASES", "160")) / CASES_PER_TABLE)
 
 #: Indexes of a column, and how often they are its.
 _KINDS = (("bitmap",), ("minmax",), ("bloom",), ("bitmap", "minmax", "bloom"))

@@ -329,6 +329,8 @@ LAYOUTS_OF_TIMES = (
     "timestamps",
     "columns added later",
 )
+#: Layouts whose types Spark Connect has to carry.
+LAYOUTS_OVER_CONNECT = ("typed partitions", "char and varchar", "timestamps")
 
 
 def make_layout(spark: SparkSession, name: str, layout: Layout, directory: Path) -> None:

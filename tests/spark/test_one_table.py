@@ -81,7 +81,7 @@ def test_random_orders_with_limits_and_offsets(
     rand = random.Random(int(rng.integers(1 << 30)))
     hx = hindex.connect(spark=spark)
     ids_seen = set()
-    for _ in range(int(os.environ.get("HINDEX_CASES", "40"))):
+    for _ in range(int(os.environ.get("HINDEX_CASES", "25"))):
         columns = rand.sample(["a", "x", "s", "st.a", "id"], rand.randrange(1, 4))
         directions = rand.choices(["", " ASC", " DESC"], k=len(columns))
         nulls = rand.choices(["", " NULLS FIRST", " NULLS LAST"], k=len(columns))

@@ -44,11 +44,12 @@ def table(spark: SparkSession, tmp_path: Path) -> hindex.Table:
 def program(
     spark: SparkSession, tmp_path: Path, unchecked: None, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], str]:
-    """Make a shell script the workers' Python."""
+    """Make a shell script the workers' Python, which gets Spark's own daemon instead of that of the tests."""
+    own_daemon = '[ "$1" = -m ] && set -- -m pyspark.daemon "$3"'
 
     def use(text: str) -> str:
         path = tmp_path / "python"
-        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.write_text(f"#!/bin/sh\n{own_daemon}\n{text}\n")
         path.chmod(0o755)
         monkeypatch.setattr(spark.sparkContext, "pythonExec", str(path))
         return str(path)

@@ -21,9 +21,9 @@ import hindex.spark.scan as spark_scan
 from hindex.errors import HindexError
 from hindex.explain.explanation import Explanation
 from hindex.queries import query_plan
-from tests.spark.layouts import LAYOUTS_OF_TIMES, compare_layouts, make_layouts
+from tests.spark.layouts import LAYOUTS_OF_TIMES, LAYOUTS_OVER_CONNECT, compare_layouts, make_layouts
 from tests.spark.remote_run import connect_session
-from tests.support.elsewhere import QUICK_JAVA
+from tests.support.elsewhere import QUICK_JAVA, QUICK_WORKERS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -389,7 +389,7 @@ def all_of(spark: SparkSession, place: Path, zone: str) -> dict[str, Any]:
             "pushed": pushed_down(spark, place),
             "columns": by_columns(spark, place),
             "days": days(spark, place / "days") if zone in OF_DAYS else None,
-            "layouts": compare_layouts(spark, LAYOUTS_OF_TIMES) if zone in OF_DAYS else None,
+            "layouts": compare_layouts(spark, LAYOUTS_OF_TIMES) if zone == SESSIONS[1] else None,
         }
 
 
@@ -416,13 +416,17 @@ def main(java: str, root: str, remote: str = "") -> None:
     query_plan.MAX_SHARE, query_plan.MIN_VALUES = 1.0, 0
     if remote:
         spark = connect_session(java, str(place / "warehouse"))
-        make_layouts(spark, place / "layouts")
+        make_layouts(spark, place / "layouts", LAYOUTS_OVER_CONNECT)
         spark.conf.set("spark.sql.session.timeZone", remote)
-        remote_found = {"days": days(spark, place / "days", is_brief=True), "layouts": compare_layouts(spark)}
+        remote_found = {
+            "days": days(spark, place / "days", is_brief=True),
+            "layouts": compare_layouts(spark, LAYOUTS_OVER_CONNECT),
+        }
         spark.stop()
         print("FOUND", json.dumps(remote_found))
         return
     conf = {
+        **QUICK_WORKERS,
         "spark.driver.extraJavaOptions": f"{QUICK_JAVA} -Duser.timezone={java}",
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "1g",

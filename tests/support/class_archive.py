@@ -16,7 +16,8 @@ ARCHIVE = ROOT / "build" / "spark.jsa"
 
 def java_environment() -> dict[str, str]:
     """Return variables with which Java starts quickly, in this process and in those that it starts."""
-    options = QUICK_JAVA
+    # generated code pays where rows are many
+    options = f"{QUICK_JAVA} -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
     if ARCHIVE.exists():
         # without a log, as an archive that does not fit is no matter
         options += f" -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable"
