@@ -724,10 +724,10 @@ class Scan:
 
     def verify_plan(self, plan: ScanPlan) -> ScanPlan:
         """Return the plan; in prove mode, compare it with a full scan, and return the plan of that."""
-        from hindex.maintain.verification import prove_scan
-
         if self.mode is not Mode.PROVE or self._limit == 0:
             return plan
+        from hindex.maintain.verification import prove_scan
+
         self.proof, full = prove_scan(plan)
         if self.proof.disagreements and self._quarantine is not None:
             self._quarantine(self.proof.indexes, str(self.proof))

@@ -10,12 +10,11 @@ from hindex.api.query_result import QueryResult
 from hindex.api.statement_table import StatementTable
 from hindex.cli.output import Output
 from hindex.errors import HindexError
-from hindex.explain.explanation import Explanation
-from hindex.maintain.results import CheckResult, Record, records_table
 
 if TYPE_CHECKING:
     import hindex
     from hindex.api.index import Index
+    from hindex.explain.explanation import Explanation
     from hindex.plan.reasons import Note
 
 _INDEX_SCHEMA = pa.schema(
@@ -40,6 +39,8 @@ def write_result(result: object, output: Output) -> int | None:
         explanation = cast("Explanation", result)
         output.explanation(explanation.to_text(), explanation.to_json())
         return None
+    from hindex.maintain.results import CheckResult, Record, records_table
+
     if isinstance(result, list):
         checked = records_table(CheckResult, result)
         return output.rows(checked.schema, checked.to_batches())
@@ -63,6 +64,8 @@ def proof_line(result: object) -> str | None:
         return None
     if result.proof is not None:
         return None if result.proof.disagreements else f"Proof: {result.proof}"
+    from hindex.explain.explanation import Explanation
+
     explanation = result.explain()
     if isinstance(explanation, Explanation):
         return None  # a query of no rows

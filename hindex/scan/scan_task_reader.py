@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,9 @@ from hindex.scan.metrics import NO_METER, Step
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
 
+if TYPE_CHECKING:
+    from hindex.orc.acid.live_rows import LiveRows
+
 
 class ScanTaskReader:
     """A scan task with its data file and index files open. Its stripes may be read from several threads.
@@ -47,18 +51,16 @@ class ScanTaskReader:
     """
 
     def __init__(self, task: ScanTask, cache: Cache | None = None) -> None:
-        from hindex.orc.acid.delta_files import open_file
-        from hindex.orc.acid.live_rows import LiveRows
-
         self.task = task
         self._cache = cache
         self.notes: list[Note] = []
         try:
-            self.reader = (
-                OrcReader(task.uri, timezone=task.timezone)
-                if task.acid is None
-                else open_file(task.acid.file, timezone=task.timezone)
-            )
+            if task.acid is None:
+                self.reader = OrcReader(task.uri, timezone=task.timezone)
+            else:
+                from hindex.orc.acid.delta_files import open_file
+
+                self.reader = open_file(task.acid.file, timezone=task.timezone)
         except OrcError as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 raise DeletedFileError(
@@ -74,7 +76,11 @@ class ScanTaskReader:
             self.difference = REPLACED_SINCE
         try:
             self._columns = FileColumns(self.reader, task)
-            self._live = None if task.acid is None else LiveRows(self.reader, task.acid)
+            self._live: LiveRows | None = None
+            if task.acid is not None:
+                from hindex.orc.acid.live_rows import LiveRows
+
+                self._live = LiveRows(self.reader, task.acid)
         except HindexError:
             self.reader.close()
             raise
