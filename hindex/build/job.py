@@ -234,7 +234,7 @@ def run_build(spark: SparkSession, plan: BuildPlan, progress: Progress) -> list[
 
 
 def discard_build(plan: BuildPlan) -> None:
-    """Delete the index files of a failed build; files that cannot be deleted are left for VACUUM."""
+    """Delete the index files of a failed build; VACUUM deletes what this cannot, or a running task writes later."""
     directories = {target.absolute_directory for task in plan.tasks for target in task.targets}
     directories.update(item.absolute_directory for item in plan.shared)
     build_ids = {task.build_id for task in plan.tasks} | {item.build_id for item in plan.shared}
