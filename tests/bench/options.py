@@ -60,7 +60,7 @@ def machine(*packages: str) -> dict[str, object]:
         "system": platform.platform(),
         "python": platform.python_version(),
     }
-    for name in ("hindex", "numpy", "pyarrow", *packages):
+    for name in ("hindex-orc", "numpy", "pyarrow", *packages):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

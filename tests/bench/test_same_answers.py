@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from decimal import Decimal
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -177,6 +178,9 @@ def test_an_engine_says_what_it_is(name: str) -> None:
     assert of.name == name
     assert of.settings
     assert of.package
+    if of.name in ("hindex", "pyarrow", "spark"):
+        # the others are installed for the benchmarks only
+        assert version(of.package)
 
 
 def test_tables_are_aligned() -> None:

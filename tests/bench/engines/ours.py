@@ -22,7 +22,7 @@ class Hindex(Engine):
     name = "hindex"
     label = "hindex"
     settings = "a BITMAP index on each column that a predicate names; all defaults"
-    package = "hindex"
+    package = "hindex-orc"
     in_place = True
 
     _table: Table
