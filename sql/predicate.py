@@ -14,14 +14,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TypeAlias, overload
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from hindex.errors import ArgumentError, ArgumentTypeError
 from hindex.sql.string_values import format_date
 from hindex.sql.words import KEYWORDS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LiteralValue = bool | int | Decimal | float | str | datetime.date | bytes | None
 
@@ -329,17 +329,19 @@ class Comparison:
         return f"{_compared(self.left)} {self.op.value} {_compared(self.right)}"
 
 
-class IntegerLiterals(Sequence["Literal"]):
-    """Many INTEGER literals as one array: a list of a million keys is one object. Immutable.
+class LiteralArray(Sequence["Literal"]):
+    """Many literals of one kind as one Arrow array: a list of a million keys is one object. Immutable.
 
     Args:
-        values: int64.
+        kind: INTEGER, STRING or DATE.
+        values: int64, large string or date32, without nulls.
         has_null: NULL follows the values.
     """
 
-    __slots__ = ("has_null", "values")
+    __slots__ = ("has_null", "kind", "values")
 
-    def __init__(self, values: npt.NDArray[np.int64], has_null: bool = False) -> None:
+    def __init__(self, kind: LiteralKind, values: pa.Array, has_null: bool = False) -> None:
+        self.kind = kind
         self.values = values
         self.has_null = has_null
 
@@ -356,11 +358,11 @@ class IntegerLiterals(Sequence["Literal"]):
         if isinstance(at, slice):
             return tuple(self[number] for number in range(*at.indices(len(self))))
         number = range(len(self))[at]
-        return NULL if number == len(self.values) else Literal(int(self.values[number]), LiteralKind.INTEGER)
+        return NULL if number == len(self.values) else Literal(self.values[number].as_py(), self.kind)
 
     def __iter__(self) -> Iterator[Literal]:
-        for value in self.values.tolist():
-            yield Literal(value, LiteralKind.INTEGER)
+        for value in self.values.to_pylist():
+            yield Literal(value, self.kind)
         if self.has_null:
             yield NULL
 
@@ -368,9 +370,9 @@ class IntegerLiterals(Sequence["Literal"]):
         return self.has_null if item == NULL else any(item == literal for literal in self)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, IntegerLiterals):
+        if not isinstance(other, LiteralArray):
             return NotImplemented
-        return self.has_null == other.has_null and np.array_equal(self.values, other.values)
+        return (self.kind, self.has_null) == (other.kind, other.has_null) and self.values.equals(other.values)
 
     def __hash__(self) -> int:
         return hash((len(self), self[0], self[-1]))
@@ -381,7 +383,7 @@ class In:
     """``value IN (items)``: one or more items, in the order written; duplicates and NULL may be among them."""
 
     value: Expression
-    items: tuple[Expression, ...] | IntegerLiterals
+    items: tuple[Expression, ...] | LiteralArray
 
     def __post_init__(self) -> None:
         if not self.items:
@@ -616,7 +618,7 @@ def tested_column(leaf: PredicateLeaf) -> ColumnRef | None:
             return column
         case Comparison(_, ColumnRef() as column, Literal()):
             return column
-        case In(ColumnRef() as column, items) if isinstance(items, IntegerLiterals) or all(
+        case In(ColumnRef() as column, items) if isinstance(items, LiteralArray) or all(
             isinstance(item, Literal) for item in items
         ):
             return column
@@ -626,11 +628,7 @@ def tested_column(leaf: PredicateLeaf) -> ColumnRef | None:
 
 def literals(leaf: PredicateLeaf) -> Sequence[Literal]:
     """Return the literals among the operands of a leaf, from left to right."""
-    if (
-        isinstance(leaf, In)
-        and isinstance(leaf.items, IntegerLiterals)
-        and not isinstance(leaf.value, Literal)
-    ):
+    if isinstance(leaf, In) and isinstance(leaf.items, LiteralArray) and not isinstance(leaf.value, Literal):
         return leaf.items
     return tuple(node for node in operands(leaf) if isinstance(node, Literal))
 
@@ -649,7 +647,7 @@ def columns(root: Expression) -> tuple[ColumnRef, ...]:
 
 
 def operands(node: Expression) -> tuple[Expression, ...]:
-    """Return the operands of a node from left to right, without those of `IntegerLiterals`."""
+    """Return the operands of a node from left to right, without those of `LiteralArray`."""
     match node:
         case ColumnRef() | Literal() | TruthValue():
             return ()
@@ -663,7 +661,7 @@ def operands(node: Expression) -> tuple[Expression, ...]:
             pairs = tuple(part for pair in whens for part in pair)
             return pairs if otherwise is None else (*pairs, otherwise)
         case In(value, items):
-            return (value,) if isinstance(items, IntegerLiterals) else (value, *items)
+            return (value,) if isinstance(items, LiteralArray) else (value, *items)
         case IsNull(value) | Like(value) | RLike(value) | BooleanValue(value):
             return (value,)
         case And(children) | Or(children):

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from hindex.domain import MANY_RANGES
 from hindex.errors import ArgumentError, ArgumentTypeError, UnknownNameError
@@ -28,9 +29,10 @@ from hindex.sql.predicate import (
     ComparisonOp,
     Expression,
     In,
-    IntegerLiterals,
     Like,
     Literal,
+    LiteralArray,
+    LiteralKind,
     Not,
     Predicate,
     RLike,
@@ -160,7 +162,7 @@ class Expr:
         if not arguments:
             # the column is checked, too
             return _condition(And((TruthValue(False), is_null(self._node))))
-        items = _integers(arguments) or tuple(_node(value) for value in arguments)
+        items = _literal_array(arguments) or tuple(_node(value) for value in arguments)
         return _condition(In(self._node, items))
 
     def is_null(self) -> Expr:
@@ -311,19 +313,31 @@ def _node(value: Value) -> Expression:
     return value.node if isinstance(value, Expr) else literal(value)
 
 
-def _integers(values: Sequence[Any]) -> IntegerLiterals | None:
-    """Return many integers of 64 bits, and None among them, as one array; None for other values, and for few."""
+def _literal_array(values: Sequence[Any]) -> LiteralArray | None:
+    """Return many integers of 64 bits, strings or dates, and None among them, as one array; otherwise None."""
     types = set(map(type, values)) if len(values) >= MANY_RANGES else set()
-    numbers = types - {type(None)}
+    kinds = types - {type(None)}
+    present = values if len(kinds) == len(types) else [value for value in values if value is not None]
+    has_null = len(kinds) < len(types)
+    if kinds == {str}:
+        return _arrow_literals(LiteralKind.STRING, present, pa.large_string(), has_null)
+    if kinds == {datetime.date}:
+        return _arrow_literals(LiteralKind.DATE, present, pa.date32(), has_null)
     # durations of numpy are integers to it
-    if not numbers or not all(
-        issubclass(kind, int | np.integer) and not issubclass(kind, bool | np.timedelta64) for kind in numbers
+    if kinds and all(
+        issubclass(kind, int | np.integer) and not issubclass(kind, bool | np.timedelta64) for kind in kinds
     ):
-        return None
-    present = values if len(numbers) == len(types) else [value for value in values if value is not None]
+        return _arrow_literals(LiteralKind.INTEGER, present, pa.int64(), has_null)
+    return None
+
+
+def _arrow_literals(
+    kind: LiteralKind, values: Sequence[Any], data_type: pa.DataType, has_null: bool
+) -> LiteralArray | None:
     try:
-        return IntegerLiterals(np.fromiter(present, np.int64, len(present)), len(present) < len(values))
-    except OverflowError:
+        return LiteralArray(kind, pa.array(values, data_type), has_null)
+    except (OverflowError, UnicodeError, pa.ArrowInvalid):
+        # beyond 64 bits, or no Unicode text
         return None
 
 

@@ -15,7 +15,10 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import takewhile
 
-from hindex.domain import Domain, Key, Range
+import numpy as np
+import pyarrow as pa
+
+from hindex.domain import Domain, Int64s, Key, Range
 from hindex.errors import PredicateError
 from hindex.expr.patterns import like_parts
 from hindex.expr.spark_types import Family, SparkType, column_type, exact_decimal, literal_type, wider
@@ -32,7 +35,7 @@ from hindex.keys import (
 from hindex.orc.calendars import MICROS_PER_DAY
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.plan.time_zones import has_midnight, parse_time_zone, to_instant
-from hindex.sql.predicate import ComparisonOp, IntegerLiterals, Literal, LiteralKind
+from hindex.sql.predicate import ComparisonOp, Literal, LiteralArray, LiteralKind
 from hindex.sql.string_values import (
     WallClock,
     date_to_days,
@@ -111,10 +114,10 @@ def membership_domain(
         PredicateError: as `comparison_domain` does.
     """
     own = _own_type(data_type)
-    if own.family is Family.INTEGER and isinstance(literals, IntegerLiterals):
-        least, greatest = _limits(data_type)
-        keys = literals.values
-        return Domain.from_keys(keys[(keys >= least) & (keys <= greatest)])
+    if isinstance(literals, LiteralArray):
+        keys = _array_keys(data_type, own, literals)
+        if keys is not None:
+            return Domain.from_keys(keys)
     operands = tuple(literals)
     if own.family is Family.INTEGER and all(literal.kind in _KEY_KINDS for literal in operands):
         # no cast: each step of a long list takes time
@@ -139,6 +142,26 @@ def membership_domain(
         return Domain.from_ranges([item for domain in equal for item in domain.ranges])
     targets = {_cast_literal(data_type, common, literal, zone) for literal in values}
     return _spans_domain(data_type, (_equal_span(data_type, own, common, target) for target in targets))
+
+
+def _array_keys(
+    data_type: OrcType, own: SparkType, literals: LiteralArray
+) -> Int64s | pa.LargeBinaryArray | None:
+    """Return the keys that are equal to literals of the column's own type; None if Spark casts either."""
+    if own.family is Family.INTEGER and literals.kind is LiteralKind.INTEGER:
+        least, greatest = _limits(data_type)
+        keys: Int64s = literals.values.to_numpy()
+        return keys[(keys >= least) & (keys <= greatest)]
+    if own.family is Family.DATE and literals.kind is LiteralKind.DATE:
+        return literals.values.view(pa.int32()).to_numpy().astype(np.int64)
+    # Spark fills CHAR values and literals to one length
+    if (
+        own.family is Family.STRING
+        and literals.kind is LiteralKind.STRING
+        and data_type.kind is not Kind.CHAR
+    ):
+        return literals.values.view(pa.large_binary())
+    return None
 
 
 def like_domain(pattern: str, escape: str) -> tuple[Domain, bool]:
@@ -180,7 +203,8 @@ def casts_strings(data_type: OrcType, literals: Iterable[Literal]) -> bool:
     if column_type(data_type) is None or _own_type(data_type).family is not Family.STRING:
         return False
     texts = (LiteralKind.STRING, LiteralKind.BINARY, LiteralKind.NULL)
-    return any(literal.kind not in texts for literal in literals)
+    kinds = [literals.kind] if isinstance(literals, LiteralArray) else (literal.kind for literal in literals)
+    return any(kind not in texts for kind in kinds)
 
 
 def _own_type(data_type: OrcType) -> SparkType:

@@ -16,8 +16,8 @@ from hindex.sql.predicate import (
     ComparisonOp,
     Expression,
     In,
-    IntegerLiterals,
     Literal,
+    LiteralArray,
     Not,
     Or,
     Predicate,
@@ -57,7 +57,7 @@ def _compares_with_null(leaf: PredicateLeaf, negated: bool) -> bool:
     match leaf:
         case Comparison(op, left, right):
             return op is not ComparisonOp.NULL_SAFE_EQ and NULL in (left, right)
-        case In(_, IntegerLiterals() as items):
+        case In(_, LiteralArray() as items):
             return items.has_null and (negated or len(items) == 1)
         case In(_, items):
             # beside other values, NULL changes nothing unless the list is negated

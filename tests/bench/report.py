@@ -70,7 +70,9 @@ def text(document: dict[str, Any]) -> str:
 def _origin(document: dict[str, Any]) -> str:
     told = document["machine"]
     versions = ", ".join(
-        f"{name} {told[name]}" for name in ("python", "hindex-orc", "pyspark", "pyarrow", "numpy") if name in told
+        f"{name} {told[name]}"
+        for name in ("python", "hindex-orc", "pyspark", "pyarrow", "numpy")
+        if name in told
     )
     return (
         f"*{document['date']}, `{document['command']}`, {document['seconds']:,.0f} s on {told['processors']} "

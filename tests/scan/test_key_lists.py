@@ -6,7 +6,7 @@ import datetime
 import enum
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,9 @@ import hindex
 from hindex.errors import ArgumentTypeError
 from hindex.sql.predicate import Literal, LiteralKind
 from tests.support.local_build import LocalConnection
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROWS = 100_000
 #: Beside numbers of the column: NULL, and numbers that its type does not have.
@@ -119,3 +122,82 @@ def test_a_boolean_among_many_integers_stays_a_boolean() -> None:
 def test_durations_among_many_integers_are_refused(duration: Any) -> None:
     with pytest.raises(ArgumentTypeError, match="is not a value of SQL"):
         hindex.col("k").isin([duration, *_RANGE])
+
+
+_STRINGS = ["", "é😀", "k1", "k1 ", "K1", *(f"k{number}" for number in range(2, 6_000))]
+_DAYS = [datetime.date(1, 1, 1), *(datetime.date(1960, 1, 1) + datetime.timedelta(n) for n in range(6_000))]
+
+
+@pytest.mark.parametrize("using", ["bitmap", "btree", "bloom", None])
+@pytest.mark.parametrize("values", [_STRINGS, _DAYS], ids=["strings", "dates"])
+def test_isin_of_strings_and_dates(
+    connection: LocalConnection,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    values: list[Any],
+    using: str | None,
+) -> None:
+    rng = np.random.default_rng(len(values))
+    column = [None if rng.random() < 0.01 else values[at] for at in rng.integers(0, len(values), 20_000)]
+    # the first half only: row groups of the others are skipped where an index tells
+    keys = [values[at] for at in rng.integers(0, len(values) // 2, 2_000)]
+    rows = pa.table({"v": column, "at": np.arange(len(column))})
+    pyarrow.orc.write_table(rows, tmp_path / "f.orc")
+    table = connection.table(str(tmp_path))
+    if using is not None:
+        table.create_index("i", column="v", using=using)
+    members = set(keys)
+    expected = [at for at, value in enumerate(column) if value in members]
+    literals: list[object] = []
+    monkeypatch.setattr(Literal, "__post_init__", lambda literal: literals.append(literal.value))
+    scan = table.scan(where=hindex.col("v").isin([*keys, None]), columns=["at"])
+    assert scan.to_arrow().column("at").to_pylist() == expected
+    assert scan.count() == len(expected)
+    # no object for each key
+    assert len(literals) < 100
+    if using == "bitmap":
+        explanation = scan.explain()
+        assert explanation.rows is not None
+        assert (explanation.exact, explanation.rows.kept) == (True, len(expected))
+    present = sum(value is not None for value in column)
+    assert table.scan(where=~hindex.col("v").isin(pa.array(keys))).count() == present - len(expected)
+    assert table.scan(where=~hindex.col("v").isin(pa.array([*keys, None]))).count() == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "keys"),
+    [
+        ("c", _STRINGS),
+        ("v", _STRINGS),
+        ("w", _DAYS),
+        ("d", list(map(str, _DAYS))),
+        ("t", _DAYS),
+        ("k", [str(number) for number in range(0, 9_000, 3)]),
+        ("s", list(range(3_000))),
+    ],
+)
+def test_lists_of_another_type_than_the_columns_are_sparks(
+    spark: SparkSession, tmp_path: Path, column: str, keys: list[Any]
+) -> None:
+    selected = (
+        "CAST(id AS INT) k, CAST(id AS STRING) s, date_add(DATE '1960-01-01', CAST(id AS INT)) d, "
+        "CAST(date_add(DATE '1960-01-01', CAST(id AS INT)) AS TIMESTAMP) t, "
+        "CAST(concat('k', id) AS CHAR(5)) c, CAST(concat('k', id, left(' ', id % 2)) AS VARCHAR(9)) v, "
+        "CAST(date_add(DATE '1960-01-01', CAST(id AS INT)) AS STRING) w"
+    )
+    spark.sql(
+        "CREATE TABLE lists (k INT, s STRING, d DATE, t TIMESTAMP, c CHAR(5), v VARCHAR(9), w STRING) "
+        "USING orc"
+    )
+    try:
+        spark.sql(f"INSERT INTO lists SELECT {selected} FROM range(0, 8000, 1, 1)")
+        table = hindex.connect(spark=spark).table("lists")
+        table.create_index("i", column=column)
+        # the text has a literal for each key
+        condition = hindex.col(column).isin(keys)
+        expected = spark.sql(f"SELECT k FROM lists WHERE {condition}").collect()
+        assert len(expected) > 1_000
+        scan = table.scan(where=condition, columns=["k"])
+        assert sorted(scan.to_arrow().column("k").to_pylist()) == sorted(row.k for row in expected)
+    finally:
+        spark.sql("DROP TABLE lists")
