@@ -1,4 +1,4 @@
-"""Timestamps where Spark's Java, its session and the writers of files are in different time zones."""
+"""Timestamps if Spark's Java, its session and the writers of files are in different time zones."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from tests.spark.zones_run import (
     SESSIONS,
     STATEMENTS,
     UNSTEADY,
-    all_of,
-    days,
+    compare_days,
+    compare_in_zone,
     session_zone,
     write_tables,
     write_tables_of_days,
@@ -49,55 +49,58 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def check(found: dict[str, Any], java: str, session: str) -> None:
-    """Check that all is as Spark has it, and that hindex answers what it can."""
-    answered = {"all"} | ({"java"} if java == "UTC" else set()) | ({"session"} if session == "UTC" else set())
-    frames = found["frames"]
+def check(report: dict[str, Any], java: str, session: str) -> None:
+    """Check that all rows are Spark's, and that hindex answers every statement that it can."""
+    native_sorts = (
+        {"all"} | ({"java"} if java == "UTC" else set()) | ({"session"} if session == "UTC" else set())
+    )
+    frames = report["frames"]
     assert len(frames) == 8
     assert all(rows > 0 for rows, *_ in frames.values())
     assert {name: same for name, (_, *same) in frames.items()} == {name: [True, True] for name in frames}
-    for (text, sort), (is_ours, is_explained, _, is_same) in zip(
-        STATEMENTS.items(), found["statements"], strict=True
+    for (text, sort), (is_native, is_explained, _, is_same) in zip(
+        STATEMENTS.items(), report["statements"], strict=True
     ):
-        is_wanted = sort in answered
-        assert (text, is_ours, is_explained, is_same) == (text, is_wanted, is_wanted, True)
-    assert [item[0] for item in found["pushed"]] == [True, True]
-    for _, rows, wanted in found["pushed"]:
+        is_wanted = sort in native_sorts
+        assert (text, is_native, is_explained, is_same) == (text, is_wanted, is_wanted, True)
+    assert [item[0] for item in report["joins"]] == [True, True]
+    for _, rows, wanted in report["joins"]:
         assert rows == wanted
         assert wanted[0] > 0
-    for at, (kept, wanted) in enumerate(found["columns"]):
+    for at, (kept, wanted) in enumerate(report["columns"]):
         assert wanted > 0
         if at == 1 and session != "UTC":
-            # a date beside a time is one of the session's clock
+            # a date beside a timestamp is a date of the session's clock
             assert f"in the session's time zone, {session}" in kept
         else:
             assert kept == wanted
-    if found["days"] is not None:
-        check_days(found["days"], java, session)
-    if found["layouts"] is not None:
-        check_layouts(found["layouts"], session, LAYOUTS_OF_TIMES)
+    if report["days"] is not None:
+        check_days(report["days"], java, session)
+    if report["layouts"] is not None:
+        check_layouts(report["layouts"], session, LAYOUTS_OF_TIMES)
 
 
 def check_layouts(results: dict[str, Any], session: str, names: Iterable[str]) -> None:
-    """Check that nothing differs from Spark, and that what indexes answer in UTC they answer in any zone."""
+    """Check that nothing differs from Spark, and that indexes answer the same queries in any zone as in UTC."""
     assert list(results) == list(names)
     assert [line for layout in results.values() for line in layout["different"]] == []
-    for name, one in results.items():
+    for name, result in results.items():
         layout = LAYOUTS[name]
-        assert len(one["counts"]) >= 5, name
+        assert len(result["counts"]) >= 5, name
         is_of_time = name in ("timestamps", "timestamp_ntz") and session != "UTC"
         if not is_of_time:
             exact = min(layout.exact, 5)
-            assert (one["accelerated"][:exact], one["refused"]) == ([True] * exact, []), name
+            assert (result["accelerated"][:exact], result["refused"]) == ([True] * exact, []), name
 
 
-def check_days(found: dict[str, Any], java: str, session: str) -> None:
-    assert found["wrong"] == []
-    assert found["count"] > 80
-    for where, how, rows, is_same in found["values"]:
+def check_days(report: dict[str, Any], java: str, session: str) -> None:
+    """Check that no rows or values differ from Spark's, and that indexes keep as few rows as they can."""
+    assert report["different"] == []
+    assert report["count"] > 80
+    for where, how, rows, is_same in report["values"]:
         assert (where, how, is_same) == (where, how, True)
         assert rows > 0
-    for name, text, is_exact, kept, wanted in found["kept"]:
+    for name, text, is_exact, kept, wanted in report["kept"]:
         if name == "none":
             assert not is_exact
             assert kept > 1000
@@ -107,24 +110,24 @@ def check_days(found: dict[str, Any], java: str, session: str) -> None:
             # near a transition, an instant has two readings, each of which a clock may show twice, in three files
             assert kept == wanted > 0 if is_exact else wanted <= kept <= 12
         else:
-            assert wanted <= kept < found["rows"]
+            assert wanted <= kept < report["rows"]
 
 
 @pytest.mark.slow
 def test_java_in_another_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Java in Berlin; the session in UTC, in Berlin and in New York. Some indexes are built without any of them."""
+    """Java is in Berlin; the session is in UTC, Berlin and New York; some indexes are built without either."""
     local_build.install(monkeypatch)
     write_tables_of_days(local_build.LocalConnection(), tmp_path / "days")
-    found = found_by("tests.spark.zones_run", "Europe/Berlin", str(tmp_path))
-    asked = found.pop("asked")
+    reports = found_by("tests.spark.zones_run", "Europe/Berlin", str(tmp_path))
+    lifecycle = reports.pop("lifecycle")
     for session in SESSIONS:
-        check(found[session], "Europe/Berlin", session)
-    rows = {zone: result["statements"][0][2] for zone, result in found.items()}
+        check(reports[session], "Europe/Berlin", session)
+    rows = {zone: result["statements"][0][2] for zone, result in reports.items()}
     assert rows == {"UTC": 4200, "Europe/Berlin": 600, "America/New_York": 5000}
-    assert (asked["before"], asked["is_started"]) == (["Scan", [3, 3]], False)
-    assert asked["first"] == asked["again"] == ["Scan", asked["wanted"]]
-    assert asked["analyze"][0] == "Explanation"
-    assert "session of this connection was stopped" in asked["stopped"]
+    assert (lifecycle["before"], lifecycle["is_started"]) == (["Scan", [3, 3]], False)
+    assert lifecycle["first"] == lifecycle["again"] == ["Scan", lifecycle["wanted"]]
+    assert lifecycle["analyze"][0] == "Explanation"
+    assert "session of this connection was stopped" in lifecycle["stopped"]
 
 
 @pytest.mark.slow
@@ -132,11 +135,11 @@ def test_java_in_another_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_java_in_utc(tmp_path: Path, spark: SparkSession) -> None:
     write_tables(spark, tmp_path)
     for session in ("UTC", "America/Sao_Paulo"):
-        check(all_of(spark, tmp_path, session), "UTC", session)
+        check(compare_in_zone(spark, tmp_path, session), "UTC", session)
     write_tables_of_days(hindex.connect(spark=spark), tmp_path / "days")
     for session in ("UTC", "Asia/Kolkata"):
         with session_zone(spark, session):
-            check_days(days(spark, tmp_path / "days", is_brief=session == "UTC"), "UTC", session)
+            check_days(compare_days(spark, tmp_path / "days", is_brief=session == "UTC"), "UTC", session)
     layouts = ("timestamps", "timestamp_ntz")
     make_layouts(spark, tmp_path / "layouts", layouts)
     try:
@@ -155,9 +158,9 @@ def test_java_in_utc(tmp_path: Path, spark: SparkSession) -> None:
 def test_spark_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: str, session: str) -> None:
     local_build.install(monkeypatch)
     write_tables_of_days(local_build.LocalConnection(), tmp_path / "days")
-    found = found_by("tests.spark.zones_run", java, str(tmp_path), session, packages=connect_packages())
-    check_days(found["days"], java, session)
-    check_layouts(found["layouts"], session, LAYOUTS_OVER_CONNECT)
+    report = found_by("tests.spark.zones_run", java, str(tmp_path), session, packages=connect_packages())
+    check_days(report["days"], java, session)
+    check_layouts(report["layouts"], session, LAYOUTS_OVER_CONNECT)
 
 
 def test_instants_are_those_of_javas_reader(spark: SparkSession, rng: np.random.Generator) -> None:
@@ -187,7 +190,7 @@ def test_instants_are_those_of_javas_reader(spark: SparkSession, rng: np.random.
 
 
 def test_keys_of_instants(rng: np.random.Generator) -> None:
-    """Keys of a domain are those of all readings that are its instants, and of no others where it is steady."""
+    """The keys of a domain cover every reading that is one of its instants, and no others if it is steady."""
     for zone in ("Europe/Berlin", "America/New_York", "Pacific/Apia", "Asia/Kolkata", "GMT+08:00"):
         for kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
             for year in (1850, 1899, 1900, 1947, 2011, 2024, 2050, 3000):
@@ -210,19 +213,19 @@ def test_keys_of_instants(rng: np.random.Generator) -> None:
                         leaf = keyed_by_wall_clocks(Leaf("t", OrcType(kind), domain), TimeZones(zone, "UTC"))
                         assert isinstance(leaf, Leaf)
                         inside = np.array([domain.contains(value) for value in shown.tolist()])
-                        found = np.array([leaf.domain.contains(key) for key in keys.tolist()])
-                        assert not (inside & ~found).any(), (zone, kind, year, writer, domain)
+                        has_key = np.array([leaf.domain.contains(key) for key in keys.tolist()])
+                        assert not (inside & ~has_key).any(), (zone, kind, year, writer, domain)
                         if not leaf.is_superset:
-                            assert (inside == found).all(), (zone, kind, year, writer, domain)
+                            assert (inside == has_key).all(), (zone, kind, year, writer, domain)
 
 
-def test_which_times_are_steady() -> None:
+def test_steady_times() -> None:
     def is_steady(text: str, zone: str = "Europe/Berlin") -> bool:
         micros = int(np.datetime64(text, "us").astype(np.int64))
         leaf = Leaf("t", OrcType(Kind.TIMESTAMP), Domain.between(micros, None))
-        found = keyed_by_wall_clocks(leaf, TimeZones(zone, "UTC"))
-        assert isinstance(found, Leaf)
-        return not found.is_superset
+        keyed_leaf = keyed_by_wall_clocks(leaf, TimeZones(zone, "UTC"))
+        assert isinstance(keyed_leaf, Leaf)
+        return not keyed_leaf.is_superset
 
     assert is_steady("2020-01-01")
     assert is_steady("2020-10-21")
@@ -241,7 +244,7 @@ def test_which_times_are_steady() -> None:
 
 
 def test_leaves_that_partitions_join() -> None:
-    """They are compared as instants, whatever keys they have."""
+    """Pruning joins leaves and compares them as instants, whatever keys they have."""
     columns = (
         TableColumn("t", OrcType(Kind.TIMESTAMP)),
         TableColumn("p", OrcType(Kind.INT)),
@@ -252,26 +255,28 @@ def test_leaves_that_partitions_join() -> None:
     )
     array = pa.array(shown.astype(np.int64), pa.timestamp("us", tz="UTC"))
 
-    def kept(text: str) -> list[str]:
-        found = prune(normalize(parse_predicate(text), TableSchema(columns), zones), {"p": 1})
-        assert isinstance(found, Leaf)
-        assert found.is_superset
-        return [str(value)[5:16] for value in shown[mask(found, {"t": array}, len(array))]]
+    def matching_times(text: str) -> list[str]:
+        leaf = prune(normalize(parse_predicate(text), TableSchema(columns), zones), {"p": 1})
+        assert isinstance(leaf, Leaf)
+        assert leaf.is_superset
+        return [str(value)[5:16] for value in shown[mask(leaf, {"t": array}, len(array))]]
 
     bounds = "t > '2024-10-26 20:00:00' AND t < '2024-10-26 21:00:00'"
-    assert kept(f"p = 1 AND {bounds} OR p > 0 AND t = '2024-10-27 03:00:00'") == [
+    assert matching_times(f"p = 1 AND {bounds} OR p > 0 AND t = '2024-10-27 03:00:00'") == [
         "10-27T00:15",
         "10-27T00:30",
         "10-27T00:45",
         "10-27T07:00",
     ]
-    assert kept(f"(p = 2 OR {bounds}) AND (p = 3 OR t <> '2024-10-26 20:30:00')") == [
+    assert matching_times(f"(p = 2 OR {bounds}) AND (p = 3 OR t <> '2024-10-26 20:30:00')") == [
         "10-27T00:15",
         "10-27T00:45",
     ]
 
 
-def test_the_zone_of_java_is_asked_for_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_zone_of_java_is_looked_up_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = session_time_zones(spark)
     monkeypatch.setattr(type(spark), "sql", None)
     assert session_time_zones(spark) == first
@@ -279,11 +284,11 @@ def test_the_zone_of_java_is_asked_for_once(spark: SparkSession, monkeypatch: py
 
 def test_the_session_of_the_connection(spark: SparkSession, tmp_path: Path) -> None:
     write_columns(tmp_path / "x.orc", {"a": pa.array([1, 2])})
-    of_connection = hindex.connect(spark=spark).table(str(tmp_path)).scan("a = 1")
-    assert [row.a for row in of_connection.to_spark().collect()] == [1]
-    assert [row.a for row in of_connection.order_by("a").to_spark().collect()] == [1]
-    found: Any = hindex.connect(spark=spark).sql(f"SELECT a FROM '{tmp_path}' WHERE a > 1")
-    assert [row.a for row in found.to_spark().collect()] == [2]
+    session_scan = hindex.connect(spark=spark).table(str(tmp_path)).scan("a = 1")
+    assert [row.a for row in session_scan.to_spark().collect()] == [1]
+    assert [row.a for row in session_scan.order_by("a").to_spark().collect()] == [1]
+    result: Any = hindex.connect(spark=spark).sql(f"SELECT a FROM '{tmp_path}' WHERE a > 1")
+    assert [row.a for row in result.to_spark().collect()] == [2]
     alone = hindex.connect().table(str(tmp_path)).scan("a = 1")
     with pytest.raises(HindexError, match=r"give one, to_spark\(spark\), or hindex.connect\(spark=spark\)"):
         alone.to_spark()

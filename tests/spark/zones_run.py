@@ -1,4 +1,4 @@
-"""Timestamps beside Spark's own reader; run as a program, in a Java of some time zone, it prints JSON."""
+"""Compare timestamps with Spark's own reader; as a program, in a Java of some time zone, print a report as JSON."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SESSIONS = ("UTC", "Europe/Berlin", "America/New_York")
-#: Of these, whole days are compared.
-OF_DAYS = ("Europe/Berlin", "America/New_York")
+#: Sessions in whose time zones whole days are compared.
+DAY_SESSIONS = ("Europe/Berlin", "America/New_York")
 #: Clocks of 2020 around the transitions of these zones, and far from them.
 CLOCKS = [
     *("1700-01-01 00:00:00", "1890-01-01 00:00:00", "1969-12-31 23:59:59", "1970-01-01 00:00:00"),
@@ -40,8 +40,8 @@ CLOCKS = [
     *("2020-11-01 00:59:59.999999", "2020-11-01 01:30:00", "2020-11-01 02:00:00"),
     *("2050-07-01 12:00:00", "9000-01-01 00:00:00"),
 ]
-#: Statements, and where hindex answers them by itself: everywhere, where Java's zone is UTC (rows are compared
-#: with each other), or where the session's is (other values become timestamps).
+#: Statements, and the time zones in which hindex answers them by itself: "all"; "java" if Java's zone is UTC (the
+#: statement compares rows with each other); "session" if the session's is (it turns other values into timestamps).
 STATEMENTS = {
     "SELECT id FROM {} WHERE ts < TIMESTAMP '1970-01-01 01:10:00'": "all",
     "SELECT id FROM {} WHERE ts BETWEEN '1970-01-01 00:10:00' AND '1970-01-01 00:20:00' OR id = 9": "all",
@@ -89,7 +89,7 @@ STATEMENTS = {
 
 
 def write_clocks(path: Path) -> None:
-    """Two files of wall clocks, at all depths, by a writer in UTC, and one column of instants."""
+    """Write two files of wall clocks at all depths, with UTC as the time zone of the writer."""
     clocks = [datetime.datetime.fromisoformat(text) for text in CLOCKS]
     path.mkdir()
     values = [*clocks, None]
@@ -105,6 +105,7 @@ def write_clocks(path: Path) -> None:
 
 
 def write_instants(path: Path) -> None:
+    """Write a file with a column of instants."""
     path.mkdir()
     schema = "struct<id:bigint,t:timestamp with local time zone>"
     with (path / "x.orc").open("wb") as file, pyorc.Writer(file, schema) as writer:
@@ -113,62 +114,73 @@ def write_instants(path: Path) -> None:
 
 
 def rows(frame: Any) -> list[str]:
-    """What there is, timestamps as numbers at any depth, as the session shows them otherwise."""
+    """Return the rows of a frame as sorted strings, with the instants of timestamps in place of the session's clock."""
     return sorted(map(str, frame.toArrow().to_pylist()))
 
 
-def frames(spark: SparkSession, root: Path) -> dict[str, Any]:
-    """Scans as frames, few rows and many, beside Spark's reader: how many rows, and whether they are the same."""
-    found: dict[str, Any] = {}
+def compare_frames(spark: SparkSession, root: Path) -> dict[str, Any]:
+    """Compare scans as frames with Spark's reader, once for few rows and once for many.
+
+    Returns:
+        For each table and size the number of rows, and whether the rows and those of an ordered scan are Spark's.
+    """
+    report: dict[str, Any] = {}
     for name in ("clocks", "instants", "parts", "own"):
         scan = hindex.connect(spark=spark).table(str(root / name)).scan()
-        # of Spark's own types that ORC has not, a scan has the numbers
+        # a scan returns the stored numbers of Spark's own types, which ORC does not have
         columns = [column for column in scan.schema.names if column != "n"]
         scan = scan.narrowed(None, columns, None)
         wanted = rows(spark.read.orc(str(root / name)).select(columns))
-        for most in (spark_scan.MAX_LOCAL_VALUES, 0):
-            spark_scan.MAX_LOCAL_VALUES, kept = most, spark_scan.MAX_LOCAL_VALUES
+        for max_values in (spark_scan.MAX_LOCAL_VALUES, 0):
+            spark_scan.MAX_LOCAL_VALUES, default = max_values, spark_scan.MAX_LOCAL_VALUES
             try:
-                same = rows(scan.to_spark()) == wanted
-                ordered = most == 0 or rows(scan.order_by("id").to_spark()) == wanted
+                is_same = rows(scan.to_spark()) == wanted
+                is_order_same = max_values == 0 or rows(scan.order_by("id").to_spark()) == wanted
             finally:
-                spark_scan.MAX_LOCAL_VALUES = kept
-            found[f"{name} {'few' if most else 'many'}"] = [len(wanted), same, ordered]
-    return found
+                spark_scan.MAX_LOCAL_VALUES = default
+            size = "few" if max_values else "many"
+            report[f"{name} {size}"] = [len(wanted), is_same, is_order_same]
+    return report
 
 
-def statements(spark: SparkSession, place: Path) -> list[list[Any]]:
-    """Of each statement, whether hindex answered it, how many rows there are, and whether they are Spark's.
+def compare_statements(spark: SparkSession, place: Path) -> list[list[Any]]:
+    """Compare the rows of all statements with Spark's; timestamps are compared as instants.
 
-    Timestamps are compared as instants.
+    Returns:
+        For each statement: whether hindex answers it without Spark, whether EXPLAIN reports the same, the number of
+        rows, and whether they are Spark's.
     """
     hx = hindex.connect(spark=spark)
     paths = {name: str(place / name) for name in ("own", "texts", "instants")}
-    to_spark = {name: f"orc.`{path}`" for name, path in paths.items()}
-    ours = {name: f"'{path}'" for name, path in paths.items()}
-    found = []
+    spark_tables = {name: f"orc.`{path}`" for name, path in paths.items()}
+    hindex_tables = {name: f"'{path}'" for name, path in paths.items()}
+    outcomes = []
     for text in STATEMENTS:
-        wanted = spark.sql(text.format(to_spark["own"], **to_spark)).toArrow().to_pylist()
-        result: Any = hx.sql(text.format(ours["own"], **ours))
-        is_ours = isinstance(result.explain(), Explanation)
-        given = [list(row.values()) for row in result.to_arrow().to_pylist()]
-        explained: Any = hx.sql("EXPLAIN " + text.format(ours["own"], **ours))
+        wanted = spark.sql(text.format(spark_tables["own"], **spark_tables)).toArrow().to_pylist()
+        result: Any = hx.sql(text.format(hindex_tables["own"], **hindex_tables))
+        is_native = isinstance(result.explain(), Explanation)
+        actual = [list(row.values()) for row in result.to_arrow().to_pylist()]
+        explained: Any = hx.sql("EXPLAIN " + text.format(hindex_tables["own"], **hindex_tables))
         is_explained = type(explained).__name__ == "Explanation"
-        found.append(
+        outcomes.append(
             [
-                is_ours,
+                is_native,
                 is_explained,
                 len(wanted),
-                sorted(map(str, given)) == sorted(str(list(row.values())) for row in wanted),
+                sorted(map(str, actual)) == sorted(str(list(row.values())) for row in wanted),
             ]
         )
-    return found
+    return outcomes
 
 
-def pushed_down(spark: SparkSession, place: Path) -> list[list[Any]]:
-    """Whether queries for Spark read a table through its indexes, and what they and Spark alone have."""
+def compare_joins(spark: SparkSession, place: Path) -> list[list[Any]]:
+    """Compare joins, which Spark runs, with and without hindex.
+
+    Returns:
+        For each join: whether it reads the table through its indexes, its result, and that of Spark alone.
+    """
     hx = hindex.connect(spark=spark)
-    found = []
+    outcomes = []
     for name, condition in {
         "plain": "t.ts < TIMESTAMP '1970-01-01 01:10:00'",
         "dates": "t.s = TIMESTAMP '2020-03-29 03:30:00' AND t.id >= 0",
@@ -178,15 +190,19 @@ def pushed_down(spark: SparkSession, place: Path) -> list[list[Any]]:
         result: Any = hx.sql(text.format(f"'{place / name}'"))
         alone = spark.sql(text.format(f"orc.`{place / name}`"))
         counts = [list(frame.collect()[0]) for frame in (result.to_spark(), alone)]
-        found.append([explained.tables[0].is_accelerated, *counts])
-    return found
+        outcomes.append([explained.tables[0].is_accelerated, *counts])
+    return outcomes
 
 
-def by_columns(spark: SparkSession, place: Path) -> list[list[Any]]:
-    """How many rows conditions of PySpark keep, of a scan (or why it has none) and of Spark's own reader."""
+def compare_column_conditions(spark: SparkSession, place: Path) -> list[list[Any]]:
+    """Compare the numbers of rows that conditions of PySpark keep.
+
+    Returns:
+        For each condition: the number of rows of a scan (or the error), and of Spark's own reader.
+    """
     from pyspark.sql import functions
 
-    found: list[list[Any]] = []
+    counts: list[list[Any]] = []
     for name, condition in {
         "own": functions.col("ts") < datetime.datetime(1970, 1, 1, 1, 10),
         "texts": functions.col("d") <= datetime.datetime(2018, 11, 3, 23, 30),
@@ -196,8 +212,8 @@ def by_columns(spark: SparkSession, place: Path) -> list[list[Any]]:
             kept: int | str = hindex.connect(spark=spark).table(str(place / name)).scan(condition).count()
         except HindexError as error:
             kept = str(error)
-        found.append([kept, spark.read.orc(str(place / name)).where(condition).count()])
-    return found
+        counts.append([kept, spark.read.orc(str(place / name)).where(condition).count()])
+    return counts
 
 
 #: Time zones of the writers of `write_days`.
@@ -210,7 +226,7 @@ DAYS = [
 
 
 def write_tables_of_days(hx: hindex.Connection, place: Path) -> None:
-    """Write the table of days once for each sort of index, on both of its columns, and once without."""
+    """Write the table of days once for each type of index, on both of its columns, and once without indexes."""
     for using in ("bitmap", "btree", "bloom", "minmax", "none"):
         write_days(place / using)
         if using != "none":
@@ -234,14 +250,18 @@ def write_days(path: Path) -> None:
 
 
 def day_conditions(column: str) -> list[str]:
-    """Conditions around what clocks of sessions show at transitions, and at steady times."""
+    """Return conditions near transitions, by the clocks of sessions, and at steady times."""
     near = ["2024-03-31", "2024-10-27", "2024-03-10", "2024-11-03", "2050-10-30", "1893-04-01"]
     bounds = [f"{day} {hour:02}:{minute:02}:00" for day in near for hour in range(4) for minute in (0, 30)]
-    found = [f"{column} = TIMESTAMP '{bound}'" for bound in bounds]
-    found += [f"{column} {op} '{bound}'" for bound in bounds[::5] for op in ("<", "<=", ">", "<>")]
-    found += [f"NOT ({column} BETWEEN '{low}' AND '{high}')" for low, high in itertools.pairwise(bounds[::7])]
-    found += [f"{column} BETWEEN '{low}' AND '{high}'" for low, high in zip(bounds, bounds[3:], strict=False)]
-    found += [
+    conditions = [f"{column} = TIMESTAMP '{bound}'" for bound in bounds]
+    conditions += [f"{column} {op} '{bound}'" for bound in bounds[::5] for op in ("<", "<=", ">", "<>")]
+    conditions += [
+        f"NOT ({column} BETWEEN '{low}' AND '{high}')" for low, high in itertools.pairwise(bounds[::7])
+    ]
+    conditions += [
+        f"{column} BETWEEN '{low}' AND '{high}'" for low, high in zip(bounds, bounds[3:], strict=False)
+    ]
+    conditions += [
         f"{column} IN ('{bounds[0]}', '{bounds[9]}', TIMESTAMP '2024-07-01 12:00:00', NULL)",
         f"{column} NOT IN ('{bounds[10]}', '{bounds[12]}')",
         f"{column} IS NULL",
@@ -252,7 +272,7 @@ def day_conditions(column: str) -> list[str]:
         f"{column} < '1850-01-01' OR {column} > '2060-01-01'",
         f"{column} > '1890-05-01 11:00:00' AND {column} <= '1890-05-01 13:00:00'",
     ]
-    return found
+    return conditions
 
 
 #: Conditions whose bounds are far from any transition.
@@ -261,23 +281,28 @@ STEADY = (
     "{0} >= '2024-07-01 10:00:00' AND {0} < '2024-07-01 11:00:00'",
     "{0} IN ('2050-07-01', '2024-07-01 09:15:00')",
 )
-#: One whose bound is not.
+#: A condition whose bound is near one.
 UNSTEADY = "{0} = TIMESTAMP '2024-10-27 02:30:00'"
 
 
-def days(spark: SparkSession, place: Path, *, is_brief: bool = False) -> dict[str, Any]:
-    """Compare conditions on whole days with Spark's own rows and values: what differs, and what indexes were for.
+def compare_days(spark: SparkSession, place: Path, *, is_brief: bool = False) -> dict[str, Any]:
+    """Compare conditions on whole days with Spark's own rows and values.
 
     Args:
-        is_brief: try some of the conditions only: where clocks never change, or another session tried all.
+        is_brief: try only some of the conditions: for clocks that never change, or if another session tries all.
+
+    Returns:
+        ``different``: conditions whose rows are not Spark's; ``count``: the number of conditions; ``kept``: for steady
+        and unsteady bounds, whether the index is exact, the rows it keeps, and the rows of the result; ``rows``: the
+        number of rows of a table; ``values``: see `compare_day_values`.
     """
     hx = hindex.connect(spark=spark)
-    found: dict[str, Any] = {"wrong": [], "count": 0, "kept": []}
+    report: dict[str, Any] = {"different": [], "count": 0, "kept": []}
     for table, column in itertools.product(sorted(place.iterdir()), ("t", "s.t")):
         if column == "s.t" and table.name != "bitmap":
             continue
         bounded = [text.format(column) for text in (*STEADY, UNSTEADY)]
-        # all of them with the index that decides rows, and some with each of the others
+        # all conditions with the exact index, and some with each of the others
         has_all = (table.name, column) == ("bitmap", "t") and not is_brief
         conditions = day_conditions(column)[:: 1 if has_all else 7] + bounded
         frame = spark.read.orc(str(table))
@@ -288,21 +313,25 @@ def days(spark: SparkSession, place: Path, *, is_brief: bool = False) -> dict[st
             wanted = sorted(i for i, keep in zip(ids, answer.to_pylist(), strict=True) if keep)
             scan = hx.table(str(table)).scan(text, ["id"])
             if sorted(scan.to_arrow().column(0).to_pylist()) != wanted or scan.count() != len(wanted):
-                found["wrong"].append([table.name, text])
-            found["count"] += 1
+                report["different"].append([table.name, text])
+            report["count"] += 1
             if text in bounded:
                 explained = scan.explain()
                 assert explained.rows is not None
-                found["kept"].append([table.name, text, explained.exact, explained.rows.kept, len(wanted)])
-    found["rows"] = truth.num_rows
-    found["values"] = values_of_days(spark, place / "bitmap", is_brief=is_brief)
-    return found
+                report["kept"].append([table.name, text, explained.exact, explained.rows.kept, len(wanted)])
+    report["rows"] = truth.num_rows
+    report["values"] = compare_day_values(spark, place / "bitmap", is_brief=is_brief)
+    return report
 
 
-def values_of_days(spark: SparkSession, table: Path, *, is_brief: bool) -> list[list[Any]]:
-    """Compare rows with values, each way that hindex gives them: the types, and whether rows are those of Spark."""
+def compare_day_values(spark: SparkSession, table: Path, *, is_brief: bool) -> list[list[Any]]:
+    """Compare the types and values of rows with Spark's, each way that hindex returns them.
+
+    Returns:
+        For each condition and way: both names, the number of rows, and whether types and values are Spark's.
+    """
     hx = hindex.connect(spark=spark)
-    found: list[list[Any]] = []
+    outcomes: list[list[Any]] = []
     for where in ("t = '2024-10-27 02:30:00'", "t < '2024-03-31 02:30:00'", "id >= 0"):
         frame = spark.read.orc(str(table)).where(where)
         collected = frame.toArrow()
@@ -311,39 +340,46 @@ def values_of_days(spark: SparkSession, table: Path, *, is_brief: bool) -> list[
         for name, scan in {"sql": result, "scan": hx.table(str(table)).scan(where)}.items():
             arrow = scan.to_arrow()
             is_same = arrow.schema.field("t").type == collected.schema.field("t").type
-            found.append(
+            outcomes.append(
                 [where, name, len(wanted), is_same and sorted(map(str, arrow.to_pylist())) == wanted]
             )
-        # rows in an order, of which an index has another one, and proofs of all that indexes tell
+        # ordered rows, whose order differs from that of the index, and proofs of all answers of indexes
         ordered = hx.table(str(table)).scan(where, ["t"], 9, mode="prove").order_by("t")
         first = frame.select("t").orderBy("t").limit(9)
         is_same = ordered.to_arrow().to_pylist() == first.toArrow().to_pylist()
         assert ordered.proof is not None
-        found.append([where, "order", len(wanted), is_same and not ordered.proof.disagreements])
-        for most in (spark_scan.MAX_LOCAL_VALUES, 0):
-            spark_scan.MAX_LOCAL_VALUES, kept = most, spark_scan.MAX_LOCAL_VALUES
+        outcomes.append([where, "order", len(wanted), is_same and not ordered.proof.disagreements])
+        for max_values in (spark_scan.MAX_LOCAL_VALUES, 0):
+            spark_scan.MAX_LOCAL_VALUES, default = max_values, spark_scan.MAX_LOCAL_VALUES
             try:
-                # a connection without the session has its zones, too
-                handed = hindex.connect().table(str(table)).scan(where).to_spark(spark)
-                found.append(
-                    [where, "to_spark", len(wanted), rows(handed) == wanted and handed.schema == frame.schema]
+                # a connection without a session takes the time zones of this one
+                result_frame = hindex.connect().table(str(table)).scan(where).to_spark(spark)
+                outcomes.append(
+                    [
+                        where,
+                        "to_spark",
+                        len(wanted),
+                        rows(result_frame) == wanted and result_frame.schema == frame.schema,
+                    ]
                 )
             finally:
-                spark_scan.MAX_LOCAL_VALUES = kept
+                spark_scan.MAX_LOCAL_VALUES = default
     if is_brief:
-        return found
-    # the source of a session in the zones of now; each of its reads starts processes of Python
+        return outcomes
+    # the data source takes the current time zones of the session; each of its reads starts Python processes
     hindex.enable(spark)
     for where in ("t = '2024-10-27 02:30:00'", "t < '2024-03-31 02:30:00'"):
         frame = spark.read.orc(str(table)).where(where)
         source = spark.read.format("hindex").option("where", where).load(str(table))
         wanted = rows(frame)
-        found.append([where, "source", len(wanted), rows(source) == wanted and source.schema == frame.schema])
-    return found
+        outcomes.append(
+            [where, "source", len(wanted), rows(source) == wanted and source.schema == frame.schema]
+        )
+    return outcomes
 
 
 def write_tables(spark: SparkSession, place: Path) -> None:
-    """The tables of all that is asked here."""
+    """Write the tables of all comparisons, and build their indexes."""
     write_clocks(place / "clocks")
     write_instants(place / "instants")
     for text in ("2020-01-01 10:00:00", "2020-07-01 11:00:00"):
@@ -354,7 +390,7 @@ def write_tables(spark: SparkSession, place: Path) -> None:
     selected = "id, timestamp_seconds(id) ts, timestamp_seconds(id)::timestamp_ntz n, id + 1 sum"
     frame = spark.sql(f"SELECT {selected} FROM range(5000)")
     frame.write.orc(str(place / "own"))
-    # Spark reads columns of its own types alone
+    # without the column of Spark's own type, for which hindex leaves the table to Spark
     frame.drop("n").write.orc(str(place / "plain"))
     # midnights and half hours that clocks of Sao Paulo or Berlin skipped
     frame = spark.sql(
@@ -371,59 +407,59 @@ def write_tables(spark: SparkSession, place: Path) -> None:
 
 @contextmanager
 def session_zone(spark: SparkSession, zone: str) -> Iterator[None]:
-    """Have a session in another time zone for a while."""
-    kept = str(spark.conf.get("spark.sql.session.timeZone"))
+    """Set the time zone of a session in the block."""
+    previous_zone = str(spark.conf.get("spark.sql.session.timeZone"))
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         yield
     finally:
-        spark.conf.set("spark.sql.session.timeZone", kept)
+        spark.conf.set("spark.sql.session.timeZone", previous_zone)
 
 
-def all_of(spark: SparkSession, place: Path, zone: str) -> dict[str, Any]:
-    """What there is to be found where the session has a zone."""
+def compare_in_zone(spark: SparkSession, place: Path, zone: str) -> dict[str, Any]:
+    """Run all comparisons with the session in a time zone."""
     with session_zone(spark, zone):
         return {
-            "frames": frames(spark, place),
-            "statements": statements(spark, place),
-            "pushed": pushed_down(spark, place),
-            "columns": by_columns(spark, place),
-            "days": days(spark, place / "days") if zone in OF_DAYS else None,
+            "frames": compare_frames(spark, place),
+            "statements": compare_statements(spark, place),
+            "joins": compare_joins(spark, place),
+            "columns": compare_column_conditions(spark, place),
+            "days": compare_days(spark, place / "days") if zone in DAY_SESSIONS else None,
             "layouts": compare_layouts(spark, LAYOUTS_OF_TIMES) if zone == SESSIONS[1] else None,
         }
 
 
-def told(hx: hindex.Connection, text: str) -> list[Any] | str:
-    """The kind of a result and its values, or what is wrong."""
+def run_statement(hx: hindex.Connection, text: str) -> list[Any] | str:
+    """Return the kind of a result and its values, or the message of the error."""
     try:
         result: Any = hx.sql(text)
     except HindexError as error:
         return str(error)
     if isinstance(result, Explanation):
         return [type(result).__name__, []]
-    is_ours = isinstance(result.explain(), Explanation)
+    is_native = isinstance(result.explain(), Explanation)
     values = (
         result.to_arrow().column(0).to_pylist()
-        if is_ours
+        if is_native
         else [row[0] for row in result.to_spark().collect()]
     )
-    return ["Scan" if is_ours else "DataFrame", sorted(values)]
+    return ["Scan" if is_native else "DataFrame", sorted(values)]
 
 
 def main(java: str, root: str, remote: str = "") -> None:
-    """Look at everything by a classic session, or at days and layouts by Spark Connect in the time zone ``remote``."""
+    """Compare everything in a classic session, or days and layouts over Spark Connect in the time zone ``remote``."""
     place = Path(root)
     query_plan.MAX_SHARE, query_plan.MIN_VALUES = 1.0, 0
     if remote:
         spark = connect_session(java, str(place / "warehouse"))
         make_layouts(spark, place / "layouts", LAYOUTS_OVER_CONNECT)
         spark.conf.set("spark.sql.session.timeZone", remote)
-        remote_found = {
-            "days": days(spark, place / "days", is_brief=True),
+        report = {
+            "days": compare_days(spark, place / "days", is_brief=True),
             "layouts": compare_layouts(spark, LAYOUTS_OVER_CONNECT),
         }
         spark.stop()
-        print("FOUND", json.dumps(remote_found))
+        print("FOUND", json.dumps(report))
         return
     conf = {
         **QUICK_WORKERS,
@@ -437,24 +473,26 @@ def main(java: str, root: str, remote: str = "") -> None:
         "spark.sql.orc.filterPushdown": "false",
     }
     write_clocks(place / "early")
-    # the session is asked for and not there yet
+    # the connection has not started its session yet
     hx = hindex.connect(master="local[2]", conf=conf)
     text = f"SELECT id FROM '{place / 'early'}' WHERE t < TIMESTAMP '1970-01-01 00:30:00'"
-    asked: dict[str, Any] = {"before": told(hx, f"SELECT id FROM '{place / 'early'}' WHERE id = 3")}
-    asked["is_started"] = "spark=None" not in repr(hx)
-    asked["first"] = told(hx, text)
+    lifecycle: dict[str, Any] = {
+        "before": run_statement(hx, f"SELECT id FROM '{place / 'early'}' WHERE id = 3")
+    }
+    lifecycle["is_started"] = "spark=None" not in repr(hx)
+    lifecycle["first"] = run_statement(hx, text)
     spark = hx.spark()
-    asked["again"] = told(hx, text)
-    asked["wanted"] = sorted(
+    lifecycle["again"] = run_statement(hx, text)
+    lifecycle["wanted"] = sorted(
         row[0] for row in spark.read.orc(str(place / "early")).where(text.split("WHERE")[1]).collect()
     )
-    asked["analyze"] = told(hx, f"EXPLAIN ANALYZE {text}")
+    lifecycle["analyze"] = run_statement(hx, f"EXPLAIN ANALYZE {text}")
     write_tables(spark, place)
     make_layouts(spark, place / "layouts", LAYOUTS_OF_TIMES)
-    found = {zone: all_of(spark, place, zone) for zone in SESSIONS}
+    reports = {zone: compare_in_zone(spark, place, zone) for zone in SESSIONS}
     spark.stop()
-    asked["stopped"] = told(hx, text)
-    print("FOUND", json.dumps({**found, "asked": asked}))
+    lifecycle["stopped"] = run_statement(hx, text)
+    print("FOUND", json.dumps({**reports, "lifecycle": lifecycle}))
 
 
 if __name__ == "__main__":
