@@ -1,6 +1,6 @@
-"""A table of a Hive metastore, some of whose partitions are elsewhere; run as a program, it prints findings as JSON.
+"""Scan Hive tables with partitions outside their directories; as a program, print a report as JSON.
 
-The metastore is embedded Derby: one for each process, in a directory that is given, as is all that is written.
+The metastore is embedded Derby, one for each process; it and all other files are in the directory of the argument.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import hindex  # noqa: E402
 from tests.support.elsewhere import QUICK_JAVA  # noqa: E402
 from tests.support.small import reasons  # noqa: E402
 
-#: Partition values as SQL writes them, the place, and the ids of the rows.
+#: The partition values in SQL, the location, and the ids of the rows.
 PARTITIONS = [
     ("p = 1, q = 'plain'", None, [1, 2, 3]),
     ("p = 2, q = 'x y/z%='", None, [4, 5, 6]),
@@ -39,7 +39,7 @@ WHERES = [
 ]
 
 
-#: Of the second table: partition, place, and the ids of the rows.
+#: The partitions of the second table: the value, the location, and the ids of the rows.
 OTHERS = [
     (1, "u/p=2", [1, 2, 3]),
     (2, "u/p=1", [4, 5, 6]),
@@ -50,8 +50,8 @@ OTHERS = [
 ]
 
 
-def places_of_others(spark: Any, place: Path) -> dict[str, Any]:
-    """A table whose partitions are in the directories of others, and at places that URIs write alike."""
+def scan_shared_locations(spark: Any, place: Path) -> dict[str, Any]:
+    """Scan a table with partitions in directories of other partitions, and at locations with equal URIs."""
     spark.sql(
         "CREATE EXTERNAL TABLE u (id BIGINT, a INT) PARTITIONED BY (p INT) STORED AS ORC "
         f"LOCATION '{place}/u'"
@@ -65,7 +65,7 @@ def places_of_others(spark: Any, place: Path) -> dict[str, Any]:
     table = hindex.connect(spark=spark).table("u")
     table.create_index("i", "a")
     scan = table.scan("a <= 1", ["id", "p"])
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "rows": sorted([row["id"], row["p"]] for row in scan.to_arrow().to_pylist()),
         "spark": sorted([row["id"], row["p"]] for row in spark.table("u").where("a <= 1").collect()),
         "exact": scan.explain().exact,
@@ -74,8 +74,8 @@ def places_of_others(spark: Any, place: Path) -> dict[str, Any]:
     try:
         scan.count()
     except hindex.HindexError as error:
-        found["error"] = str(error)
-    return found
+        report["error"] = str(error)
+    return report
 
 
 def main(root: str) -> None:
@@ -100,8 +100,8 @@ def main(root: str) -> None:
     )
     spark.sparkContext.setLogLevel("ERROR")
     spark.sql("CREATE TABLE t (id BIGINT, a INT) PARTITIONED BY (p INT, q STRING) STORED AS ORC")
-    for spec, elsewhere, ids in PARTITIONS:
-        at = "" if elsewhere is None else f" LOCATION '{place / elsewhere}'"
+    for spec, directory, ids in PARTITIONS:
+        at = "" if directory is None else f" LOCATION '{place / directory}'"
         spark.sql(f"ALTER TABLE t ADD PARTITION ({spec}){at}")
         if ids:
             values = ", ".join(f"({number}, {number % 3})" for number in ids)
@@ -109,31 +109,31 @@ def main(root: str) -> None:
     hx = hindex.connect(spark=spark)
     table = hx.table("t")
     index = table.create_index("i", "a", where="p IN (1, 3)")
-    found: dict[str, Any] = {"index": [index.status, index.num_files], "scans": {}}
+    report: dict[str, Any] = {"index": [index.status, index.num_files], "scans": {}}
     for where in WHERES:
         scan = table.scan(where, ["id"])
-        found["scans"][where] = {
+        report["scans"][where] = {
             "rows": sorted(scan.to_arrow().column("id").to_pylist()),
             "spark": sorted(row["id"] for row in spark.table("t").where(where).select("id").collect()),
             "reasons": {reason.name: sorted(subjects) for reason, subjects in reasons(scan).items()},
-            "kept": None if (left := scan.explain().rows) is None else left.kept,
+            "kept": None if (rows := scan.explain().rows) is None else rows.kept,
         }
     text = "SELECT count(*) AS n FROM t JOIN range(20) r ON t.id = r.id WHERE t.a = 1"
     joined: Any = hx.sql(text)
-    found["join"] = [joined.max("n"), spark.sql(text).collect()[0]["n"]]
-    # a partition moves, and one is dropped: what is at the new place is new, and the rest is as it was
+    report["join"] = [joined.max("n"), spark.sql(text).collect()[0]["n"]]
+    # move a partition and drop another: files at the new location are new, and all others stay indexed
     (place / "old data/p4").rename(place / "p4")
     spark.sql(f"ALTER TABLE t PARTITION (p = 4, q = 'plain') SET LOCATION '{place / 'p4'}'")
     spark.sql("ALTER TABLE t DROP PARTITION (p = 3)")
     scan = table.scan("a = 1", ["id"])
-    found["moved"] = sorted(scan.to_arrow().column("id").to_pylist())
-    found["moved_spark"] = sorted(row["id"] for row in spark.sql("SELECT id FROM t WHERE a = 1").collect())
-    found["moved_reasons"] = sorted(reason.name for reason in reasons(scan))
-    done = table.refresh_indexes(["i"])
-    found["refreshed"] = [done.files_read, done.files_forgotten]
-    found["places"] = places_of_others(spark, place)
+    report["moved"] = sorted(scan.to_arrow().column("id").to_pylist())
+    report["moved_spark"] = sorted(row["id"] for row in spark.sql("SELECT id FROM t WHERE a = 1").collect())
+    report["moved_reasons"] = sorted(reason.name for reason in reasons(scan))
+    result = table.refresh_indexes(["i"])
+    report["refreshed"] = [result.files_read, result.files_forgotten]
+    report["shared locations"] = scan_shared_locations(spark, place)
     spark.stop()
-    print("FOUND", json.dumps(found))
+    print("FOUND", json.dumps(report))
 
 
 if __name__ == "__main__":

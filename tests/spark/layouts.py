@@ -1,4 +1,4 @@
-"""Tables as warehouses declare them, and their comparison with Spark each way that hindex reads them."""
+"""Tables as warehouses declare them, and comparisons of all ways to read them with Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layout:
-    """A table and what is asked of it.
+    """A table and the queries on it.
 
     Args:
         columns: of ``CREATE TABLE``, with ``PARTITIONED BY`` behind them.
@@ -382,12 +382,12 @@ def table_name(layout: str) -> str:
 
 
 def rows(table: pa.Table) -> list[str]:
-    """Rows of a table in some order; instants are shown in the time zone of the column's type."""
+    """Return the rows of a table as sorted strings, with instants in the time zone of the column's type."""
     return sorted(map(repr, table.to_pylist()))
 
 
 def rows_of_each(frames: Mapping[int, DataFrame]) -> dict[int, list[str]]:
-    """Collect frames with the same columns by one job; as `rows`."""
+    """Collect frames with the same columns in one job, and return their `rows`."""
     from pyspark.sql.functions import lit
 
     marked = [frame.withColumn("frame", lit(number)) for number, frame in frames.items()]
@@ -404,7 +404,7 @@ def compare_layout(
     """Compare all rows, their number, and both under each condition with Spark's, each way that hindex reads them.
 
     Args:
-        is_brief: of layouts without timestamps try five conditions; count the rows, and ask a view, of one.
+        is_brief: try five conditions of layouts without timestamps; count rows, and query a view, for only one.
 
     Returns:
         ``different``: a line for each difference; ``counts``: Spark's number of rows under each condition;
@@ -413,7 +413,7 @@ def compare_layout(
     """
     hx = hindex.connect(spark=spark)
     table, stored = hx.table(name), spark.table(name)
-    # expanded only in a session whose settings are those that the view was made with
+    # hindex expands a view only in a session with the settings of its creation
     spark.sql(f"CREATE OR REPLACE VIEW {name}_view AS SELECT * FROM {name}")
     queries = layout.queries[: 5 if is_brief and "TIMESTAMP" not in layout.columns else None]
     conditions = ["true", *(where for where, _ in queries)]
@@ -422,11 +422,11 @@ def compare_layout(
     flags = [f"({condition}) AS `keeps {at}`" for at, condition in enumerate(conditions)]
     truth = stored.selectExpr("*", *flags).toArrow()
     kept = [truth.filter(truth.column(f"keeps {at}")).select(stored.columns) for at in range(len(conditions))]
-    found: dict[str, Any] = {"different": [], "accelerated": [], "refused": []}
+    report: dict[str, Any] = {"different": [], "accelerated": [], "refused": []}
 
-    def compare(way: str, ours: object, theirs: object) -> None:
-        if ours != theirs:
-            found["different"].append(f"{name}, {condition}, {way}: {ours!r} instead of {theirs!r}")
+    def compare(way: str, actual: object, expected: object) -> None:
+        if actual != expected:
+            report["different"].append(f"{name}, {condition}, {way}: {actual!r} instead of {expected!r}")
 
     frames: dict[int, DataFrame] = {}
     counts: dict[int, DataFrame] = {}
@@ -435,7 +435,7 @@ def compare_layout(
             scan = table.scan(condition if at else None)
             frames[at] = frame = scan.to_spark(spark)
         except (UnsupportedError, PredicateError):
-            found["refused"].append(condition)
+            report["refused"].append(condition)
         else:
             compare("to_spark's schema", frame.schema.jsonValue(), stored.schema.jsonValue())
             compare("a scan", rows(scan.to_arrow()), rows(wanted))
@@ -457,14 +457,14 @@ def compare_layout(
         frames.clear()
         for at, condition in enumerate(conditions):
             where = f" WHERE {condition}" if at else ""
-            # those that were asked of the table above
+            # here the view answers queries that read the table above
             source = f"{name}{'_view' * (at - 1 in of_view)}"
             frames[at] = frame = spark.sql(f"SELECT * FROM {source}{where}")
             schema = spark.table(source).schema
             compare("accelerate's schema", frame.schema.jsonValue(), schema.jsonValue())
             if at in counted:
                 counts[at] = spark.sql(f"SELECT count(*) AS n FROM {name}{where}")
-            found["accelerated"].append(all(line.startswith("accelerated: ") for line in lines))
+            report["accelerated"].append(all(line.startswith("accelerated: ") for line in lines))
             lines.clear()
         for at, collected in rows_of_each(frames).items():
             condition = conditions[at]
@@ -472,12 +472,12 @@ def compare_layout(
         for at, collected in rows_of_each(counts).items():
             condition = conditions[at]
             compare("accelerate's count", collected, [repr({"n": kept[at].num_rows})])
-    return found | {"accelerated": found["accelerated"][1:], "counts": [item.num_rows for item in kept[1:]]}
+    return report | {"accelerated": report["accelerated"][1:], "counts": [item.num_rows for item in kept[1:]]}
 
 
 @contextmanager
 def accelerated_queries(spark: SparkSession) -> Iterator[list[str]]:
-    """Accelerate a session in the block; the list gets the lines that the log has of its queries."""
+    """Accelerate a session in the block, and yield the list that collects the log lines of its queries."""
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]

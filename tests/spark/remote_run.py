@@ -1,7 +1,7 @@
-"""Builds and scans of a session whose tasks run elsewhere; run as a program, it prints what it found as JSON.
+"""Build and scan in a session whose tasks run in other processes; as a program, print a report as JSON.
 
-``cluster`` starts ``local-cluster[2,1,1024]``, whose executors are processes of their own with nothing of hindex but an
-archive that Spark brings them and unpacks, and kills one of them in the middle of a build, of a scan and of a query.
+``cluster`` starts ``local-cluster[2,1,1024]``, whose executors are separate processes. Spark sends them hindex as an
+archive and unpacks it. The program kills an executor in the middle of a build, of a scan and of a query.
 ``connect`` starts a Spark Connect server.
 """
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Told(NullProgress):
-    """Counts what it is told."""
+class CountingProgress(NullProgress):
+    """Counts the files of a build."""
 
     def __init__(self) -> None:
         self.advanced = 0
@@ -39,17 +39,17 @@ class Told(NullProgress):
         self.advanced += count
 
 
-def killing(
+def run_and_kill(
     run: Callable[..., Iterator[pa.RecordBatch]], flag: str, task: Any, **options: Any
 ) -> Iterator[pa.RecordBatch]:
-    """As ``run``, but the first of all tasks kills its executor after the first batch, once."""
+    """Run a task; the first of all tasks kills its executor after its first batch, once."""
     for batch in run(task, **options):
         try:
             os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             pass
         else:
-            # this is a worker; above it are Spark's daemon of workers, and the executor
+            # the parent of this worker is Spark's worker daemon, whose parent is the executor
             import signal
 
             daemon = os.getppid()
@@ -59,8 +59,10 @@ def killing(
         yield batch
 
 
-def recording(run: Callable[..., Iterator[pa.RecordBatch]], path: str, task: Any) -> Iterator[pa.RecordBatch]:
-    """As ``run``, and write down how the job of the task is described, or its operation tagged."""
+def run_and_record(
+    run: Callable[..., Iterator[pa.RecordBatch]], path: str, task: Any
+) -> Iterator[pa.RecordBatch]:
+    """Run a task, and append the description of its job, or the tags of its operation, to a file."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -72,12 +74,12 @@ def recording(run: Callable[..., Iterator[pa.RecordBatch]], path: str, task: Any
     yield from run(task)
 
 
-def repeating(
+def run_twice(
     run: Callable[..., Iterator[pa.RecordBatch]], flags: str, task: Any
 ) -> Iterator[pa.RecordBatch]:
-    """As ``run``, but each task fails once when it has written all that it writes, and is then done twice.
+    """Run a task that fails once after all its writes; the second attempt runs it twice.
 
-    So there are the files of an attempt that failed, and of one that nobody heard of, as of speculative execution.
+    This leaves the files of a failed attempt, and those of an unreported attempt, as speculative execution does.
     """
     try:
         os.close(os.open(f"{flags}.{task.path}.{task.first}", os.O_CREAT | os.O_EXCL))
@@ -89,11 +91,13 @@ def repeating(
         raise OSError("once")
 
 
-def repeated(spark: SparkSession, table: hindex.Table, job: Any, flags: str) -> dict[str, Any]:
-    """What is there of indexes whose tasks were repeated: cut data files, more files written than are named."""
+def build_with_repeated_tasks(
+    spark: SparkSession, table: hindex.Table, job: Any, flags: str
+) -> dict[str, Any]:
+    """Build indexes with repeated tasks over parts of data files, and describe their files in the store."""
     spark.conf.set("spark.hindex.build.taskBytes", "1500")
     real = job.run_build_task
-    job.run_build_task = partial(repeating, real, flags)
+    job.run_build_task = partial(run_twice, real, flags)
     try:
         table.create_indexes([hindex.IndexSpec("r", "a", "bloom"), hindex.IndexSpec("m", "id")])
     finally:
@@ -115,14 +119,16 @@ def repeated(spark: SparkSession, table: hindex.Table, job: Any, flags: str) -> 
     }
 
 
-def where_is_hindex(_: Any) -> Iterator[pa.RecordBatch]:
+def locate_hindex(_: Any) -> Iterator[pa.RecordBatch]:
+    """Yield the path of hindex in this worker, and the modules of the parser that it has loaded."""
     import hindex.spark.tasks
 
     loaded = ",".join(name for name in ("sqlglot", "hindex.sql.parsing") if name in sys.modules)
-    yield pa.RecordBatch.from_pydict({"place": [hindex.spark.tasks.__file__], "loaded": [loaded]})
+    yield pa.RecordBatch.from_pydict({"path": [hindex.spark.tasks.__file__], "loaded": [loaded]})
 
 
 def cluster_session(archive: str) -> SparkSession:
+    """Start a session on a local cluster whose executors run hindex from an archive."""
     from hindex.spark.session import local_session
 
     settings = {
@@ -138,6 +144,7 @@ def cluster_session(archive: str) -> SparkSession:
 
 
 def connect_session(java: str = "UTC", warehouse: str = "spark-warehouse") -> SparkSession:
+    """Start a Spark Connect server and return its session, with Java in a time zone."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -152,47 +159,47 @@ def connect_session(java: str = "UTC", warehouse: str = "spark-warehouse") -> Sp
 
 def main(kind: str, path: str, archive: str) -> None:
     spark = cluster_session(archive) if kind == "cluster" else connect_session()
-    told = Told()
-    hx = hindex.connect(spark=spark, progress=told)
+    progress = CountingProgress()
+    hx = hindex.connect(spark=spark, progress=progress)
     table = hx.table(path)
-    found: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     scan: Any = hindex.spark.scan
     job: Any = hindex.build.job
-    job.run_build_task = partial(recording, job.run_build_task, f"{path}.described")
+    job.run_build_task = partial(run_and_record, job.run_build_task, f"{path}.described")
     spark.addTag("users")
     if kind == "cluster":
-        job.run_build_task = partial(killing, job.run_build_task, f"{path}.build")
-        scan.read_group = partial(killing, scan.read_group, f"{path}.scan")
+        job.run_build_task = partial(run_and_kill, job.run_build_task, f"{path}.build")
+        scan.read_group = partial(run_and_kill, scan.read_group, f"{path}.scan")
     table.create_indexes([hindex.IndexSpec("i", "a"), hindex.IndexSpec("j", "s")])
-    found["advanced"] = told.advanced
-    found["described"] = [Path(f"{path}.described").read_text().splitlines(), sorted(spark.getTags())]
+    report["advanced"] = progress.advanced
+    report["described"] = [Path(f"{path}.described").read_text().splitlines(), sorted(spark.getTags())]
     spark.removeTag("users")
     table.create_index("k", "id", using="btree")
     store = Store.for_table(table.uri)
     manifest = store.load()
     assert manifest is not None
     files = [file.path for entry in manifest.files for file in entry.index_files]
-    found["indexed"] = [len(files), len(set(files))]
+    report["indexed"] = [len(files), len(set(files))]
     rows = table.scan("a IN (3, 4)", ["id"])
-    found["exact"] = rows.explain().exact
+    report["exact"] = rows.explain().exact
     scan.MAX_LOCAL_VALUES = 0
-    found["scan"] = sorted(row["id"] for row in rows.to_spark(spark).collect())
+    report["scan"] = sorted(row["id"] for row in rows.to_spark(spark).collect())
     if kind == "cluster":
-        scan.read_group = partial(killing, scan.read_group, f"{path}.query")
+        scan.read_group = partial(run_and_kill, scan.read_group, f"{path}.query")
     query_plan.MAX_SHARE, query_plan.MIN_VALUES = 1.0, 0
     text = f"SELECT sum(t.id) AS n FROM '{path}' t JOIN range(0, 6000) r ON t.id = r.id WHERE t.a = 3"
     result: Any = hx.sql(text)
     explained: Any = hx.sql("EXPLAIN " + text)
-    found["query"] = [result.to_spark().collect()[0]["n"], explained.tables[0].is_accelerated]
-    found["killed"] = [Path(f"{path}.{what}").exists() for what in ("build", "scan", "query")]
+    report["query"] = [result.to_spark().collect()[0]["n"], explained.tables[0].is_accelerated]
+    report["killed"] = [Path(f"{path}.{step}").exists() for step in ("build", "scan", "query")]
     hindex.enable(spark)
-    found["source"] = spark.read.format("hindex").option("where", "a = 3 AND s = 's3'").load(path).count()
+    report["source"] = spark.read.format("hindex").option("where", "a = 3 AND s = 's3'").load(path).count()
     if kind == "cluster":
-        found["repeated"] = repeated(spark, table, job, f"{path}.once")
-    where = spark.range(0, 2, 1, 2).mapInArrow(where_is_hindex, "place string, loaded string").collect()
-    found["executors"] = sorted({tuple(row) for row in where})
+        report["repeated"] = build_with_repeated_tasks(spark, table, job, f"{path}.once")
+    locations = spark.range(0, 2, 1, 2).mapInArrow(locate_hindex, "path string, loaded string").collect()
+    report["executors"] = sorted({tuple(row) for row in locations})
     spark.stop()
-    print("FOUND", json.dumps(found))
+    print("FOUND", json.dumps(report))
 
 
 if __name__ == "__main__":

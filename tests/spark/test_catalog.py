@@ -1,4 +1,4 @@
-"""What the catalog tells of tables, and what it says where there is none."""
+"""Descriptions of tables in the catalog, and errors for unknown tables."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def table(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_table(spark: SparkSession, table: str, tmp_path: Path) -> None:
-    found = describe_table(spark, table)
-    assert found["location"] == f"file:{tmp_path}"
-    assert found["provider"] == "orc"
-    assert found["partition_columns"] == ["day"]
+    description = describe_table(spark, table)
+    assert description["location"] == f"file:{tmp_path}"
+    assert description["provider"] == "orc"
+    assert description["partition_columns"] == ["day"]
 
 
 @pytest.mark.parametrize("name", ["missing", "no_such_schema.missing"])
@@ -49,7 +49,7 @@ def test_no_table(spark: SparkSession, name: str) -> None:
         describe_table(spark, name)
 
 
-def test_a_name_that_is_none(spark: SparkSession) -> None:
+def test_an_invalid_name(spark: SparkSession) -> None:
     with pytest.raises(TableError, match=r"Table 'a b' is invalid: .+") as caught:
         describe_table(spark, "a b")
     assert "\n" not in str(caught.value)
@@ -57,7 +57,7 @@ def test_a_name_that_is_none(spark: SparkSession) -> None:
 
 @pytest.fixture
 def made(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
-    """A partitioned table with two partitions; where it stands in the catalog is up to the test."""
+    """Create a partitioned table with two partitions, and return its name."""
     spark.sql(
         "CREATE TABLE made (a INT, s VARCHAR(9), t TIMESTAMP, n STRUCT<x: INT>, p INT) USING orc "
         f"PARTITIONED BY (p) LOCATION '{tmp_path}/made'"
@@ -67,13 +67,13 @@ def made(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     spark.sql("DROP TABLE made")
 
 
-def test_a_table_whose_files_say_what_the_catalog_says(spark: SparkSession, made: str) -> None:
-    found = hindex.connect(spark=spark).table(made).scan("p = 2").to_arrow()
-    assert found.column("a").to_pylist() == [2]
+def test_a_table_whose_files_match_the_catalog(spark: SparkSession, made: str) -> None:
+    rows = hindex.connect(spark=spark).table(made).scan("p = 2").to_arrow()
+    assert rows.column("a").to_pylist() == [2]
 
 
 @pytest.mark.parametrize(
-    ("change", "left"),
+    ("change", "partitions"),
     [
         # the table is external: its files stay
         ("DROP PARTITION (p = 1)", [2]),
@@ -83,16 +83,16 @@ def test_a_table_whose_files_say_what_the_catalog_says(spark: SparkSession, made
         # its old files stay where they are
         ("PARTITION (p = 2) SET LOCATION '{empty}'", [1]),
         ("PARTITION (p = 2) SET LOCATION '{copy}'", [1, 2]),
-        # two partitions of one place
+        # two partitions with one location
         ("ADD PARTITION (p = 4) LOCATION '{copy}' PARTITION (p = NULL) LOCATION '{copy}'", [1, 2, 2, 2]),
-        # in the table, where no partition is by its name
+        # in the table's directory, with a name that is not a partition's
         ("ADD PARTITION (p = 5) LOCATION '{inside}'", [1, 2, 2]),
     ],
 )
-def test_the_catalog_says_which_partitions_there_are(
-    spark: SparkSession, made: str, tmp_path: Path, change: str, left: list[int]
+def test_partitions_are_those_of_the_catalog(
+    spark: SparkSession, made: str, tmp_path: Path, change: str, partitions: list[int]
 ) -> None:
-    """And where they are; indexes tell of all of them, once they are refreshed."""
+    """Scans take partitions and locations from the catalog; refreshed indexes cover all of them."""
     table = hindex.connect(spark=spark).table(made)
     table.create_index("i", "a")
     (tmp_path / "empty").mkdir()
@@ -102,7 +102,7 @@ def test_the_catalog_says_which_partitions_there_are(
     text = change.format(**{name: tmp_path / place for name, place in places.items()})
     spark.sql(f"ALTER TABLE made {text}")
     wanted = sorted(map(str, spark.sql("SELECT a, p FROM made").toLocalIterator()))
-    assert [int(row[6]) for row in wanted] == left
+    assert [int(row[6]) for row in wanted] == partitions
     scan = table.scan("a > 0", ["a", "p"])
 
     def rows() -> list[str]:
@@ -115,7 +115,7 @@ def test_the_catalog_says_which_partitions_there_are(
     table.refresh_indexes()
     assert rows() == wanted
     assert (scan.explain().exact, reasons(scan)) == (True, {})
-    # the other queries that Spark runs see the same
+    # queries that Spark runs return the same rows
     joined: Any = hindex.connect(spark=spark).sql(
         "SELECT m.a, m.p FROM made m JOIN range(9) r ON m.a = r.id WHERE m.a > 0"
     )
@@ -125,7 +125,7 @@ def test_the_catalog_says_which_partitions_there_are(
 def test_a_property_alone_makes_no_table_transactional(
     spark: SparkSession, made: str, tmp_path: Path
 ) -> None:
-    """Without a base or delta, its partitions are those of the catalog, too."""
+    """Without a base or delta, its partitions are also those of the catalog."""
     shutil.copytree(tmp_path / "made" / "p=2", tmp_path / "elsewhere")
     shutil.copytree(tmp_path / "made" / "p=2", tmp_path / "made" / "p=9")
     spark.sql("ALTER TABLE made SET TBLPROPERTIES ('transactional' = 'true')")
@@ -146,7 +146,7 @@ def test_a_file_that_spark_has_not_seen(spark: SparkSession, made: str, tmp_path
     table = hindex.connect(spark=spark).table(made)
     assert table.scan("p = 1").count() == spark.table(made).where("p = 1").count() == 1
     shutil.copy(next((tmp_path / "made" / "p=2").glob("*.orc")), tmp_path / "made" / "p=1" / "new.orc")
-    # rows are those of now, as Spark has them when it has looked again
+    # hindex reads the current files, as Spark does after a refresh
     assert table.scan("p = 1").count() == 2
     spark.sql("REFRESH TABLE made")
     assert spark.table(made).where("p = 1").count() == 2
@@ -169,14 +169,14 @@ def test_columns_of_a_description(spark: SparkSession) -> None:
 def test_partitions_in_the_directories_of_others(
     spark: SparkSession, made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lookup: str
 ) -> None:
-    """Files are those of the partition whose place they are in, whatever the name of the directory says."""
+    """A file belongs to the partition whose location contains it, whatever the name of the directory."""
     statements: list[str] = []
 
-    def told(spark: SparkSession, name: str, statement: str) -> Any:
+    def record(spark: SparkSession, name: str, statement: str) -> Any:
         statements.append(statement)
         return run(spark, name, statement)
 
-    monkeypatch.setattr(locations, "run", told)
+    monkeypatch.setattr(locations, "run", record)
     if lookup == "one by one":
         # as over Spark Connect
         monkeypatch.setattr(locations, "call_session_catalog", lambda *_: None)
@@ -184,7 +184,7 @@ def test_partitions_in_the_directories_of_others(
     table = hindex.connect(spark=spark).table(made)
     table.create_index("i", "a")
     is_first = True
-    # Java's URIs and descriptions write the second one alike
+    # Java's URIs and descriptions write both names alike
     shutil.copytree(root / "p=1", tmp_path / "a b")
     shutil.copytree(root / "p=2", tmp_path / "a%20b")
     for changes, wanted in [
@@ -204,15 +204,15 @@ def test_partitions_in_the_directories_of_others(
         for change in changes:
             spark.sql(f"ALTER TABLE made {change}")
         statements.clear()
-        found = [(row["a"], row["p"]) for row in table.scan("a > 0", ["a", "p"]).to_arrow().to_pylist()]
-        # the first scan of a table also lists it to check the names of the scan
+        rows = [(row["a"], row["p"]) for row in table.scan("a > 0", ["a", "p"]).to_arrow().to_pylist()]
+        # the first scan of a table also lists its files to check the names of columns
         listings = 0 if lookup == "at once" else 2 if is_first else 1
         is_first = False
         assert len(statements) == listings * (1 + spark.sql("SHOW PARTITIONS made").count())
-        assert sorted(found) == wanted == sorted(map(tuple, spark.sql("SELECT a, p FROM made").collect()))
-        in_one = [row["a"] for row in table.scan("a = 2 AND p = 2", ["a"]).to_arrow().to_pylist()]
-        assert in_one == [2] * wanted.count((2, 2))
-    # at the root of the table are no files; below it are some that Spark lists, and does not read
+        assert sorted(rows) == wanted == sorted(map(tuple, spark.sql("SELECT a, p FROM made").collect()))
+        ids_of_partition = [row["a"] for row in table.scan("a = 2 AND p = 2", ["a"]).to_arrow().to_pylist()]
+        assert ids_of_partition == [2] * wanted.count((2, 2))
+    # the root of the table has no files; Spark lists the files below it, and does not read them
     spark.sql(f"ALTER TABLE made PARTITION (p = 1) SET LOCATION '{root}'")
     assert table.scan("a > 0").count() == spark.table("made").where("a > 0").count() == 3
     shutil.rmtree(root / "p=1")
@@ -224,7 +224,7 @@ def test_partitions_in_the_directories_of_others(
 def test_values_in_statements(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_escaped: str
 ) -> None:
-    """Over Spark Connect, each partition is asked for by its values."""
+    """Over Spark Connect, a statement describes each partition by its values."""
     monkeypatch.setattr(locations, "call_session_catalog", lambda *_: None)
     spark.sql(
         f"CREATE TABLE stated (a INT, `p q` STRING, r INT) USING orc PARTITIONED BY (`p q`, r) LOCATION '{tmp_path}/s'"
@@ -237,22 +237,25 @@ def test_values_in_statements(
             + f" PARTITION (`p q` = 'f', r = NULL) LOCATION '{tmp_path}/a%20b'"
         )
         spark.conf.set("spark.sql.parser.escapedStringLiterals", is_escaped)
-        found = locations.catalog_partitions(spark, "stated", describe_table(spark, "stated"))
-        assert found.here == {
+        partitions = locations.catalog_partitions(spark, "stated", describe_table(spark, "stated"))
+        assert partitions.here == {
             "p q=a%5Cb%27%22c/r=1",
             "p q=x%2Fy/r=1",
             "p q=__HIVE_DEFAULT_PARTITION__/r=1",
             "p q=d%27e/r=1",
         }
-        (away,) = found.elsewhere
-        assert (away.directory, away.uri) == ("p q=f/r=__HIVE_DEFAULT_PARTITION__", f"{tmp_path}/a%20b")
+        (external,) = partitions.elsewhere
+        assert (external.directory, external.uri) == (
+            "p q=f/r=__HIVE_DEFAULT_PARTITION__",
+            f"{tmp_path}/a%20b",
+        )
     finally:
         spark.conf.unset("spark.sql.parser.escapedStringLiterals")
         spark.sql("DROP TABLE stated")
 
 
-def test_what_a_path_cannot_know(spark: SparkSession, made: str, tmp_path: Path) -> None:
-    """Of a table that is named by its path, only files below it are known; what is recorded of others stays."""
+def test_a_path_does_not_know_external_partitions(spark: SparkSession, made: str, tmp_path: Path) -> None:
+    """A path covers only files below it; a refresh by path keeps the entries of all other files."""
     shutil.copytree(tmp_path / "made" / "p=2", tmp_path / "else")
     spark.sql(f"ALTER TABLE made ADD PARTITION (p = 3) LOCATION '{tmp_path}/else'")
     hx = hindex.connect(spark=spark)
@@ -262,27 +265,27 @@ def test_what_a_path_cannot_know(spark: SparkSession, made: str, tmp_path: Path)
     assert sorted(scan.to_arrow().column("p").to_pylist()) == [1, 2, 3]
     assert set(reasons(scan)) == {Reason.PARTITION_NOT_INDEXED}
     paths = [entry.path for entry in table.snapshot().manifest.files]
-    away = f"_at/{str(tmp_path).replace('/', '%2F')}%2Felse/p=3/"
-    assert [path.startswith(away) for path in paths] == [True, False]
+    prefix = f"_at/{str(tmp_path).replace('/', '%2F')}%2Felse/p=3/"
+    assert [path.startswith(prefix) for path in paths] == [True, False]
     by_path = hx.table(str(tmp_path / "made"))
     assert sorted(by_path.scan("a > 0").to_arrow().column("p").to_pylist()) == [1, 2]
     assert set(reasons(by_path.scan("a > 0"))) == {Reason.PARTITION_NOT_INDEXED}
     by_path.refresh_indexes()
     assert [entry.path for entry in table.snapshot().manifest.files] == paths
     assert all(not check.problems for check in table.check_indexes(verify=True))
-    # a file in a directory below a partition, which Spark does not read there
+    # Spark does not read files in directories below a partition
     (tmp_path / "made" / "p=1" / "deep").mkdir()
     shutil.copy(next((tmp_path / "else").glob("*.orc")), tmp_path / "made" / "p=1" / "deep" / "x.orc")
     assert scan.count() == spark.table("made").where("a > 0").count() == 3
     shutil.rmtree(tmp_path / "made" / "p=1" / "deep")
-    # the source has the partitions of when it was enabled
+    # the data source keeps the partitions of the time it was enabled
     shutil.copytree(tmp_path / "made" / "p=2", tmp_path / "made" / "p=4")
-    for known in ([1, 2, 3], [1, 2]):
+    for partitions in ([1, 2, 3], [1, 2]):
         hindex.enable(spark, [made])
         read = spark.read.format("hindex").option("table", made)
-        assert sorted(row["p"] for row in read.load().collect()) == known
+        assert sorted(row["p"] for row in read.load().collect()) == partitions
         spark.sql("ALTER TABLE made DROP IF EXISTS PARTITION (p = 3)")
-        assert sorted(row["p"] for row in read.load().where("a > 0").collect()) == known
+        assert sorted(row["p"] for row in read.load().where("a > 0").collect()) == partitions
 
 
 @pytest.mark.filterwarnings("ignore:deep/3.orc. the file lies outside")
@@ -319,10 +322,10 @@ def test_what_a_path_cannot_know(spark: SparkSession, made: str, tmp_path: Path)
         ),
     ],
 )
-def test_what_is_left_to_spark(
+def test_tables_that_only_spark_reads(
     spark: SparkSession, tmp_path: Path, definition: str, message: str | None
 ) -> None:
-    """Types that are not converted, and options that choose files; a query of other columns is answered here."""
+    """Reject types without a conversion and options that choose files; answer queries of other columns."""
     columns = {
         "a": pa.array([1, 2], pa.int32()),
         "s": pa.array([{"B c": 1}] * 2, pa.struct([("B c", pa.int32())])),
@@ -331,49 +334,51 @@ def test_what_is_left_to_spark(
     write_columns(tmp_path / "2.orc", columns | {"c": pa.array([7, 8], pa.int32())})
     write_columns(tmp_path / "deep" / "3.orc", columns)
     hindex.connect().table(str(tmp_path)).create_index("i", "c")
-    columns_, _, options = definition.partition(" OPTIONS ")
+    clauses, _, options = definition.partition(" OPTIONS ")
     spark.sql(
-        f"CREATE TABLE told {columns_} USING orc {options and 'OPTIONS ' + options} LOCATION '{tmp_path}'"
+        f"CREATE TABLE partly_readable {clauses} USING orc {options and 'OPTIONS ' + options} LOCATION '{tmp_path}'"
     )
     try:
         hx = hindex.connect(spark=spark)
         if message is None:
-            assert hx.table("told").scan("c IS NULL").count() == 2
+            assert hx.table("partly_readable").scan("c IS NULL").count() == 2
         else:
             with pytest.raises(UnsupportedError, match=message):
-                hx.table("told").scan("a > 0").to_arrow()
-        text = "SELECT count(a) AS n, sum(c + 0) AS m FROM told WHERE c = 7"
+                hx.table("partly_readable").scan("a > 0").to_arrow()
+        text = "SELECT count(a) AS n, sum(c + 0) AS m FROM partly_readable WHERE c = 7"
         compare(hx, text)
         if "OPTIONS" not in definition:
-            assert hx.table("told").scan("c = 7", ["a", "c"]).to_arrow().to_pylist() == [{"a": 1, "c": 7}]
+            assert hx.table("partly_readable").scan("c = 7", ["a", "c"]).to_arrow().to_pylist() == [
+                {"a": 1, "c": 7}
+            ]
     finally:
-        spark.sql("DROP TABLE told")
+        spark.sql("DROP TABLE partly_readable")
 
 
 def test_types_of_a_file_that_was_replaced(spark: SparkSession, tmp_path: Path) -> None:
-    """By one of the same length and time, as it may be where these are copied along."""
+    """The new file has the length and time of the old one, as copies may have."""
     data = spark.range(3).selectExpr("INTERVAL '1' DAY AS n")
     data.coalesce(1).write.option("compression", "none").orc(str(tmp_path / "t"))
     (path,) = (tmp_path / "t").glob("*.orc")
     select = parse("SELECT n FROM 't'")
     assert isinstance(select, Select)
 
-    def told() -> str:
+    def error_message() -> str:
         snapshot = hindex.connect().table(str(tmp_path / "t")).snapshot()
         with pytest.raises(UnsupportedError) as raised:
             check_same_rows(lambda: session_time_zones(spark), lambda _, default: default, snapshot, select)
         return str(raised.value)
 
     before = path.stat()
-    assert told() == told() == "Spark has the column 'n' as interval day"
+    assert error_message() == error_message() == "Spark has the column 'n' as interval day"
     path.write_bytes(path.read_bytes().replace(b"interval day", b"interval new"))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    assert told() == "Spark has the column 'n' as interval new"
+    assert error_message() == "Spark has the column 'n' as interval new"
 
 
 def test_partition_values_that_need_escapes(spark: SparkSession, tmp_path: Path) -> None:
-    """Also in a table whose path has a blank, and is reached by a link."""
+    """The table is behind a link, and its path contains a blank."""
     (tmp_path / "a b").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a b")
     spark.sql(
@@ -385,25 +390,25 @@ def test_partition_values_that_need_escapes(spark: SparkSession, tmp_path: Path)
         table = hindex.connect(spark=spark).table("escaped")
         table.create_index("i", "a")
         for where in ("p = 'x y/z'", "q = '#' AND a = 2", "a >= 2 AND q <> 'ä%'"):
-            found = table.scan(where).to_arrow().to_pylist()
+            rows = table.scan(where).to_arrow().to_pylist()
             wanted = [row.asDict() for row in spark.table("escaped").where(where).collect()]
-            assert sorted(map(str, found)) == sorted(map(str, wanted))
-            assert found
+            assert sorted(map(str, rows)) == sorted(map(str, wanted))
+            assert rows
     finally:
         spark.sql("DROP TABLE escaped")
 
 
 def test_files_of_other_formats_are_read_by_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """And told as what they are where an index is wanted."""
+    """An index on such a table is an error that names the format."""
     spark.range(3).write.parquet(str(tmp_path / "users"))
     hx = hindex.connect(spark=spark)
     with pytest.raises(
         NotOrcError, match=r"^Table 'parquet.nowhere' is invalid: hindex reads tables of ORC files, and"
     ):
         hx.sql("CREATE INDEX i USING bitmap ON parquet.`nowhere` (a)")
-    found: Any = hx.sql(f"SELECT * FROM parquet.`{tmp_path}/users` WHERE id > 0")
-    assert sorted(found.to_arrow()["id"].to_pylist()) == [1, 2]
-    # a database may be called like a format
+    result: Any = hx.sql(f"SELECT * FROM parquet.`{tmp_path}/users` WHERE id > 0")
+    assert sorted(result.to_arrow()["id"].to_pylist()) == [1, 2]
+    # a database may have the name of a format
     spark.sql("CREATE DATABASE json")
     try:
         spark.sql(f"CREATE TABLE json.events USING orc LOCATION '{tmp_path}/events' AS SELECT 7 AS a")

@@ -1,4 +1,4 @@
-"""Tables as warehouses declare them, beside Spark: rows, types and schema, and what indexes rule out."""
+"""Tables as warehouses declare them: rows, types, schemas and pruning match Spark."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_layouts(spark: SparkSession, tmp_path: Path, name: str) -> None:
     layout = LAYOUTS[name]
     try:
         make_layout(spark, "wt", layout, tmp_path)
-        found = compare_layout(spark, "wt", layout)
-        assert found["different"] == []
-        assert dict(zip([where for where, _ in layout.queries], found["counts"], strict=True)) == dict(
+        report = compare_layout(spark, "wt", layout)
+        assert report["different"] == []
+        assert dict(zip([where for where, _ in layout.queries], report["counts"], strict=True)) == dict(
             layout.queries
         )
-        assert found["refused"] == []
-        assert found["accelerated"][: layout.exact] == [True] * layout.exact
+        assert report["refused"] == []
+        assert report["accelerated"][: layout.exact] == [True] * layout.exact
         table = hindex.connect(spark=spark).table("wt")
         for where, _ in layout.queries[: layout.exact]:
             scan = table.scan(where)
@@ -45,7 +45,7 @@ def test_layouts(spark: SparkSession, tmp_path: Path, name: str) -> None:
 
 
 def test_a_path_and_a_name_share_an_index(spark: SparkSession, tmp_path: Path) -> None:
-    """Where the two have one type of a column; an index of another type is named, and not used."""
+    """They share it if the types of the column are equal; an index of another type is reported and not used."""
     spark.sql(f"CREATE TABLE shared (id INT, n TIMESTAMP_NTZ, c CHAR(3)) USING orc LOCATION '{tmp_path}/s'")
     try:
         spark.sql("INSERT INTO shared VALUES (1, TIMESTAMP_NTZ '2024-01-01 00:00:00', 'x'), (2, NULL, 'y')")
@@ -181,5 +181,5 @@ def _check_random_table(spark: SparkSession, rng: np.random.Generator) -> None:
         try:
             frame = table.scan(where).to_spark(spark)
         except (UnsupportedError, PredicateError):
-            continue  # left to Spark, as the comparison above was
+            continue  # Spark ran the comparison above, too
         assert rows(frame.toArrow()) == wanted

@@ -1,4 +1,4 @@
-"""Definitions of indexes outlive the files of a catalog table: a write that replaces its directory loses no index."""
+"""Index definitions outlive the files of a catalog table: a write that replaces its directory loses no index."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def place(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -
     by = "PARTITIONED BY (p)" if request.param == "partitioned" else ""
     spark.sql(f"CREATE TABLE {NAME} (id BIGINT, a INT, url STRING, p INT) USING orc {by}")
     spark.sql(f"INSERT INTO {NAME} {ROWS.format(0, 100)}")
-    (location,) = [row.data_type for row in described(spark) if row.col_name == "Location"]
+    (location,) = [row.data_type for row in describe(spark) if row.col_name == "Location"]
     yield Path(location.removeprefix("file:"))
     for name in (NAME, f"{NAME}_2"):
         spark.sql(f"DROP TABLE IF EXISTS {name}")
@@ -50,12 +50,12 @@ def hx(spark: SparkSession) -> Connection:
     return hindex.connect(spark=spark)
 
 
-def described(spark: SparkSession) -> list[Any]:
+def describe(spark: SparkSession) -> list[Any]:
     return spark.sql(f"DESCRIBE TABLE EXTENDED {NAME}").collect()
 
 
 def properties(spark: SparkSession, name: str = NAME) -> dict[str, str]:
-    """The properties of the table that hold definitions."""
+    """Return the properties of the table that store definitions."""
     rows = spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
     return {row.key: row.value for row in rows if row.key.startswith(PREFIX)}
 
@@ -65,7 +65,7 @@ def statuses(table: Table) -> dict[str, str]:
 
 
 def check_rows(hx: Connection, spark: SparkSession) -> None:
-    """By name and by path, the rows are Spark's."""
+    """Check that scans return the rows of Spark."""
     for where in ("a = 3", "url = 's2' AND id > 50", "a = 3 OR p = 1"):
         expected = sorted(row.id for row in spark.table(NAME).where(where).collect())
         assert sorted(ids(hx.table(NAME).scan(where))) == expected, where
@@ -79,7 +79,7 @@ def test_an_overwritten_table_is_refreshed(hx: Connection, spark: SparkSession, 
     table.create_indexes(
         [
             IndexSpec("by_a", "a", comment='it\'s `a`, \\"${x}\\" ä'),
-            # what is about URLs is shown as redacted by Spark
+            # Spark redacts properties that mention URLs
             IndexSpec("url", "url", "bloom", properties={"fpp": "0.01"}, annotations={"token": "url"}),
         ]
     )
@@ -166,14 +166,14 @@ def test_names_change(hx: Connection, spark: SparkSession, place: Path) -> None:
         table.rename_index("a_1", "Other")
     table.rename_index("a_1", "by_a")
     assert [name for name, status in statuses(table).items() if status != "fresh"] == ["by_a"]
-    # the table's name, too
+    # a renamed table keeps them
     spark.sql(f"ALTER TABLE {NAME} RENAME TO {NAME}_2")
     moved = hx.table(f"{NAME}_2")
     assert moved.refresh_indexes().changed
     assert statuses(moved) == {"other": "fresh", "by_a": "fresh"}
 
 
-def test_a_lost_index_is_in_nobodys_way(hx: Connection, spark: SparkSession, place: Path) -> None:
+def test_a_lost_index_can_be_created_again(hx: Connection, spark: SparkSession, place: Path) -> None:
     table = hx.table(NAME)
     table.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_url", "url")])
     spark.sql(OVERWRITE)
@@ -190,7 +190,7 @@ def test_a_lost_index_is_in_nobodys_way(hx: Connection, spark: SparkSession, pla
 
 def test_an_emptied_table_keeps_its_definitions(hx: Connection, spark: SparkSession, place: Path) -> None:
     table = hx.table(NAME)
-    table.create_index("by_a", "a", where="p = 1" if "partitioned" in str(described(spark)) else None)
+    table.create_index("by_a", "a", where="p = 1" if "partitioned" in str(describe(spark)) else None)
     spark.sql(f"TRUNCATE TABLE {NAME}")
     check_rows(hx, spark)
     assert [index.state for index in table.indexes()] == [IndexState.STALE]
@@ -218,11 +218,11 @@ def test_deferred_indexes_stay_so(hx: Connection, spark: SparkSession, place: Pa
     assert statuses(table)["by_a"].startswith(LOST)
 
 
-def test_by_path_there_are_no_definitions(hx: Connection, spark: SparkSession, place: Path) -> None:
+def test_a_table_by_path_has_no_definitions(hx: Connection, spark: SparkSession, place: Path) -> None:
     by_path = hx.table(str(place))
     by_path.create_index("by_a", "a")
     assert properties(spark) == {}
-    # a refresh by name brings them to the catalog
+    # a refresh by name writes them to the catalog
     assert not hx.table(NAME).refresh_indexes().changed
     assert len(properties(spark)) == 1
     spark.sql(OVERWRITE)
@@ -240,7 +240,7 @@ def test_by_path_there_are_no_definitions(hx: Connection, spark: SparkSession, p
 def test_two_sessions_create_indexes_at_once(
     hx: Connection, spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark's ALTER TABLE sets properties that it read before, so one that came in between is gone for a moment."""
+    """Spark's ALTER TABLE writes all properties it read before, and so removes one that was added meanwhile."""
     other = hindex.connect(spark=spark.newSession()).table(NAME)
     real = CatalogDefinitions._alter
 
@@ -261,7 +261,7 @@ def test_two_sessions_create_indexes_at_once(
     assert sorted(statuses(other)) == ["by_a", "by_url"]
 
 
-def test_a_store_elsewhere_keeps_indexes_of_a_table_made_anew(
+def test_a_separate_store_keeps_indexes_of_a_recreated_table(
     spark: SparkSession, place: Path, tmp_path: Path
 ) -> None:
     """``saveAsTable`` drops the table with its properties."""
@@ -287,7 +287,7 @@ def test_a_store_elsewhere_keeps_indexes_of_a_table_made_anew(
     assert set(statuses(hx.table(NAME)).values()) == {"fresh"}
 
 
-def test_a_catalog_that_refuses_is_warned_of(
+def test_a_failing_catalog_logs_a_warning(
     hx: Connection,
     spark: SparkSession,
     place: Path,
@@ -309,7 +309,7 @@ def test_a_catalog_that_refuses_is_warned_of(
     assert "does not keep the definition of index by_a" in warning
     assert "\n" not in warning
     check_rows(hx, spark)
-    # one that is too long
+    # a definition that is too long
     caplog.clear()
     monkeypatch.undo()
     noise = "".join(hashlib.sha256(bytes([i])).hexdigest() for i in range(100))
@@ -343,14 +343,14 @@ def test_damaged_properties_are_ignored(
     assert decode_definition(key, value).name == "by_a"
 
 
-def test_queries_ask_the_catalog_for_no_definitions(
+def test_queries_do_not_read_definitions(
     hx: Connection, spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = hx.table(NAME)
     table.create_index("by_a", "a")
 
     def refuse(self: CatalogDefinitions) -> tuple[()]:
-        raise AssertionError("the catalog was asked")
+        raise AssertionError("definitions were read")
 
     monkeypatch.setattr(CatalogDefinitions, "read", refuse)
     check_rows(hx, spark)
@@ -369,27 +369,35 @@ def test_a_definition_is_read_as_written(hx: Connection, place: Path) -> None:
     assert decode_definition(PREFIX + entry.id, encode_definition(entry)) == replace(entry, refreshed_ms=0)
 
 
-#: Writes that leave the directory of the table, and what is beside its data in it, and those that drop the table.
-LEAVES = {"insert", "truncate partition", "drop partition", "overwrite partition"}
-DROPS = {"saveAsTable"}
+#: Writes that keep the directory of the table and its other files, and writes that drop the table.
+KEEPS_DIRECTORY = {"insert", "truncate partition", "drop partition", "overwrite partition"}
+DROPS_TABLE = {"saveAsTable"}
 
 
 @pytest.mark.slow
 def test_writes_of_every_kind(tmp_path: Path) -> None:
-    """In a process of its own: a metastore is for one session, and a session has one for ever."""
-    found = found_by("tests.spark.writes_run", str(tmp_path))
-    assert set(found) == {" ".join(name) for name in writes_run.names()}
-    for kind, layout, owner, write in writes_run.names():
-        one = found[f"{kind} {layout} {owner} {write}"]
-        where = (kind, layout, owner, write, one)
-        assert one["rows"] is True, where
-        assert one["rows after"] is True, where
+    """Run in another process: a metastore serves one session, and a session keeps its metastore."""
+    reports = found_by("tests.spark.writes_run", str(tmp_path))
+    assert set(reports) == {" ".join(case) for case in writes_run.cases()}
+    for kind, layout, owner, write in writes_run.cases():
+        report = reports[f"{kind} {layout} {owner} {write}"]
+        where = (kind, layout, owner, write, report)
+        assert report["rows"] is True, where
+        assert report["rows after"] is True, where
         is_partitioned = layout == "partitioned"
-        leaves = write in LEAVES or (write in ("overwrite dynamic", "truncate") and is_partitioned)
-        # Hive's own partitions are written one by one
-        leaves |= kind == "hive" and is_partitioned and write in ("overwrite", "insertInto")
-        assert one["store"] == leaves, where
-        if write in DROPS:
-            assert (one["states"], one["refreshed"], one["after"]) == ([], "IndexNotFoundError", []), where
+        keeps_store = write in KEEPS_DIRECTORY or (
+            write in ("overwrite dynamic", "truncate") and is_partitioned
+        )
+        # Spark writes Hive's partitions one by one
+        keeps_store |= kind == "hive" and is_partitioned and write in ("overwrite", "insertInto")
+        assert report["store"] == keeps_store, where
+        if write in DROPS_TABLE:
+            assert (report["states"], report["refreshed"], report["after"]) == (
+                [],
+                "IndexNotFoundError",
+                [],
+            ), where
         else:
-            assert (one["states"], one["refreshed"], one["after"]) == (["STALE"], True, ["FRESH"]), where
+            assert (report["states"], report["refreshed"], report["after"]) == (["STALE"], True, ["FRESH"]), (
+                where
+            )

@@ -1,4 +1,4 @@
-"""A partitioned table of a Hive metastore whose partitions are at places of their own, some of them indexed."""
+"""Hive tables with partitions outside their directories, some of them indexed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_partitions_elsewhere_in_a_hive_metastore(tmp_path: Path) -> None:
-    """In a process of its own: a metastore is for one session, and a session has one for ever."""
+    """Run in another process: a metastore serves one session, and a session keeps its metastore."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.spark.hive_run", str(tmp_path)],
         capture_output=True,
@@ -29,8 +29,8 @@ def test_partitions_elsewhere_in_a_hive_metastore(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stderr[-4000:]
     (line,) = [line for line in ran.stdout.splitlines() if line.startswith("FOUND ")]
-    found = json.loads(line.removeprefix("FOUND "))
-    assert found["index"] == ["fresh", 2]
+    report = json.loads(line.removeprefix("FOUND "))
+    assert report["index"] == ["fresh", 2]
     everything = [number for _, _, ids in PARTITIONS for number in ids]
     wanted = {
         "a = 1": [n for n in everything if n % 3 == 1],
@@ -41,7 +41,7 @@ def test_partitions_elsewhere_in_a_hive_metastore(tmp_path: Path) -> None:
         "a = 0 OR p = 5": [3, 6, 9, 12],
         "p IS NULL": [],
     }
-    # of the partitions asked for, the rows that the index leaves, and all rows of those that it does not cover
+    # in the partitions of the predicate: the rows that the index keeps, and all rows of partitions it does not cover
     kept = {"a = 1": 8, "a = 1 AND p >= 3": 4, "q = 'plain' AND a >= 0": 6, "p = 3": 3, "a = 2 AND p = 4": 3}
     unindexed = {
         "a = 1": 2,
@@ -50,25 +50,25 @@ def test_partitions_elsewhere_in_a_hive_metastore(tmp_path: Path) -> None:
         "a = 2 AND p = 4": 1,
         "a = 0 OR p = 5": 2,
     }
-    assert set(wanted) == set(WHERES) == set(found["scans"])
-    for where, scan in found["scans"].items():
+    assert set(wanted) == set(WHERES) == set(report["scans"])
+    for where, scan in report["scans"].items():
         assert scan["rows"] == wanted[where] == scan["spark"], where
         assert {name: len(subjects) for name, subjects in scan["reasons"].items()} == (
             {"PARTITION_NOT_INDEXED": unindexed[where]} if where in unindexed else {}
         ), where
         assert scan["kept"] == kept.get(where, scan["kept"]), where
-    (subject,) = found["scans"]["a = 2 AND p = 4"]["reasons"]["PARTITION_NOT_INDEXED"]
+    (subject,) = report["scans"]["a = 2 AND p = 4"]["reasons"]["PARTITION_NOT_INDEXED"]
     assert f"{tmp_path}/old data/p4".replace("/", "%2F").replace(" ", "%20") in subject
-    assert found["join"] == [4, 4]
-    assert found["moved"] == [1, 4, 10] == found["moved_spark"]
-    assert found["moved_reasons"] == ["FILE_GONE", "PARTITION_NOT_INDEXED"]
-    # the partition that was dropped was indexed, the one that moved was not
-    assert found["refreshed"] == [0, 1]
-    others = found["places"]
+    assert report["join"] == [4, 4]
+    assert report["moved"] == [1, 4, 10] == report["moved_spark"]
+    assert report["moved_reasons"] == ["FILE_GONE", "PARTITION_NOT_INDEXED"]
+    # the dropped partition was indexed, the moved one was not
+    assert report["refreshed"] == [0, 1]
+    others = report["shared locations"]
     assert others["rows"] == others["spark"]
     assert others["rows"] == [[n, partition] for partition, _, ids in OTHERS for n in ids if n % 3 <= 1]
     assert others["exact"]
-    # which reads what is below the directories of partitions, too
+    # Hive's reader also reads files below the directories of partitions
     assert others["error"].startswith(
         "Table 'u' cannot be read here: Spark has Hive's reader for it (spark.sql.hive.convertMetastoreOrc is false)"
     )

@@ -1,4 +1,4 @@
-"""Results of queries beside Spark's own: rows, schemas and whatever is asked of them, whoever answers."""
+"""Rows, schemas and methods of query results are the same from hindex and from Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COUNT = 40
-#: Statements that hindex answers; each in turn with all rows, without any, and of a table without rows.
+#: Statements that hindex answers: each with all rows, with no rows, and on an empty table.
 STATEMENTS = [
     "SELECT * FROM {} WHERE {}",
     "SELECT id, s AS t, st.x, day, day FROM {} WHERE {}",
@@ -76,35 +76,35 @@ def place(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
     return root
 
 
-def listed(table: pa.Table) -> list[str]:
+def row_texts(table: pa.Table) -> list[str]:
     return sorted(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
 
 
 @pytest.mark.parametrize("text", STATEMENTS)
 def test_schemas_and_rows_are_those_of_spark(text: str, spark: SparkSession, place: Path) -> None:
-    """The schema does not depend on who answers, nor on whether there are rows."""
+    """The schema depends neither on the engine nor on the number of rows."""
     hx = hindex.connect(spark=spark)
     schema = None
     for name, where in (("full", "id >= 0"), ("full", "id < 0"), ("empty", "id >= 0")):
-        ours: Any = hx.sql(text.format(f"'{place / name}'", where))
+        by_hindex: Any = hx.sql(text.format(f"'{place / name}'", where))
         by_spark: Any = hx.sql(f"SELECT * FROM ({text}) q".format(f"'{place / name}'", where))
         wanted = spark.sql(text.format(f"orc.`{place / name}`", where)).toArrow()
-        assert type(ours) is type(by_spark) is QueryResult
-        assert isinstance(ours.explain(), Explanation)
+        assert type(by_hindex) is type(by_spark) is QueryResult
+        assert isinstance(by_hindex.explain(), Explanation)
         assert isinstance(by_spark.explain(), QueryExplanation)
-        for found in (ours, by_spark):
-            rows = found.to_arrow()
-            assert rows.schema == found.schema == wanted.schema == (schema or wanted.schema)
+        for result in (by_hindex, by_spark):
+            rows = result.to_arrow()
+            assert rows.schema == result.schema == wanted.schema == (schema or wanted.schema)
             assert [field.nullable for field in rows.schema] == [field.nullable for field in wanted.schema]
-            assert listed(rows) == listed(wanted)
+            assert row_texts(rows) == row_texts(wanted)
             assert rows.schema.field(0).metadata is None
-        if len(set(ours.columns)) == len(ours.columns):
+        if len(set(by_hindex.columns)) == len(by_hindex.columns):
             fields = [
-                [(field.name, field.dataType, field.nullable) for field in found.to_spark().schema]
-                for found in (ours, by_spark)
+                [(field.name, field.dataType, field.nullable) for field in result.to_spark().schema]
+                for result in (by_hindex, by_spark)
             ]
             assert fields[0] == fields[1]
-        assert listed(ours.to_spark().toArrow()) == listed(wanted)
+        assert row_texts(by_hindex.to_spark().toArrow()) == row_texts(wanted)
         schema = wanted.schema
 
 
@@ -117,57 +117,55 @@ def test_schemas_and_rows_are_those_of_spark(text: str, spark: SparkSession, pla
         ("SELECT max(day) AS x, min(big) AS n FROM {} WHERE id < 0", ["x", "n"]),
     ],
 )
-def test_what_is_asked_of_results_is_the_same_whoever_answers(
-    text: str, names: list[str], spark: SparkSession, place: Path
-) -> None:
+def test_methods_of_results_agree(text: str, names: list[str], spark: SparkSession, place: Path) -> None:
     hx = hindex.connect(spark=spark)
     text = text.format(f"'{place / 'full'}'")
-    ours: Any = hx.sql(text)
+    by_hindex: Any = hx.sql(text)
     by_spark: Any = hx.sql(f"SELECT * FROM ({text}) q")
-    num_rows = ours.count()
+    num_rows = by_hindex.count()
     assert num_rows == by_spark.count()
-    assert ours.exists() is by_spark.exists()
-    heads = ours.head(3), by_spark.head(3)
+    assert by_hindex.exists() is by_spark.exists()
+    heads = by_hindex.head(3), by_spark.head(3)
     assert heads[0].schema == heads[1].schema
     assert heads[0].num_rows == heads[1].num_rows == min(3, num_rows)
-    counts = ours.value_counts(*names)
+    counts = by_hindex.value_counts(*names)
     assert counts.schema.field("count").type == pa.int64()
-    assert listed(counts) == listed(by_spark.value_counts(*names))
+    assert row_texts(counts) == row_texts(by_spark.value_counts(*names))
     for name in names:
         for method in ("count", "min", "max", "count_distinct"):
-            values = [getattr(found, method)(name.upper()) for found in (ours, by_spark)]
+            values = [getattr(result, method)(name.upper()) for result in (by_hindex, by_spark)]
             assert repr(values[0]) == repr(values[1]), (method, name)
-        assert repr(ours.distinct(name).to_pylist()) == repr(by_spark.distinct(name).to_pylist())
-        assert ours.value_counts(name).schema.field("count").type == pa.int64()
+        assert repr(by_hindex.distinct(name).to_pylist()) == repr(by_spark.distinct(name).to_pylist())
+        assert by_hindex.value_counts(name).schema.field("count").type == pa.int64()
         for descending in (False, True):
             for nulls_first in (None, True, False):
                 orders = [
-                    found.order_by(name, descending=descending, nulls_first=nulls_first)
-                    for found in (ours, by_spark)
+                    result.order_by(name, descending=descending, nulls_first=nulls_first)
+                    for result in (by_hindex, by_spark)
                 ]
                 values = [order.to_arrow().column(name).to_pylist() for order in orders]
                 assert repr(values[0]).replace("-0.0", "0.0") == repr(values[1]).replace("-0.0", "0.0")
-                assert orders[1].columns == ours.columns
+                assert orders[1].columns == by_hindex.columns
 
 
 def test_a_result_of_spark(spark: SparkSession, place: Path) -> None:
     hx = hindex.connect(spark=spark)
     text = f"SELECT t.id, t.s, t.st, r.id FROM '{place / 'full'}' t JOIN range(5) r ON t.id = r.id WHERE r.id = 2"
-    found: Any = hx.sql(text)
-    assert repr(found) == (
+    result: Any = hx.sql(text)
+    assert repr(result) == (
         f"QueryResult[id: int64, s: string, st: struct<x: int32, y: string>, id: int64]({text})".replace(
             text, text if len(text) <= 200 else f"{text[:197]}..."
         )
     )
-    frame = found.to_spark()
-    assert frame is found.to_spark(spark)
-    assert pa.table(found).column(0).to_pylist() == [2]
+    frame = result.to_spark()
+    assert frame is result.to_spark(spark)
+    assert pa.table(result).column(0).to_pylist() == [2]
     with pytest.raises(ColumnError, match="Column 'id' is ambiguous: 2 columns"):
-        found.min("id")
+        result.min("id")
     with pytest.raises(ColumnError, match=r"Column 'nope' cannot be resolved; the result has id, s, st, id"):
-        found.order_by("nope")
+        result.order_by("nope")
     with pytest.raises(UnsupportedError, match="Spark runs this query"):
-        found.explain(analyze=True)
+        result.explain(analyze=True)
     one: Any = hx.sql("VALUES (1, 'x', named_struct('f', 3)), (2, NULL, named_struct('f', NULL))")
     assert (one.max("col3.f"), one.count("col3.f"), one.columns) == (3, 1, ["col1", "col2", "col3"])
     assert "<div>2 rows, 3 columns</div>" in one._repr_html_()
@@ -177,11 +175,11 @@ def test_show_looks_as_sparks(spark: SparkSession, place: Path, capsys: pytest.C
     hx = hindex.connect(spark=spark)
     text = "SELECT id, flag, s, day, dec, 'a text of more than twenty characters' AS long FROM {}"
     for options in ({}, {"n": 3}, {"n": 1, "truncate": False}, {"truncate": 3}, {"n": 50, "truncate": 10}):
-        found: Any = hx.sql(text.format(f"'{place / 'full'}'"))
-        found.show(**options)
-        ours = capsys.readouterr().out
+        result: Any = hx.sql(text.format(f"'{place / 'full'}'"))
+        result.show(**options)
+        output = capsys.readouterr().out
         spark.sql(text.format(f"orc.`{place / 'full'}`")).show(**options)  # type: ignore[arg-type]
-        assert ours.strip() == capsys.readouterr().out.strip()
+        assert output.strip() == capsys.readouterr().out.strip()
 
 
 @pytest.mark.parametrize(
@@ -196,27 +194,29 @@ def test_show_looks_as_sparks(spark: SparkSession, place: Path, capsys: pytest.C
         ("SELECT id FROM results_view", "Table 'results_view' is invalid: it is a view"),
     ],
 )
-def test_what_hindex_does_not_answer_goes_to_spark_with_the_reason(
+def test_queries_that_spark_runs_report_the_cause(
     text: str, cause: str, spark: SparkSession, place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     spark.sql("CREATE OR REPLACE TEMP VIEW results_view AS SELECT 1L AS id")
     hx = hindex.connect(spark=spark)
-    ours, theirs = (text.format(name) for name in (f"'{place / 'full'}'", f"orc.`{place / 'full'}`"))
+    hindex_text, spark_text = (
+        text.format(name) for name in (f"'{place / 'full'}'", f"orc.`{place / 'full'}`")
+    )
     try:
         with caplog.at_level("INFO", logger="hindex.queries"):
-            found: Any = hx.sql(ours)
-        assert listed(found.to_arrow()) == listed(spark.sql(theirs).toArrow())
-        explained: Any = hx.sql(f"EXPLAIN {ours}")
-        for explanation in (found.explain(), explained):
+            result: Any = hx.sql(hindex_text)
+        assert row_texts(result.to_arrow()) == row_texts(spark.sql(spark_text).toArrow())
+        explained: Any = hx.sql(f"EXPLAIN {hindex_text}")
+        for explanation in (result.explain(), explained):
             assert explanation.cause.startswith(cause)
             assert str(explanation).startswith(f"Query run by Spark: {cause}")
             assert "\n" not in explanation.cause
             assert explanation.to_json()["cause"] == explanation.cause
         (line,) = [record.getMessage() for record in caplog.records if record.name == "hindex.queries"]
         assert line.startswith(f"run by Spark: {explained.cause}: not accelerated")
-        assert line.endswith(f"| {shorten(ours)}")
+        assert line.endswith(f"| {shorten(hindex_text)}")
     finally:
         spark.catalog.dropTempView("results_view")
-    # without a session the error names the remedy
+    # without a session the error names the solution
     with pytest.raises(HindexError, match=r"hindex\.connect\(spark="):
         hindex.connect().sql("SELECT id, i + 1 AS n FROM 'x'")

@@ -1,4 +1,4 @@
-"""Queries under settings of the session: it reads texts, types and names otherwise, and so does hindex."""
+"""Queries under settings of the session that change strings, types and names: hindex follows Spark."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("always")
 
 
-def test_the_session_that_is_asked(tables: hindex.Connection, spark: SparkSession) -> None:
-    """Its settings count, and the one that was active stays so."""
+def test_the_session_of_the_connection_runs_commands(tables: hindex.Connection, spark: SparkSession) -> None:
+    """Its settings apply, and the active session stays active."""
     sessions: Any = getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
     name = "spark.sql.ansi.doubleQuotedIdentifiers"
     active = sessions.getActiveSession().get()
@@ -39,12 +39,12 @@ def test_the_session_that_is_asked(tables: hindex.Connection, spark: SparkSessio
     spark.conf.set(name, "true")
     try:
         sessions.setActiveSession(other)
-        found = catalog._run_command(spark, statement)
-        assert found is not None
-        assert json.loads(found)["table_name"] == "qt"
+        description = catalog._run_command(spark, statement)
+        assert description is not None
+        assert json.loads(description)["table_name"] == "qt"
         assert sessions.getActiveSession().get().equals(other)
         sessions.clearActiveSession()
-        assert catalog._run_command(spark, statement) == found
+        assert catalog._run_command(spark, statement) == description
         assert not sessions.getActiveSession().isDefined()
     finally:
         sessions.setActiveSession(active)
@@ -61,20 +61,20 @@ def test_timestamps_outside_of_utc(tables: hindex.Connection, spark: SparkSessio
         f"SELECT count(*) FROM '{tmp_path}' WHERE t < TIMESTAMP '1990-01-01 00:00:00'",
     ]
 
-    def accelerated() -> list[bool]:
-        found = []
+    def accelerated_flags() -> list[bool]:
+        flags = []
         for text in texts:
             query = parse_query(text)
             assert query is not None
             plain = spark.sql(text.replace(f"'{tmp_path}'", f"orc.`{tmp_path}`"))
             assert rows(run_query(tables, query)) == rows(plain)
-            found.append(explain_query(tables, query).tables[0].is_accelerated)
-        return found
+            flags.append(explain_query(tables, query).tables[0].is_accelerated)
+        return flags
 
-    assert accelerated() == [True, True, True]
+    assert accelerated_flags() == [True, True, True]
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
-        assert accelerated() == [True, True, True]
+        assert accelerated_flags() == [True, True, True]
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
@@ -140,29 +140,29 @@ def test_settings(
 def test_statements_that_settings_change(
     setting: str, value: str, text: str, tables: hindex.Connection, spark: SparkSession
 ) -> None:
-    """What hindex could answer alone is Spark's where the session reads the text otherwise."""
+    """Spark runs a query that hindex could answer if the session parses it in another way."""
     before = spark.conf.get(setting, None)
     spark.conf.set(setting, value)
     try:
-        found: Any = tables.sql(text)
-        assert rows(found.to_spark()) == rows(spark.sql(text))
-        told: Any = tables.sql("SELECT id FROM qt WHERE a = 3").explain()  # type: ignore[union-attr]
-        assert isinstance(told, Explanation)
+        result: Any = tables.sql(text)
+        assert rows(result.to_spark()) == rows(spark.sql(text))
+        explanation: Any = tables.sql("SELECT id FROM qt WHERE a = 3").explain()  # type: ignore[union-attr]
+        assert isinstance(explanation, Explanation)
         if setting != "my.value":
-            # the session that is there is the one that such a connection is going to have
-            asked = hindex.connect(conf={"spark.sql.shuffle.partitions": "1"})
-            assert asked._is_set(setting, value != "true") is (value == "true")
-            given = hindex.connect(conf={setting: "true" if value == "false" else "false"})
-            assert given._is_set(setting, value == "true") is (value == "false")
+            # such a connection will use the existing session
+            without_setting = hindex.connect(conf={"spark.sql.shuffle.partitions": "1"})
+            assert without_setting._is_set(setting, value != "true") is (value == "true")
+            with_setting = hindex.connect(conf={setting: "true" if value == "false" else "false"})
+            assert with_setting._is_set(setting, value == "true") is (value == "false")
     finally:
         spark.conf.unset(setting) if before is None else spark.conf.set(setting, before)
-    asked = hindex.connect(conf={"spark.sql.parser.escapedStringLiterals": "true"})
+    lazy = hindex.connect(conf={"spark.sql.parser.escapedStringLiterals": "true"})
     with pytest.raises(UnsupportedError, match=r"has spark\.sql\.parser\.escapedStringLiterals"):
-        asked._check_settings(r"SELECT '\n'")
+        lazy._check_settings(r"SELECT '\n'")
 
 
-def test_settings_of_a_session_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """They may come from elsewhere than `hindex.connect`, and no session is started where they do not."""
+def test_settings_before_the_session_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They may come from the environment or a file; without them, hindex starts no session to read settings."""
     for name in ("SPARK_ANSI_SQL_MODE", "SPARK_CONF_DIR", "SPARK_HOME"):
         monkeypatch.delenv(name, raising=False)
     assert has_own_settings("sc://localhost")
@@ -176,7 +176,7 @@ def test_settings_of_a_session_that_is_not_there_yet(monkeypatch: pytest.MonkeyP
     assert has_own_settings(None)
 
 
-def test_partitions_whose_values_are_texts_to_the_session(
+def test_partition_values_that_are_strings_in_the_session(
     tables: hindex.Connection, spark: SparkSession, tmp_path: Path
 ) -> None:
     for number, directory in enumerate(("p=1", "p=01")):
@@ -184,13 +184,13 @@ def test_partitions_whose_values_are_texts_to_the_session(
     name = "spark.sql.sources.partitionColumnTypeInference.enabled"
     spark.conf.set(name, "false")
     try:
-        found: Any = tables.sql(f"SELECT id FROM '{tmp_path}' WHERE p = '01'")
-        assert found.to_arrow()["id"].to_pylist() == [1]
+        result: Any = tables.sql(f"SELECT id FROM '{tmp_path}' WHERE p = '01'")
+        assert result.to_arrow()["id"].to_pylist() == [1]
     finally:
         spark.conf.unset(name)
 
 
-def test_whether_types_are_compared_by_the_standard_is_asked_of_spark() -> None:
+def test_ansi_mode_is_read_from_spark() -> None:
     """Its default depends on the environment."""
 
     class Session:

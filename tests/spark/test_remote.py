@@ -1,4 +1,4 @@
-"""Builds and scans on a cluster, some of it killed, and over Spark Connect."""
+"""Builds and scans on a cluster that loses executors, and over Spark Connect."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
-def check(found: dict[str, Any], path: Path) -> None:
-    assert found["advanced"] == FILES
-    # no index file is named twice, by a task that was run again
-    assert found["indexed"] == [2 * FILES, 2 * FILES]
-    assert found["exact"]
-    assert found["scan"] == expected()
-    assert found["query"] == [sum(i for i in range(2 * ROWS) if i % 10 == 3), True]
-    assert found["source"] == 2 * ROWS // 10
+def check(report: dict[str, Any], path: Path) -> None:
+    assert report["advanced"] == FILES
+    # the manifest names each index file once, although a task ran again
+    assert report["indexed"] == [2 * FILES, 2 * FILES]
+    assert report["exact"]
+    assert report["scan"] == expected()
+    assert report["query"] == [sum(i for i in range(2 * ROWS) if i % 10 == 3), True]
+    assert report["source"] == 2 * ROWS // 10
     assert WHERE == "a IN (3, 4)"
-    lines, tags = found["described"]
+    lines, tags = report["described"]
     assert len(lines) >= FILES
-    # also those of tasks that ran again
+    # tasks that ran again have the same description
     assert all("hindex: CREATE INDEX i" in line and f" j ON {path} (6 files)" in line for line in lines)
     assert tags == ["users"]
 
 
 @pytest.mark.slow
-def test_a_cluster_some_of_which_is_killed(path: Path, tmp_path: Path) -> None:
+def test_a_cluster_that_loses_executors(path: Path, tmp_path: Path) -> None:
     archive = write_archive(tmp_path / "hindex.zip")
-    found = found_by("tests.spark.remote_run", "cluster", str(path), str(archive))
-    assert found["killed"] == [True, True, True]
-    check(found, path)
-    again = found["repeated"]
-    # each data file was cut into parts, of two indexes; what is named is one file for each, whole
-    assert again["tasks"] >= 2 * FILES
-    assert again["named"] == [2 * FILES, 2 * FILES]
-    # of each part, one file was of the attempt that failed and one of that which nobody heard of
-    assert again["garbage"] == [4 * again["tasks"], 0]
-    assert again["problems"] == []
-    assert again["scan"] == [True, 2]
-    for place, loaded in found["executors"]:
-        assert "unpacked/hindex/spark" in place
+    report = found_by("tests.spark.remote_run", "cluster", str(path), str(archive))
+    assert report["killed"] == [True, True, True]
+    check(report, path)
+    repeated = report["repeated"]
+    # the build cuts each data file into parts; the manifest names one whole file for each data file and index
+    assert repeated["tasks"] >= 2 * FILES
+    assert repeated["named"] == [2 * FILES, 2 * FILES]
+    # for each part and index, the failed attempt and the unreported one leave a file each
+    assert repeated["garbage"] == [4 * repeated["tasks"], 0]
+    assert repeated["problems"] == []
+    assert repeated["scan"] == [True, 2]
+    for module_path, loaded in report["executors"]:
+        assert "unpacked/hindex/spark" in module_path
         assert loaded == ""
 
 
 @pytest.mark.slow
 @pytest.mark.network
 def test_spark_connect(path: Path) -> None:
-    found = found_by("tests.spark.remote_run", "connect", str(path), "", packages=connect_packages())
-    assert found["killed"] == [False, False, False]
-    check(found, path)
-    assert [loaded for _, loaded in found["executors"]] == [""]
+    report = found_by("tests.spark.remote_run", "connect", str(path), "", packages=connect_packages())
+    assert report["killed"] == [False, False, False]
+    check(report, path)
+    assert [loaded for _, loaded in report["executors"]] == [""]

@@ -1,4 +1,4 @@
-"""Columns of a SELECT that hindex answers are called as Spark calls them."""
+"""Columns of a SELECT that hindex answers have the names that Spark gives them."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ SELECTS = [
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("names") / "t"
+    path = tmp_path_factory.mktemp("names") / "t"
     columns = {
         "id": pa.array([1, 2, 3]),
         "city": pa.array(["a", "b", "c"]),
         "addr": pa.array([{"city": "x", "Zip": 1}, {"city": "y", "Zip": 2}, {"city": "x", "Zip": 3}]),
         "deep": pa.array([{"inner": {"x": 1}}] * 3),
     }
-    write_columns(found / "1.orc", columns)
-    return found
+    write_columns(path / "1.orc", columns)
+    return path
 
 
 @pytest.mark.parametrize("text", SELECTS)
-def test_as_spark_calls_them(text: str, spark: SparkSession, place: Path) -> None:
-    found: Any = hindex.connect().sql(text.format(f"'{place}'"))
+def test_names_are_those_of_spark(text: str, spark: SparkSession, place: Path) -> None:
+    result: Any = hindex.connect().sql(text.format(f"'{place}'"))
     expected = spark.sql(text.format(f"orc.`{place}`"))
-    table = found.to_arrow()
+    table = result.to_arrow()
     assert table.schema.names == expected.columns
     rows = sorted(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
     assert rows == sorted(repr(tuple(_plain(value) for value in row)) for row in expected.collect())
-    assert found.schema.names == expected.columns
-    assert found.to_spark(spark).columns == expected.columns
+    assert result.schema.names == expected.columns
+    assert result.to_spark(spark).columns == expected.columns
 
 
-def test_names_of_tables_and_words_go_before_those_of_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """To Spark, what stands before a dot is first a table."""
+def test_tables_and_keywords_take_precedence_over_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark resolves a name before a dot to a table first."""
     fields = pa.array([{"a": 3, "b": 1}, {"a": 2, "b": 1}, {"a": 1, "b": 1}])
     columns = {name: pa.array([5, 6, 7]) for name in ("all", "true", "null")}
     write_columns(
@@ -80,9 +80,9 @@ def test_names_of_tables_and_words_go_before_those_of_columns(spark: SparkSessio
             "SELECT null, count(*) FROM nt GROUP BY null",
             "SELECT `true`, `null` AS n FROM nt",
         ):
-            found: Any = hx.sql(text)
+            result: Any = hx.sql(text)
             wanted = spark.sql(text)
-            rows = found.to_arrow().to_pylist()
+            rows = result.to_arrow().to_pylist()
             if "ORDER" not in text:
                 rows.sort(key=repr)
             assert rows == sorted(wanted.toArrow().to_pylist(), key=repr), text

@@ -1,4 +1,4 @@
-"""The queries of TPC-H on tables with indexes: the answers are those of Spark alone."""
+"""Queries of TPC-H on indexed tables return the rows of Spark alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.tpch import ACCELERATED, INDEXES, QUERIES, rounded, write_ind
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Those that a plain run goes through; all with HINDEX_CASES.
+#: The queries of a plain run; HINDEX_CASES runs all.
 FEW = (3, 13, 16, 19, 21)
 
 
@@ -52,10 +52,10 @@ def test_answers(
     assert [item.table for item in explained.tables if item.is_accelerated] == ACCELERATED[number], str(
         explained
     )
-    found, wanted = run_query(tpch, query), spark.sql(text)
-    assert found.schema == wanted.schema
+    result, wanted = run_query(tpch, query), spark.sql(text)
+    assert result.schema == wanted.schema
     # averages are doubles, which depend on the order of their rows
-    assert [rounded(row) for row in found.collect()] == [rounded(row) for row in wanted.collect()]
+    assert [rounded(row) for row in result.collect()] == [rounded(row) for row in wanted.collect()]
 
 
 @pytest.mark.slow
@@ -63,9 +63,9 @@ def test_answers(
 @pytest.mark.skipif("HINDEX_CASES" not in os.environ, reason="a minute or two for each")
 @pytest.mark.parametrize("kind", ["cluster", "connect"])
 def test_answers_elsewhere(kind: str, root: Path) -> None:
-    """On a cluster one of whose executors is killed, and over Spark Connect."""
+    """Run all queries on a cluster that loses an executor, and over Spark Connect."""
     packages = connect_packages() if kind == "connect" else None
-    found = found_by("tests.spark.tpch_run", kind, str(root), packages=packages)
-    assert found["different"] == []
-    assert {int(number): names for number, names in found["accelerated"].items()} == ACCELERATED
-    assert found["killed"] == (kind == "cluster")
+    report = found_by("tests.spark.tpch_run", kind, str(root), packages=packages)
+    assert report["different"] == []
+    assert {int(number): names for number, names in report["accelerated"].items()} == ACCELERATED
+    assert report["killed"] == (kind == "cluster")

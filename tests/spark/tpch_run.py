@@ -1,9 +1,9 @@
-"""The queries of TPC-H in a session whose tasks run elsewhere: ``python -m tests.spark.tpch_run cluster DIRECTORY``.
+"""Run TPC-H with tasks in other processes: ``python -m tests.spark.tpch_run cluster DIRECTORY``.
 
 ``connect`` starts a Spark Connect server in place of the cluster.
-The tables are made in the directory, at scale 0.01, and all of them are read through their indexes wherever conditions
-are on them, by the executors. On a cluster the first of these reads kills its executor. What is printed as JSON: the
-tables of each query that were read through indexes, and whether its answer was that of Spark alone.
+The program writes the tables to the directory, at scale 0.01. Executors read every table with a condition through its
+indexes; on a cluster the first of these reads kills its executor. The program prints a report as JSON: the tables of
+each query that were read through indexes, and the queries whose rows differ from those of Spark alone.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SETTINGS = {
 }
 
 
-def define(spark: SparkSession, root: Path) -> None:
-    """The tables in the session's catalog."""
+def create_tables(spark: SparkSession, root: Path) -> None:
+    """Create the tables in the session's catalog."""
     for name in INDEXES:
         spark.sql(f"CREATE TABLE {name} USING orc LOCATION '{root / name}'").collect()
 
@@ -47,10 +47,10 @@ def main(kind: str, directory: str) -> None:
         spark = remote_run.cluster_session(str(write_archive(root / "hindex.zip")))
     else:
         spark = remote_run.connect_session()
-    # rows are few: compiling queries and planning them anew would take most of the time
+    # there are few rows: compiling and planning queries again would take most of the time
     for key, value in SETTINGS.items():
         spark.conf.set(key, value)
-    define(spark, root)
+    create_tables(spark, root)
     query_plan.MAX_SHARE, query_plan.MIN_VALUES = 1.0, 0
     scan: Any = hindex.spark.scan
     scan.MAX_LOCAL_VALUES = 0
@@ -59,9 +59,9 @@ def main(kind: str, directory: str) -> None:
     if kind == "cluster":
         from pyspark import cloudpickle
 
-        # executors have the package and not its tests
+        # executors have the package, but not its tests
         cloudpickle.register_pickle_by_value(remote_run)  # type: ignore[no-untyped-call]
-        scan.read_group = partial(remote_run.killing, scan.read_group, str(flag))
+        scan.read_group = partial(remote_run.run_and_kill, scan.read_group, str(flag))
     hx = hindex.connect(spark=spark)
     accelerated: dict[int, list[str]] = {}
     different = []
@@ -69,12 +69,12 @@ def main(kind: str, directory: str) -> None:
         query = parse_query(text)
         assert query is not None
         accelerated[number] = [item.table for item in explain_query(hx, query).tables if item.is_accelerated]
-        found, wanted = run_query(hx, query), spark.sql(text)
-        answers = [[rounded(tuple(row)) for row in frame.collect()] for frame in (found, wanted)]
-        is_same = found.schema == wanted.schema and answers[0] == answers[1]
+        result, wanted = run_query(hx, query), spark.sql(text)
+        answers = [[rounded(tuple(row)) for row in frame.collect()] for frame in (result, wanted)]
+        is_same = result.schema == wanted.schema and answers[0] == answers[1]
         different += [] if is_same else [number]
-        told = "the same" if is_same else "DIFFERENT"
-        print(f"query {number}: {len(answers[0])} rows, {told}", file=sys.stderr, flush=True)
+        verdict = "the same" if is_same else "DIFFERENT"
+        print(f"query {number}: {len(answers[0])} rows, {verdict}", file=sys.stderr, flush=True)
     spark.stop()
     print("FOUND", json.dumps({"accelerated": accelerated, "different": different, "killed": flag.exists()}))
 

@@ -1,6 +1,6 @@
-"""Writes that replace files of indexed tables of a Hive metastore; run as a program, it prints findings as JSON.
+"""Replace files of indexed tables of a Hive metastore; as a program, print a report as JSON.
 
-The metastore is embedded Derby: one for each process, in a directory that is given, as is all that is written.
+The metastore is embedded Derby, one for each process; it and all other files are in the directory of the argument.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ time.tzset()
 import hindex  # noqa: E402
 from tests.support.elsewhere import QUICK_JAVA, QUICK_WORKERS  # noqa: E402
 
-#: What tables are made with.
+#: Clauses of CREATE TABLE by the kind of table.
 KINDS = {"source": "USING orc", "hive": "STORED AS ORC"}
-#: Statements on ``{t}``; those of partitions for partitioned tables only. The last ones are methods of a frame.
+#: Statements on ``{t}``; those with partitions are for partitioned tables only. The last ones are methods of a frame.
 WRITES = {
     "insert": "INSERT INTO {t} SELECT * FROM new",
     "overwrite": "INSERT OVERWRITE {t} SELECT * FROM new",
@@ -37,8 +37,8 @@ WRITES = {
 WHERES = ("a = 7", "a = 1 OR p = 2", "id > 0")
 
 
-def names() -> list[tuple[str, str, str, str]]:
-    """Each kind of table with each write: its kind, how it is partitioned, whose its files are, and the write."""
+def cases() -> list[tuple[str, str, str, str]]:
+    """Return the cases: the kind of table, its layout, the owner of its files, and the write."""
     return [
         (kind, layout, owner, write)
         for kind in KINDS
@@ -47,15 +47,16 @@ def names() -> list[tuple[str, str, str, str]]:
         for write in WRITES
         if layout == "partitioned" or "partition" not in write
         if not (layout == "flat" and write == "overwrite dynamic")
-        # a write of partitions has all that one without them has, but for the directories that it leaves
+        # partitioned tables cover all writes but those that replace the directory of the table
         if layout == "partitioned" or write in ("overwrite", "truncate", "saveAsTable", "save")
-        # Spark writes Hive's tables of ORC files with the same code, but for their partitions
+        # Spark writes Hive's ORC tables with the same code, except for their partitions
         if kind == "source" or write in ("overwrite", "overwrite dynamic", "truncate", "drop partition")
         if owner == "managed" or (kind, layout, write) == ("source", "partitioned", "overwrite")
     ]
 
 
-def outcome(spark: Any, place: Path, kind: str, layout: str, owner: str, write: str) -> dict[str, Any]:
+def run_case(spark: Any, place: Path, kind: str, layout: str, owner: str, write: str) -> dict[str, Any]:
+    """Write to an indexed table, and describe its store, rows and indexes before and after a refresh."""
     name = f"{kind}_{layout}_{owner}_{write}".replace(" ", "_").lower()
     columns, by = "id BIGINT, a INT, p INT", ""
     if layout == "partitioned":
@@ -86,21 +87,21 @@ def outcome(spark: Any, place: Path, kind: str, layout: str, owner: str, write: 
             spark.sql(f"MSCK REPAIR TABLE {name} SYNC PARTITIONS")
     else:
         spark.sql(WRITES[write].format(t=name))
-    found: dict[str, Any] = {"store": (directory / "_hindex").exists()}
-    found |= {"rows": compared(spark, hx, name)}
+    report: dict[str, Any] = {"store": (directory / "_hindex").exists()}
+    report |= {"rows": compare_rows(spark, hx, name)}
     table = hx.table(name)
-    found["states"] = [index.state.name for index in table.indexes()]
+    report["states"] = [index.state.name for index in table.indexes()]
     try:
-        found["refreshed"] = table.refresh_indexes().changed
+        report["refreshed"] = table.refresh_indexes().changed
     except hindex.HindexError as error:
-        found["refreshed"] = type(error).__name__
-    found["after"] = [index.state.name for index in table.indexes()]
-    found["rows after"] = compared(spark, hx, name)
-    return found
+        report["refreshed"] = type(error).__name__
+    report["after"] = [index.state.name for index in table.indexes()]
+    report["rows after"] = compare_rows(spark, hx, name)
+    return report
 
 
-def compared(spark: Any, hx: Any, name: str) -> bool | list[Any]:
-    """True where the rows of all predicates are Spark's, otherwise both."""
+def compare_rows(spark: Any, hx: Any, name: str) -> bool | list[Any]:
+    """Return True if the rows of all predicates are Spark's, otherwise the predicate and both lists of rows."""
     columns = ["id", "a", "p"]
     answers = spark.table(name).selectExpr(
         *columns, *(f"({where}) AS w{at}" for at, where in enumerate(WHERES))
@@ -140,9 +141,9 @@ def main(root: str) -> None:
     )
     spark.sparkContext.setLogLevel("ERROR")
     spark.sql("CREATE TEMP VIEW new AS SELECT 7L AS id, 7 AS a, 1 AS p UNION ALL SELECT 8L, 1, 1")
-    found = {" ".join(name): outcome(spark, place, *name) for name in names()}
+    reports = {" ".join(case): run_case(spark, place, *case) for case in cases()}
     spark.stop()
-    print("FOUND", json.dumps(found))
+    print("FOUND", json.dumps(reports))
 
 
 if __name__ == "__main__":
