@@ -1,4 +1,4 @@
-"""Tables with indexes in Spark's catalog, which are read through them however many rows are left."""
+"""Indexed tables in Spark's catalog, and a fixture that accelerates queries however many rows match."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[hindex.Connection]:
-    """Tables ``qt`` and ``qu`` with indexes on most columns, ``qv`` without; nulls everywhere."""
+    """Create tables ``qt`` and ``qu`` with indexes on most columns, and ``qv`` without; all have nulls."""
     rng = random.Random(11)
     root = tmp_path_factory.mktemp("queries")
     data = {
@@ -60,7 +60,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are read through their indexes however many rows are left."""
+    """Read tables through their indexes however many rows match."""
     monkeypatch.setattr(query_plan, "MAX_SHARE", 1.0)
     monkeypatch.setattr(query_plan, "MIN_VALUES", 0)
     TOO_MANY.clear()
@@ -68,7 +68,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def wide(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A table of two files, of which the index on ``a`` leaves 90 % for 3, which is too much, and 10 % for 5."""
+    """Write a table of two files: 90 % of the rows match ``a = 3``, too many, and 10 % match ``a = 5``."""
     monkeypatch.setattr(query_plan, "MAX_SHARE", 0.1)
     for number in range(2):
         columns = {"id": pa.array([7] * 10), "b": pa.array([1] * 10), "a": pa.array([3] * 9 + [5])}

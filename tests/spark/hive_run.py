@@ -1,6 +1,6 @@
 """Scan Hive tables with partitions outside their directories; as a program, print a report as JSON.
 
-The metastore is embedded Derby, one for each process; it and all other files are in the directory of the argument.
+Each process has an embedded Derby metastore; it and all other files are in the directory of the argument.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ LAYOUTS = {
             ("c IN ('x', 'z')", 2),
             ("id = 2 AND c = 'y'", 1),
             ("c < 'y'", 3),
-            # values that are longer than their type are compared in full
+            # Spark compares values that are longer than their type in full
             ("c = 'abcdefg'", 1),
             ("c = 'abcd   '", 1),
             ("c = 'abcd'", 0),
@@ -145,7 +145,7 @@ LAYOUTS = {
             ("c < 'abcdefz'", 2),
             ("c > 'abcd '", 4),
             ("c <= 'abcd       '", 1),
-            # beside a longer literal, or column, they are cut to its length
+            # Spark cuts them to the length of a longer literal or column
             ("c = 'abcde'", 1),
             ("c > 'abcde'", 3),
             ("c IN ('abcde', 'x')", 2),
@@ -191,8 +191,8 @@ LAYOUTS = {
         "(id INT, t TIMESTAMP, d DATE, st STRUCT<t: TIMESTAMP>, n TIMESTAMP_NTZ, p TIMESTAMP) USING orc "
         "PARTITIONED BY (p)",
         [
-            # the two that clocks in Berlin show as 02:30, an hour that they skip, and others that are skipped or twice
-            # in New York
+            # two instants that clocks in Berlin show as 02:30, the hour that they skip, and hours that clocks
+            # in New York skip or repeat
             (
                 "INSERT INTO {t} SELECT id, t, CAST(t AS DATE), named_struct('t', t), CAST(t AS TIMESTAMP_NTZ), p "
                 "FROM VALUES "
@@ -274,7 +274,7 @@ LAYOUTS = {
         exact=3,
         files={
             "1.orc": {
-                # letters in another case, too
+                # names in another letter case
                 "ID": pa.array([1, 2, 3], pa.int32()),
                 "x": pa.array([1, 2.5, 3], pa.float32()),
                 "D": pa.array([1, 2, 3]).cast(pa.decimal128(22, 2)),
@@ -321,7 +321,7 @@ LAYOUTS = {
     ),
 }
 
-#: Layouts with dates or timestamps, or strings that are written like them.
+#: Layouts with dates or timestamps, or strings in their format.
 LAYOUTS_OF_TIMES = (
     "string partitions",
     "typed partitions",
@@ -329,7 +329,7 @@ LAYOUTS_OF_TIMES = (
     "timestamps",
     "columns added later",
 )
-#: Layouts whose types Spark Connect has to carry.
+#: Layouts with types that Spark Connect converts.
 LAYOUTS_OVER_CONNECT = ("typed partitions", "char and varchar", "timestamps")
 
 
@@ -404,7 +404,7 @@ def compare_layout(
     """Compare all rows, their number, and both under each condition with Spark's, each way that hindex reads them.
 
     Args:
-        is_brief: try five conditions of layouts without timestamps; count rows, and query a view, for only one.
+        is_brief: try five conditions of layouts without timestamps; count rows and query a view for only one.
 
     Returns:
         ``different``: a line for each difference; ``counts``: Spark's number of rows under each condition;

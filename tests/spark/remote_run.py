@@ -1,7 +1,7 @@
 """Build and scan in a session whose tasks run in other processes; as a program, print a report as JSON.
 
-``cluster`` starts ``local-cluster[2,1,1024]``, whose executors are separate processes. Spark sends them hindex as an
-archive and unpacks it. The program kills an executor in the middle of a build, of a scan and of a query.
+``cluster`` starts ``local-cluster[2,1,1024]``, whose executors are separate processes. Spark sends them
+hindex as an archive and unpacks it. The program kills an executor in the middle of a build, a scan and a query.
 ``connect`` starts a Spark Connect server.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class CountingProgress(NullProgress):
-    """Counts the files of a build."""
+    """A progress that counts files."""
 
     def __init__(self) -> None:
         self.advanced = 0
@@ -79,7 +79,7 @@ def run_twice(
 ) -> Iterator[pa.RecordBatch]:
     """Run a task that fails once after all its writes; the second attempt runs it twice.
 
-    This leaves the files of a failed attempt, and those of an unreported attempt, as speculative execution does.
+    This leaves the files of a failed attempt and of an unreported attempt, as speculative execution does.
     """
     try:
         os.close(os.open(f"{flags}.{task.path}.{task.first}", os.O_CREAT | os.O_EXCL))

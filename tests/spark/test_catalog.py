@@ -336,23 +336,21 @@ def test_tables_that_only_spark_reads(
     hindex.connect().table(str(tmp_path)).create_index("i", "c")
     clauses, _, options = definition.partition(" OPTIONS ")
     spark.sql(
-        f"CREATE TABLE partly_readable {clauses} USING orc {options and 'OPTIONS ' + options} LOCATION '{tmp_path}'"
+        f"CREATE TABLE partial {clauses} USING orc {options and 'OPTIONS ' + options} LOCATION '{tmp_path}'"
     )
     try:
         hx = hindex.connect(spark=spark)
         if message is None:
-            assert hx.table("partly_readable").scan("c IS NULL").count() == 2
+            assert hx.table("partial").scan("c IS NULL").count() == 2
         else:
             with pytest.raises(UnsupportedError, match=message):
-                hx.table("partly_readable").scan("a > 0").to_arrow()
-        text = "SELECT count(a) AS n, sum(c + 0) AS m FROM partly_readable WHERE c = 7"
+                hx.table("partial").scan("a > 0").to_arrow()
+        text = "SELECT count(a) AS n, sum(c + 0) AS m FROM partial WHERE c = 7"
         compare(hx, text)
         if "OPTIONS" not in definition:
-            assert hx.table("partly_readable").scan("c = 7", ["a", "c"]).to_arrow().to_pylist() == [
-                {"a": 1, "c": 7}
-            ]
+            assert hx.table("partial").scan("c = 7", ["a", "c"]).to_arrow().to_pylist() == [{"a": 1, "c": 7}]
     finally:
-        spark.sql("DROP TABLE partly_readable")
+        spark.sql("DROP TABLE partial")
 
 
 def test_types_of_a_file_that_was_replaced(spark: SparkSession, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_layouts(spark: SparkSession, tmp_path: Path, name: str) -> None:
 
 
 def test_a_path_and_a_name_share_an_index(spark: SparkSession, tmp_path: Path) -> None:
-    """They share it if the types of the column are equal; an index of another type is reported and not used."""
+    """They share it if the column types are equal; an index of another type is reported and not used."""
     spark.sql(f"CREATE TABLE shared (id INT, n TIMESTAMP_NTZ, c CHAR(3)) USING orc LOCATION '{tmp_path}/s'")
     try:
         spark.sql("INSERT INTO shared VALUES (1, TIMESTAMP_NTZ '2024-01-01 00:00:00', 'x'), (2, NULL, 'y')")

@@ -1,4 +1,4 @@
-"""Index definitions outlive the files of a catalog table: a write that replaces its directory loses no index."""
+"""Index definitions outlive the files of a catalog table: replacing its directory loses no index."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OVERWRITE = f"INSERT OVERWRITE {NAME} {ROWS.format(100, 300)}"
 
 @pytest.fixture(params=["flat", "partitioned"])
 def place(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
-    """The directory of a managed table of 100 rows, whose columns are ``id``, ``a``, ``url`` and ``p``."""
+    """Create a managed table with columns ``id``, ``a``, ``url`` and ``p``, and yield its directory."""
     by = "PARTITIONED BY (p)" if request.param == "partitioned" else ""
     spark.sql(f"CREATE TABLE {NAME} (id BIGINT, a INT, url STRING, p INT) USING orc {by}")
     spark.sql(f"INSERT INTO {NAME} {ROWS.format(0, 100)}")
@@ -240,7 +240,7 @@ def test_a_table_by_path_has_no_definitions(hx: Connection, spark: SparkSession,
 def test_two_sessions_create_indexes_at_once(
     hx: Connection, spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark's ALTER TABLE writes all properties it read before, and so removes one that was added meanwhile."""
+    """Spark's ALTER TABLE writes the properties it read before, and so removes those added meanwhile."""
     other = hindex.connect(spark=spark.newSession()).table(NAME)
     real = CatalogDefinitions._alter
 

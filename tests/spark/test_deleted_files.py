@@ -1,4 +1,4 @@
-"""Data files that are deleted under a DataFrame: rows of one state while it is made, one clear error afterwards."""
+"""Data files that are deleted during a query: rows of one state, or one clear error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def table(path: Path, spark: SparkSession) -> hindex.Table:
-    """Its store is elsewhere: INSERT OVERWRITE deletes all that is in the table's directory."""
+    """Index the table in a separate store, since INSERT OVERWRITE empties the table's directory."""
     table = hindex.connect(str(path.parent / "store"), spark).table(str(path))
     table.create_index("by_a", "a")
     return table
@@ -51,7 +51,7 @@ def test_a_frame_is_planned_once_more(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The table is overwritten by INSERT OVERWRITE of Spark between the plan and the first file that is opened."""
+    """Spark overwrites the table after the plan, and before the first file is opened."""
     monkeypatch.setattr(scan_frame, "MAX_LOCAL_VALUES", values)
     done: list[str] = []
 
@@ -70,7 +70,7 @@ def test_a_frame_is_planned_once_more(
     lines = [record.getMessage() for record in caplog.records]
     monkeypatch.setattr("hindex.scan.scan_task_reader.OrcReader", OrcReader)
     assert ids(frame) == list(range(101, 120, 2))
-    # of the attempt that failed, nothing is told
+    # the failed attempt is not logged
     (line,) = lines
     assert line.startswith(f"SELECT id FROM {path} WHERE a = 1: ")
     assert " through by_a (BITMAP)" in line
@@ -90,15 +90,15 @@ def test_a_frame_of_deleted_files_fails_with_one_line(
         "data file '2.orc' was deleted after the DataFrame was made: make the DataFrame again, which lists the table "
         "anew"
     )
-    # the worker's traceback has no second one below it
+    # the worker's error has no chained traceback
     assert "direct cause" not in str(caught.value)
     assert len(ids(table.scan("a = 1", ["id"]).to_spark(spark))) == 5 * (FILES - 1)
 
 
-def test_files_that_spark_reads_are_not_passed_over(
+def test_missing_files_are_not_skipped(
     path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the session says of missing files: rows of some of the table's files are no answer."""
+    """A query never returns the rows of only some files, whatever the settings for missing files."""
     monkeypatch.setattr(scan_frame, "MAX_LOCAL_VALUES", 0)
     settings = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
     for name in settings:
@@ -118,7 +118,7 @@ def test_files_that_spark_reads_are_not_passed_over(
 
 
 def test_a_query_whose_tables_spark_reads_fails_with_one_line(path: Path, spark: SparkSession) -> None:
-    """Spark's own error has a hundred lines of Java."""
+    """One line replaces Spark's own error, which has a hundred lines of Java."""
     path = path.rename(path.parent / "with blank")
     text = f"SELECT length(t.s) AS n FROM '{path}' t JOIN range(0, 100) r ON t.id = r.id"
     hx = hindex.connect(spark=spark)
@@ -151,10 +151,10 @@ def test_a_query_of_spark_fails_with_one_line(
     context = spark.sparkContext._jsc.sc()
     context.listenerBus().waitUntilEmpty()
     jobs = context.statusStore().jobsList(None)
-    described = {jobs.apply(at).description().toString() for at in range(jobs.size())}
-    assert any(item.startswith("Some(hindex: SELECT t.id FROM ") for item in described)
+    descriptions = {jobs.apply(at).description().toString() for at in range(jobs.size())}
+    assert any(item.startswith("Some(hindex: SELECT t.id FROM ") for item in descriptions)
     assert spark.sparkContext.getLocalProperty("spark.job.description") == description
-    # of one that was read before, Spark may still hold what it broadcast
+    # Spark may still cache the broadcast of a result that was read before
     results: list[Any] = [hx.sql(text) for _ in range(4)]
     (path / "2.orc").unlink()
     for read in (

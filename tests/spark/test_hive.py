@@ -41,7 +41,7 @@ def test_partitions_elsewhere_in_a_hive_metastore(tmp_path: Path) -> None:
         "a = 0 OR p = 5": [3, 6, 9, 12],
         "p IS NULL": [],
     }
-    # in the partitions of the predicate: the rows that the index keeps, and all rows of partitions it does not cover
+    # in the partitions of the predicate: the rows that the index keeps, and all rows of unindexed partitions
     kept = {"a = 1": 8, "a = 1 AND p >= 3": 4, "q = 'plain' AND a >= 0": 6, "p = 3": 3, "a = 2 AND p = 4": 3}
     unindexed = {
         "a = 1": 2,

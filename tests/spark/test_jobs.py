@@ -1,4 +1,4 @@
-"""Jobs that hindex starts say what they are for, and leave the caller's own description alone."""
+"""Jobs of hindex describe their purpose, and keep the caller's own description."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 DESCRIPTION = "spark.job.description"
 
 
-def recording(run: Any, path: str, task: Any) -> Iterator[pa.RecordBatch]:
-    """As ``run``, and write down how the job of the task is job_description."""
+def run_and_record(run: Any, path: str, task: Any) -> Iterator[pa.RecordBatch]:
+    """Run a task, and append the description of its job to a file."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -33,7 +33,7 @@ def recording(run: Any, path: str, task: Any) -> Iterator[pa.RecordBatch]:
     yield from run(task)
 
 
-def failing(task: Any) -> Iterator[pa.RecordBatch]:
+def fail(task: Any) -> Iterator[pa.RecordBatch]:
     raise OSError("disk full")
 
 
@@ -45,7 +45,7 @@ def table(spark: SparkSession, tmp_path: Path) -> hindex.Table:
 
 
 @pytest.fixture
-def described_as(spark: SparkSession) -> Iterator[str]:
+def description(spark: SparkSession) -> Iterator[str]:
     spark.sparkContext.setJobDescription("nightly report")
     yield "nightly report"
     spark.sparkContext.setLocalProperty(DESCRIPTION, None)  # type: ignore[arg-type]
@@ -54,69 +54,69 @@ def described_as(spark: SparkSession) -> Iterator[str]:
 def test_builds_describe_their_jobs(
     table: hindex.Table,
     spark: SparkSession,
-    described_as: str,
+    description: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen = tmp_path / "seen"
-    monkeypatch.setattr("hindex.build.job.run_build_task", partial(recording, run_build_task, str(seen)))
+    path = tmp_path / "descriptions"
+    monkeypatch.setattr("hindex.build.job.run_build_task", partial(run_and_record, run_build_task, str(path)))
 
-    def told() -> set[str]:
-        lines = set(seen.read_text().splitlines())
-        seen.unlink()
-        assert spark.sparkContext.getLocalProperty(DESCRIPTION) == described_as
+    def recorded_descriptions() -> set[str]:
+        lines = set(path.read_text().splitlines())
+        path.unlink()
+        assert spark.sparkContext.getLocalProperty(DESCRIPTION) == description
         return lines
 
     table.create_indexes([hindex.IndexSpec("i", "a"), hindex.IndexSpec("j", "s")])
-    assert told() == {f"hindex: CREATE INDEX i, j ON {table.name} (3 files)"}
+    assert recorded_descriptions() == {f"hindex: CREATE INDEX i, j ON {table.name} (3 files)"}
     write_rows(tmp_path / "t" / "3.orc", 100, [1])
     table.refresh_indexes(["i"])
-    assert told() == {f"hindex: REFRESH INDEX i ON {table.name} (1 file)"}
+    assert recorded_descriptions() == {f"hindex: REFRESH INDEX i ON {table.name} (1 file)"}
     table.rebuild_index("j")
-    assert told() == {f"hindex: ALTER INDEX j ON {table.name} REBUILD (4 files)"}
+    assert recorded_descriptions() == {f"hindex: ALTER INDEX j ON {table.name} REBUILD (4 files)"}
 
 
 def test_jobs_of_btree_indexes_are_described(
-    table: hindex.Table, spark: SparkSession, described_as: str
+    table: hindex.Table, spark: SparkSession, description: str
 ) -> None:
-    """As Spark's UI shows them."""
+    """The status store has the descriptions that Spark's UI shows."""
     context: Any = spark.sparkContext._jsc.sc()
 
     def descriptions() -> list[str]:
         context.listenerBus().waitUntilEmpty()
         jobs = context.statusStore().jobsList(None)
-        found = [jobs.apply(at).description() for at in range(jobs.size())]
-        return [item.get() for item in found if item.isDefined()]
+        options = [jobs.apply(at).description() for at in range(jobs.size())]
+        return [option.get() for option in options if option.isDefined()]
 
-    before = descriptions().count(described_as)
+    before = descriptions().count(description)
     table.create_index("b", "a", using="btree")
     after = descriptions()
     assert f"hindex: CREATE INDEX b ON {table.name} (3 files)" in after
-    assert after.count(described_as) == before
-    assert spark.sparkContext.getLocalProperty(DESCRIPTION) == described_as
+    assert after.count(description) == before
+    assert spark.sparkContext.getLocalProperty(DESCRIPTION) == description
 
 
 def test_a_failed_build_leaves_the_description(
-    table: hindex.Table, spark: SparkSession, described_as: str, monkeypatch: pytest.MonkeyPatch
+    table: hindex.Table, spark: SparkSession, description: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hindex.build.job.run_build_task", failing)
+    monkeypatch.setattr("hindex.build.job.run_build_task", fail)
     with pytest.raises(BuildError, match="disk full") as caught:
         table.create_index("i", "a")
-    # no Java in the error, nor in what Python prints of it
+    # neither the error nor its traceback contains Java
     assert "\n" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
-    assert spark.sparkContext.getLocalProperty(DESCRIPTION) == described_as
+    assert spark.sparkContext.getLocalProperty(DESCRIPTION) == description
 
 
-def test_without_a_description_there_is_none_afterwards(spark: SparkSession) -> None:
+def test_a_missing_description_stays_missing(spark: SparkSession) -> None:
     with job_description(spark, "a,\n b"):
         assert spark.sparkContext.getLocalProperty(DESCRIPTION) == "hindex: a, b"
     assert spark.sparkContext.getLocalProperty(DESCRIPTION) is None
 
 
 class ConnectSession:
-    """As much of a session of Spark Connect as descriptions need."""
+    """The methods of a Spark Connect session that descriptions need."""
 
     def __init__(self) -> None:
         self.tags = {"users"}

@@ -1,4 +1,4 @@
-"""SQL of one table that hindex answers alone, beside Spark on the same files: qualified names, orders and offsets."""
+"""SQL of one table that hindex answers without Spark: qualified names, orders and offsets match Spark."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_random_orders_with_limits_and_offsets(
         result = hx.sql(own)
         assert isinstance(result, QueryResult)
         rows = result.to_arrow()
-        # rows that are equal in all columns of the order have no order among themselves
+        # rows with equal values in all sort columns may be in any order
         assert sort_keys(rows) == sort_keys(expected), text
         ids = rows.column("row").to_pylist()
         assert len(set(ids)) == len(ids), text

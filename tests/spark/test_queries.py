@@ -1,4 +1,4 @@
-"""Queries that Spark runs on tables with indexes: the answers are those of Spark alone."""
+"""Queries that Spark runs on indexed tables return the rows of Spark alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("always")
 
-#: A query, and which of its tables are read through indexes, in order.
+#: Queries, and a sign for each of their tables, in order: ``+`` if hindex reads it through indexes.
 QUERIES: list[tuple[str, str]] = [
     ("SELECT a, count(*) FROM qt WHERE a > 15 GROUP BY a", "+"),
     ("SELECT qt.id, x FROM qt JOIN qu ON a = k WHERE s = 's3' AND x = 2", "++"),
@@ -55,7 +55,7 @@ QUERIES: list[tuple[str, str]] = [
     ("SELECT id FROM qt WHERE a = '3' AND s <=> NULL", "+"),
     ("SELECT spark_partition_id() >= 0, id FROM qt WHERE a = 3", "-"),
     ("SELECT id, t.n FROM qt LATERAL VIEW explode(array(a, b)) t AS n WHERE a = 3", "+"),
-    # beside another column, and cut, the star is of all columns
+    # with another column, or with EXCEPT, the star stands for all columns
     ("SELECT count(*, a), count(*) FROM qt WHERE a = 3", "+"),
     ("SELECT count(* EXCEPT (s)) FROM qt WHERE a = 3", "+"),
     ("SELECT `input_file_name`() <> '', id FROM qt WHERE a = 3", "-"),
@@ -124,7 +124,7 @@ def random_query(rng: random.Random) -> str:
 def test_random_queries(tables: hindex.Connection, rng: np.random.Generator) -> None:
     chance = random.Random(int(rng.integers(2**32)))
     accelerated = number = 0
-    # of a few queries there may be none that indexes help
+    # a few random queries may all be without use of an index
     while number < int(os.environ.get("HINDEX_CASES", "4")) or (not accelerated and number < 100):
         number += 1
         text = random_query(chance)
@@ -134,14 +134,14 @@ def test_random_queries(tables: hindex.Connection, rng: np.random.Generator) -> 
     assert accelerated
 
 
-def test_what_sql_returns(
+def test_results_of_sql(
     tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     text = "SELECT t.id, u.x FROM qt t JOIN qu u ON t.a = u.k WHERE t.s = 's3'"
     views = spark.sql("SHOW VIEWS").collect()
-    found = tables.sql(text)
-    assert rows(found.to_spark()) == rows(spark.sql(text))  # type: ignore[union-attr]
-    # hindex reads a table's rows alone
+    result = tables.sql(text)
+    assert rows(result.to_spark()) == rows(spark.sql(text))  # type: ignore[union-attr]
+    # hindex answers a query of one table's rows without Spark
     assert isinstance(tables.sql("SELECT id FROM qt WHERE a = 3").explain(), Explanation)  # type: ignore[union-attr]
     monkeypatch.setattr(query_plan, "MAX_SHARE", 0.01)
     explained = tables.sql(f"EXPLAIN {text}")
@@ -155,12 +155,12 @@ def test_what_sql_returns(
     assert (none.predicate, none.reason) == (None, "no condition of the query is on its columns alone")
     assert explained.to_json()["tables"][0]["reason"] == wide.reason  # type: ignore[index]
     assert "Table qt: by Spark alone" in str(explained)
-    # hindex leaves no view of its own
+    # hindex drops its own views
     assert spark.sql("SHOW VIEWS").collect() == views
 
 
 @pytest.mark.parametrize(
-    ("text", "at", "is_here"),
+    ("text", "at", "is_by_hindex"),
     [
         ("SELECT a AS b, b FROM qt GROUP BY a, b ORDER BY b", 1, False),
         ("SELECT a, b AS a FROM qt GROUP BY a, b ORDER BY a DESC", 0, False),
@@ -171,14 +171,14 @@ def test_what_sql_returns(
     ],
 )
 def test_an_order_by_a_name_that_several_columns_have(
-    text: str, at: int, is_here: bool, tables: hindex.Connection
+    text: str, at: int, is_by_hindex: bool, tables: hindex.Connection
 ) -> None:
-    found: Any = tables.sql(text)
-    assert isinstance(found.explain(), Explanation) == is_here
-    mine, theirs = found.to_arrow(), tables.spark().sql(text).toArrow()
-    assert mine.column(at).to_pylist() == theirs.column(at).to_pylist()
+    result: Any = tables.sql(text)
+    assert isinstance(result.explain(), Explanation) == is_by_hindex
+    actual, expected = result.to_arrow(), tables.spark().sql(text).toArrow()
+    assert actual.column(at).to_pylist() == expected.column(at).to_pylist()
     listed = [
-        sorted(map(repr, zip(*(c.to_pylist() for c in t.columns), strict=True))) for t in (mine, theirs)
+        sorted(map(repr, zip(*(c.to_pylist() for c in t.columns), strict=True))) for t in (actual, expected)
     ]
     assert listed[0] == listed[1]
 
@@ -192,7 +192,7 @@ def test_paths_and_their_columns(tables: hindex.Connection, spark: SparkSession,
     query = parse_query(text.format(f"'{path}'"))
     assert query is not None
     explained = explain_query(tables, query)
-    # Spark takes the columns of one file, whichever it is
+    # Spark takes the columns of an arbitrary file
     assert (
         explained.tables[0].reason
         == "its files have different columns, and Spark reads only the columns of one file"
@@ -203,8 +203,8 @@ def test_paths_and_their_columns(tables: hindex.Connection, spark: SparkSession,
     assert rows(run_query(tables, query)) == rows(spark.sql(text.format(f"orc.`{path}`")))
 
 
-def test_paths_that_are_no_patterns(tables: hindex.Connection, tmp_path: Path) -> None:
-    """Nor fields of a text: Spark reads the table of that name, and not those that a pattern would find."""
+def test_paths_are_not_patterns(tables: hindex.Connection, tmp_path: Path) -> None:
+    """Spark reads the table of that name, and not the tables that match a pattern or format field."""
     for at, name in enumerate(("g1", "g[1]", "g{1}")):
         write_columns(tmp_path / name / "1.orc", {"id": pa.array([1, 2]), "k": pa.array([10**at] * 2)})
     for name, where, wanted, marks in (
@@ -229,7 +229,7 @@ def test_paths_that_are_no_patterns(tables: hindex.Connection, tmp_path: Path) -
 def test_a_file_that_spark_has_not_seen(
     tables: hindex.Connection, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """No answer mixes the files of two listings, and hindex makes Spark keep none."""
+    """No result mixes the files of two listings, and hindex does not make Spark cache one."""
 
     def run(text: str) -> tuple[list[tuple[int, ...]], str]:
         query = parse_query(text)
@@ -247,10 +247,10 @@ def test_a_file_that_spark_has_not_seen(
         tables.table("seen").create_index("i", "a")
         assert run("SELECT count(*), sum(id) FROM seen WHERE a = 1 AND id + 1 > 0") == ([(1, 1)], "+")
         add(2)
-        # nothing was listed by Spark up to here
+        # Spark has not listed the files before
         assert spark.sql("SELECT count(*) FROM seen").collect()[0][0] == 2
         add(3)
-        # now it was: both places are of that time, or both of now
+        # now it has: both sides read its old listing, or both the current files
         left = "SELECT count(*), count(q.id) FROM seen p LEFT JOIN {} q ON p.id = q.id WHERE p.a = 1"
         assert run(left.format("seen")) == ([(2, 2)], "--")
         assert run(left.format("SEEN")) == ([(2, 2)], "--")
@@ -265,7 +265,7 @@ def test_a_file_that_spark_has_not_seen(
         spark.sql("DROP TABLE seen")
 
 
-def test_a_table_of_a_query_is_the_same_one_in_another_database(spark: SparkSession, tmp_path: Path) -> None:
+def test_names_are_resolved_in_the_current_database(spark: SparkSession, tmp_path: Path) -> None:
     for database in ("one", "two"):
         place = tmp_path / database
         place.mkdir()
@@ -282,7 +282,7 @@ def test_a_table_of_a_query_is_the_same_one_in_another_database(spark: SparkSess
         hx.sql("DROP INDEX by_id")
         left = {name for name in ("one", "two") if hindex.connect().table(str(tmp_path / name)).indexes()}
         assert left == {"two"}
-        # one that is made anew elsewhere is another one
+        # a table created again at another location is another table
         hx = hindex.connect(spark=spark)
         hx.sql("SELECT sum(id) AS n FROM one.t WHERE id = 3")
         spark.sql("DROP TABLE one.t")

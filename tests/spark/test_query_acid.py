@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("always")
 def test_a_table_that_is_transactional(
     tables: hindex.Connection, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark would take its deltas for rows, so it is read here whether or not an index helps."""
+    """Spark would read its deltas as rows, so hindex reads it even if no index helps."""
     prop = bucket_property(0)
     rows_of = [((1, prop, number), 1, (number, number % 3, "x")) for number in range(9)]
     write_acid(tmp_path / "t" / "delta_0000001_0000001" / "bucket_00000", rows_of)
@@ -39,7 +39,7 @@ def test_a_table_that_is_transactional(
         assert query is not None
         assert run_query(tables, query).collect()[0]["n"] == wanted
         assert explain_query(tables, query).tables[0].is_accelerated
-    # however it is named
+    # by any name
     spark.sql(f"CREATE TABLE acid (id BIGINT, k INT, s STRING) USING orc LOCATION '{tmp_path / 't'}'")
     try:
         text = "WITH acid AS (SELECT * FROM acid) SELECT count(*) AS n FROM acid"
@@ -56,11 +56,11 @@ def test_a_table_that_is_transactional(
     for value in ("true", "false"):
         spark.conf.set("spark.sql.ansi.enabled", value)
         try:
-            found: Any = tables.sql(f"SELECT id FROM '{tmp_path / 't'}' WHERE ROW__ID.rowId > 6")
-            assert sorted(found.to_arrow().column("id").to_pylist()) == [7, 8]
+            result: Any = tables.sql(f"SELECT id FROM '{tmp_path / 't'}' WHERE ROW__ID.rowId > 6")
+            assert sorted(result.to_arrow().column("id").to_pylist()) == [7, 8]
         finally:
             spark.conf.unset("spark.sql.ansi.enabled")
-    # where the catalog has it otherwise, nobody reads it
+    # neither engine reads it if the catalog has other types
     spark.sql(f"CREATE TABLE acid (id INT, k INT, s CHAR(4)) USING orc LOCATION '{tmp_path / 't'}'")
     try:
         with pytest.raises(
@@ -74,7 +74,7 @@ def test_a_table_that_is_transactional(
 def test_a_view_of_a_transactional_table(
     tables: hindex.Connection, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark would read the flat files alone, or none."""
+    """Spark would read only its flat files, or none."""
     rows_of = [((1, bucket_property(0), n), 1, (n, n, "x")) for n in range(5)]
     write_acid(tmp_path / "t" / "delta_0000001_0000001" / "bucket_00000", rows_of)
     spark.sql(f"CREATE TABLE acid (id BIGINT, k INT, s STRING) USING orc LOCATION '{tmp_path / 't'}'")
@@ -85,5 +85,5 @@ def test_a_view_of_a_transactional_table(
             with pytest.raises(TableError, match="a transactional table, which Spark cannot read by itself"):
                 tables.sql(text)
     finally:
-        for what in ("VIEW inside", "VIEW of_acid", "TABLE acid"):
-            spark.sql(f"DROP {what}")
+        for relation in ("VIEW inside", "VIEW of_acid", "TABLE acid"):
+            spark.sql(f"DROP {relation}")

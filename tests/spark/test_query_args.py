@@ -1,4 +1,4 @@
-"""Arguments of queries mean what they mean to spark.sql, whoever answers."""
+"""Arguments of queries have the same meaning as in spark.sql, whether hindex or Spark answers."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def test_rows_are_those_of_spark(where: str, args: Any, named: str, spark: Spark
         f"SELECT count(*) AS n FROM {named} WHERE {where}",
     ]
     for text in texts:
-        found: Any = hx.sql(text, args)
+        result: Any = hx.sql(text, args)
         wanted = spark.sql(text, args).toArrow()
-        assert sorted(found.to_arrow().column(0).to_pylist()) == sorted(wanted.column(0).to_pylist()), text
-        assert found.to_arrow().schema == wanted.schema
+        assert sorted(result.to_arrow().column(0).to_pylist()) == sorted(wanted.column(0).to_pylist()), text
+        assert result.to_arrow().schema == wanted.schema
     explained: Any = hx.sql(f"EXPLAIN {texts[0]}", args)
     assert isinstance(explained, Explanation) or "ts" in where
     by_spark: Any = hx.sql(f"EXPLAIN {texts[1]}", args)
@@ -91,18 +91,18 @@ def test_rows_are_those_of_spark(where: str, args: Any, named: str, spark: Spark
         assert explained.exact
 
 
-def test_arguments_of_other_types_are_sparks_business(named: str, spark: SparkSession) -> None:
+def test_spark_takes_arguments_of_other_types(named: str, spark: SparkSession) -> None:
     from pyspark.sql import functions as f
 
     hx = hindex.connect(spark=spark)
-    found: Any = hx.sql(
+    result: Any = hx.sql(
         f"SELECT id FROM {named} WHERE array_contains(:v, i)", {"v": f.array(f.lit(1), f.lit(5))}
     )
-    assert sorted(found.to_arrow()["id"].to_pylist()) == [0, 5]
-    found = hx.sql(f"SELECT id FROM {named} WHERE i = :v", {"v": f.lit(5)})
-    assert found.to_arrow()["id"].to_pylist() == [5]
-    found = hx.sql("SELECT :n AS n, ':n' AS s FROM range(:m)", {"n": 7, "m": 2})
-    assert found.to_arrow().to_pylist() == [{"n": 7, "s": ":n"}] * 2
+    assert sorted(result.to_arrow()["id"].to_pylist()) == [0, 5]
+    result = hx.sql(f"SELECT id FROM {named} WHERE i = :v", {"v": f.lit(5)})
+    assert result.to_arrow()["id"].to_pylist() == [5]
+    result = hx.sql("SELECT :n AS n, ':n' AS s FROM range(:m)", {"n": 7, "m": 2})
+    assert result.to_arrow().to_pylist() == [{"n": 7, "s": ":n"}] * 2
     with pytest.raises(HindexError, match="of type set: use None, bool"):
         hindex.connect().sql(f"SELECT id FROM {named} WHERE i = :v", {"v": {1}})
 

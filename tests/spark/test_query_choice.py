@@ -1,4 +1,4 @@
-"""Which tables of a query are read through their indexes, and what is asked to find that out."""
+"""The choice of the tables that a query reads through their indexes, and the lookups that it needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("always")
 
 
-def test_a_query_asks_for_each_table_once(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_table_is_looked_up_once(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     described, listed = (
         count_calls(monkeypatch, catalog, catalog.describe_for_query),
         count_calls(monkeypatch, hindex.api.table, take_snapshot),
@@ -38,67 +38,67 @@ def test_a_query_asks_for_each_table_once(tables: hindex.Connection, monkeypatch
     query = parse_query(text)
     assert query is not None
     run_query(tables, query)
-    # qu is read by the keys of qt, and qv has no index: it is not listed with what is in it
+    # hindex reads qu by the keys of qt; qv has no index, so its files are not listed
     assert (len(described), len(listed)) == (3, 2)
 
 
 @pytest.mark.parametrize("mode", ["strict", "prove"])
-def test_modes_are_not_those_of_queries(
+def test_queries_that_spark_runs_ignore_the_mode(
     mode: str, tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A query that Spark runs is answered as ever: where no index is, too, and nothing is proved."""
+    """Such queries may read tables without an index, and run no proofs."""
     proofs = count_calls(monkeypatch, verification, verification.prove_scan)
     hx = hindex.connect(spark=spark, mode=mode)
     explained = compare(hx, "SELECT qt.id, z FROM qt JOIN qv ON qt.a = qv.a WHERE b = 1 AND qt.id > 5")
     assert [item.is_accelerated for item in explained.tables] == [True, False]
     assert not proofs
-    # of what hindex answers alone they are
+    # the mode applies to queries that hindex answers without Spark
     alone = "SELECT id FROM qt WHERE b = 1 AND id > 5"
     if mode == "strict":
         with pytest.raises(FallbackError, match="NO_INDEX: 1 column: id"):
             hx.sql(alone)
     else:
-        found = hx.sql(alone)
-        assert isinstance(found, hindex.QueryResult)
-        assert found.to_arrow().num_rows
+        result = hx.sql(alone)
+        assert isinstance(result, hindex.QueryResult)
+        assert result.to_arrow().num_rows
         assert proofs
 
 
 def test_tables_that_are_too_small(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is asked of indexes where Spark is done before."""
-    asked = count_calls(monkeypatch, Runner, Runner.look_up)
+    """If Spark reads a table sooner, its indexes are not looked up."""
+    lookups = count_calls(monkeypatch, Runner, Runner.look_up)
     monkeypatch.setattr(query_plan, "MIN_VALUES", 2 * ROWS + 1)
     text = "SELECT sum(id) FROM qt WHERE {} = 3"
     (few,) = compare(tables, text.format("a")).tables
     assert few.reason == f"TOO_SMALL: Spark reads 2 columns of {ROWS} rows sooner"
-    assert not asked
+    assert not lookups
     monkeypatch.setattr(query_plan, "MIN_VALUES", 2 * ROWS)
     assert compare(tables, text.format("a")).tables[0].is_accelerated
-    assert asked
+    assert lookups
 
 
-def test_indexes_are_asked_until_too_many_rows_are_left(
+def test_lookups_stop_once_too_many_rows_match(
     tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = count_calls(monkeypatch, Runner, Runner.look_up)
+    lookups = count_calls(monkeypatch, Runner, Runner.look_up)
     query = parse_query("SELECT sum(id) FROM qt WHERE a >= 0")
     assert query is not None
     run_query(tables, query)
-    # both files once: what they said serves for reading too
-    assert len(asked) == 2
-    asked.clear()
+    # one lookup for each of both files, which also serves for reading
+    assert len(lookups) == 2
+    lookups.clear()
     monkeypatch.setattr(query_plan, "MAX_SHARE", 0.1)
-    (found,) = explain_query(tables, query).tables
-    assert found.reason == "NOT_SELECTIVE: more than 10.0% of the rows may match"
-    assert len(asked) == 1
-    assert found.rows is not None
-    assert 0.6 * ROWS < (found.rows.kept or 0) < ROWS == found.rows.total
+    (decision,) = explain_query(tables, query).tables
+    assert decision.reason == "NOT_SELECTIVE: more than 10.0% of the rows may match"
+    assert len(lookups) == 1
+    assert decision.rows is not None
+    assert 0.6 * ROWS < (decision.rows.kept or 0) < ROWS == decision.rows.total
 
 
-def test_what_the_java_side_is_asked(
+def test_statements_that_the_catalog_runs(
     tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only tables that are read here are compared with the catalog, and none takes a statement to look up."""
+    """Only tables that hindex reads are compared with the catalog; a lookup needs no statement."""
     run = catalog.run
     statements, compared = (
         count_calls(monkeypatch, catalog, run),
@@ -108,11 +108,11 @@ def test_what_the_java_side_is_asked(
         "SELECT count(*) FROM qt JOIN qu ON a = k JOIN qv ON qv.a = k WHERE s = 's3' AND z = 1"
     )
     assert query is not None
-    for most, read in ((1.0, [True, False, False]), (0.0, [False, False, False])):
-        monkeypatch.setattr(query_plan, "MAX_SHARE", most)
+    for max_share, is_accelerated in ((1.0, [True, False, False]), (0.0, [False, False, False])):
+        monkeypatch.setattr(query_plan, "MAX_SHARE", max_share)
         compared.clear()
-        assert [item.decision.is_accelerated for item in plan_query(tables, query)] == read
-        assert (len(statements), len(compared)) == (0, sum(read))
+        assert [item.decision.is_accelerated for item in plan_query(tables, query)] == is_accelerated
+        assert (len(statements), len(compared)) == (0, sum(is_accelerated))
     (row,) = spark.sql("DESCRIBE TABLE EXTENDED qt AS JSON").collect()
     assert catalog.describe_for_query(spark, "qt") == json.loads(row[0])
     assert not statements
@@ -125,7 +125,7 @@ def test_what_the_java_side_is_asked(
 def test_char_columns_are_compared_as_spark_does(
     tables: hindex.Connection, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark pads what it reads of a CHAR, and the strings beside it, which the files do not tell."""
+    """Spark pads CHAR values and the strings compared with them; files do not store this."""
     write_columns(tmp_path / "1.orc", {"id": pa.array([1, 2], pa.int64()), "a": pa.array(["x", "y"])})
     tables.table(str(tmp_path)).create_index("i", "id")
     spark.sql(f"CREATE TABLE padded (id BIGINT, a CHAR(4)) USING orc LOCATION '{tmp_path}'")
@@ -135,9 +135,9 @@ def test_char_columns_are_compared_as_spark_does(
             "SELECT count(*) AS n FROM padded JOIN (SELECT 1 AS one) ON id = one WHERE id = 1 AND a = 'x'",
             "SELECT * FROM padded WHERE id = 2 AND a IN ('y', 'z') AND id + 0 = 2",
         ):
-            (found,) = compare(tables, text).tables
-            assert found.is_accelerated
-            assert (found.rows and found.rows.kept) == 1
+            (decision,) = compare(tables, text).tables
+            assert decision.is_accelerated
+            assert (decision.rows and decision.rows.kept) == 1
     finally:
         spark.sql("DROP TABLE padded")
 
@@ -158,27 +158,27 @@ def test_reasons(tables: hindex.Connection, spark: SparkSession, tmp_path: Path)
         spark.catalog.dropTempView("a_view")
 
 
-def test_whoever_watches_over_the_session_sees_what_is_done_to_a_table(
+def test_statements_about_indexes_check_privileges(
     tables: hindex.Connection, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The short lookup is of queries: statements about indexes ask in full, also about tables of earlier queries."""
+    """Only queries use the short lookup; statements about indexes describe each table in full."""
     write_columns(tmp_path / "1.orc", {"id": pa.array([1, 2, 3]), "a": pa.array([1, 2, 3])})
     tables.table(str(tmp_path)).create_index("watched", "a")
     spark.sql(f"CREATE TABLE guarded USING orc LOCATION '{tmp_path}'")
 
-    def refused(*_: object) -> object:
+    def refuse(*_: object) -> object:
         raise TableError("no privilege")
 
     try:
         hx = hindex.connect(spark=spark)
         with monkeypatch.context() as patch:
             for module in (catalog, catalog_schema):
-                patch.setattr(module, "run", refused)
+                patch.setattr(module, "run", refuse)
             query = parse_query("SELECT count(*) FROM guarded WHERE a = 3")
             assert query is not None
-            (found,) = explain_query(hx, query).tables
-            assert (found.reason, found.rows) == ("no privilege", None)
-            # it is Spark's then, which has its own say
+            (decision,) = explain_query(hx, query).tables
+            assert (decision.reason, decision.rows) == ("no privilege", None)
+            # Spark then runs the query, and checks privileges itself
             assert run_query(hx, query).collect()[0][0] == 1
             for text in (
                 "DROP INDEX watched ON guarded",

@@ -1,4 +1,4 @@
-"""Mistakes in queries that Spark runs are told by whoever knows more of them, in the text as written."""
+"""Mistakes in queries that Spark runs: the more specific error, at positions in the original text."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("always")
 
 
-def test_mistakes_of_tables_that_are_not_read_here(
+def test_mistakes_about_tables_that_spark_reads(
     tables: hindex.Connection, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Where hindex cannot tell columns apart, Spark has the answer; a column that files lack is null."""
+    """Spark answers if a column is ambiguous to hindex; a column that files lack is null."""
     strict = hindex.connect(spark=spark, mode="strict")
     for name in ("1", "2"):
         write_columns(tmp_path / "t" / f"{name}.orc", {"a": pa.array([1, 2, 3]), "b": pa.array([4, 5, 6])})
@@ -39,13 +39,13 @@ def test_mistakes_of_tables_that_are_not_read_here(
     spark.sql(f"CREATE TABLE same USING orc LOCATION '{tmp_path}/t'")
     spark.sql(f"CREATE TABLE dotted USING orc LOCATION '{tmp_path}/dotted'")
     try:
-        (found,) = compare(strict, "SELECT sum(b) AS n FROM added WHERE a = 2").tables
-        assert found.is_accelerated
-        (found,) = compare(tables, "SELECT count(*) AS n FROM dotted WHERE a.x = 5 AND b = 2").tables
-        assert "Column 'a.x' is ambiguous" in str(found.reason)
-        # a file that no index knows is read, whatever the connection's mode: Spark runs the query
-        (found,) = compare(strict, "SELECT sum(b) AS n FROM same WHERE a = 2").tables
-        assert found.is_accelerated
+        (decision,) = compare(strict, "SELECT sum(b) AS n FROM added WHERE a = 2").tables
+        assert decision.is_accelerated
+        (decision,) = compare(tables, "SELECT count(*) AS n FROM dotted WHERE a.x = 5 AND b = 2").tables
+        assert "Column 'a.x' is ambiguous" in str(decision.reason)
+        # Spark runs the query: in strict mode, too, it reads the file without an index
+        (decision,) = compare(strict, "SELECT sum(b) AS n FROM same WHERE a = 2").tables
+        assert decision.is_accelerated
     finally:
         for name in ("added", "same", "dotted"):
             spark.sql(f"DROP TABLE IF EXISTS {name}")
@@ -55,15 +55,15 @@ def test_a_path_of_other_files_is_named(tables: hindex.Connection, tmp_path: Pat
     (tmp_path / "x.parquet").write_bytes(b"PAR1" * 10)
     with pytest.raises(hindex.HindexError, match=r"x\.parquet: not an ORC file"):
         tables.sql(f"SELECT sum(a) FROM '{tmp_path}'")
-    # another name is not to blame
+    # the error does not blame another name
     tables.spark().sql("CREATE OR REPLACE TEMP VIEW innocent AS SELECT 1 AS a")
     for text in (f"innocent v JOIN '{tmp_path}' p", f"'{tmp_path}' p JOIN innocent v"):
         with pytest.raises(hindex.HindexError, match=r"x\.parquet: not an ORC file"):
             tables.sql(f"SELECT sum(v.a) FROM {text} ON v.a = p.a")
 
 
-def test_a_mistake_is_marked_in_what_was_written(tables: hindex.Connection, wide: Path) -> None:
-    """Spark would mark it in a text with other names for paths, or take the word for an alias."""
+def test_a_mistake_is_marked_in_the_original_text(tables: hindex.Connection, wide: Path) -> None:
+    """Spark would mark it in a statement with rewritten paths, or take the word for an alias."""
     for text, message in (
         (f"SELECT id, FROM '{wide}'", r"^syntax error at line 1, column 12: expected a column, found 'FROM'"),
         (
@@ -78,17 +78,17 @@ def test_a_mistake_is_marked_in_what_was_written(tables: hindex.Connection, wide
         message = r"^syntax error at line 1, column \d+: expected a whole number after LIMIT"
         with pytest.raises(StatementError, match=message):
             tables.sql(f"SELECT id FROM '{wide}' LIMIT {limit}")
-    found: Any = tables.sql(f"SELECT id FROM '{wide}' LIMIT 1 + 1")
-    assert found.count() == 2
-    # what hindex alone does not do is no mistake
+    result: Any = tables.sql(f"SELECT id FROM '{wide}' LIMIT 1 + 1")
+    assert result.count() == 2
+    # a query that only Spark runs is not a mistake
     with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
         tables.sql(f"SELECT count(* FROM '{wide}'")
-    # Spark knows the clause
+    # Spark supports the clause
     with pytest.raises(StatementError, match=r"^\[UNRESOLVED_COLUMN"):
         tables.sql(f"SELECT count(*) FROM '{wide}' HAVING nope > 1")
 
 
-def test_mistakes_that_are_told_with_their_remedy(tables: hindex.Connection, wide: Path) -> None:
+def test_errors_that_name_the_solution(tables: hindex.Connection, wide: Path) -> None:
     for text, message in (
         (
             "SELECT id, count(*) FROM {}",
@@ -110,11 +110,11 @@ def test_mistakes_that_are_told_with_their_remedy(tables: hindex.Connection, wid
     ):
         with pytest.raises(StatementError, match=message):
             tables.sql(text.format(f"'{wide}'"))
-    # what Spark knows for something else
+    # Spark reads these names in another way
     for text in ("SELECT count(*) AS n, n FROM {}", "SELECT current_date, count(*) FROM {}"):
-        found: Any = tables.sql(text.format(f"'{wide}'"))
+        result: Any = tables.sql(text.format(f"'{wide}'"))
         wanted = tables.spark().sql(text.format(f"orc.`{wide}`"))
-        assert found.to_spark().collect() == wanted.collect()
+        assert result.to_spark().collect() == wanted.collect()
 
 
 def test_paths_in_quotes_are_not_to_blame(tables: hindex.Connection, wide: Path) -> None:
@@ -125,14 +125,14 @@ def test_paths_in_quotes_are_not_to_blame(tables: hindex.Connection, wide: Path)
         ("SELECT trim(both 'x' FROM 'xax') a, f.id IS DISTINCT FROM 'y' FROM {0} f JION {0} d", "JION"),
     ):
         written = text.format(f"'{wide}'")
-        # hindex's own, where its grammar reads the statement up to the mistake
+        # hindex raises its own error if its grammar parses the statement up to the mistake
         message = rf"^\[PARSE_SYNTAX_ERROR\].* near '{word}'|^syntax error .*: unexpected '{word}'"
         with pytest.raises(StatementError, match=message) as caught:
             tables.sql(written)
         before = written[: written.index(word)].split("\n")
         line, column = len(before), len(before[-1])
-        places = (f"(line {line}, pos {column})", f"at line {line}, column {column + 1}: ")
-        assert any(place in str(caught.value) for place in places)
+        positions = (f"(line {line}, pos {column})", f"at line {line}, column {column + 1}: ")
+        assert any(position in str(caught.value) for position in positions)
 
 
 def test_paths_without_quotes(
@@ -163,7 +163,7 @@ def test_mistakes(tables: hindex.Connection) -> None:
         tables.sql("SELECT a FROM qt WHER a = 3")
     with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
         tables.sql("WITH q AS (SELECT 1 SELECT 2")
-    # what hindex alone does not do is no mistake where Spark can: Spark marks what is one
+    # Spark marks mistakes in queries that only Spark runs
     for text in ("SELECT sum(a FROM qt WHERE b = 1", "SELECT sum(a) FROM some/path"):
         with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
             tables.sql(text)
@@ -177,7 +177,7 @@ def test_kinds_of_explain_that_only_spark_has(kind: str, tables: hindex.Connecti
         StatementError, match=rf"^EXPLAIN {kind.upper()} does not support this query: EXPLAIN alone shows"
     ):
         tables.sql(f"/* x */ EXPLAIN /* y */ {kind} SELECT * FROM qt JOIN qu USING (b)")
-    # of one table's rows hindex has one, and tells of mistakes in it as ever
+    # hindex explains queries of one table, and reports their mistakes as usual
     if kind == "ANALYZE":
         assert "rows" in str(tables.sql("EXPLAIN ANALYZE SELECT id FROM qt WHERE a = 3"))
         with pytest.raises(StatementError, match=r"did you mean WHERE"):
@@ -189,8 +189,8 @@ def test_kinds_of_explain_that_only_spark_has(kind: str, tables: hindex.Connecti
             hindex.connect().sql(f"EXPLAIN {kind} SELECT id FROM qt WHERE a = 3")
 
 
-def test_a_mistake_in_what_only_spark_reads(tables: hindex.Connection) -> None:
-    """Where there is a session, that one is needed is no remedy: what Spark says is."""
+def test_a_mistake_in_a_query_that_only_spark_runs(tables: hindex.Connection) -> None:
+    """With a session, the error is that of Spark, and does not ask for a session."""
     with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]") as caught:
         tables.sql("SELECT a FROM qt UNION SELECT b FROM qu WHERE (1 = ")
     assert "hindex.connect(spark=" not in str(caught.value)
@@ -203,7 +203,7 @@ def test_without_a_session() -> None:
         hindex.connect().sql("WITH t AS (SELECT 1) SELECT * FROM t")
 
 
-def test_a_mistake_in_a_query_of_a_view_is_told_as_spark_does(
+def test_a_mistake_in_a_query_of_a_view_raises_the_error_of_spark(
     tables: hindex.Connection, spark: SparkSession
 ) -> None:
     spark.sql("CREATE OR REPLACE TEMP VIEW ones AS SELECT 1 AS amount")
@@ -233,7 +233,7 @@ def test_no_query_changes_a_table(
         "FROM changed INSERT INTO changed SELECT 8 INSERT INTO changed SELECT 9",
         "-- x\n/* y */ FROM changed INSERT OVERWRITE changed SELECT a WHERE a = 1;",
     ]
-    # what only Spark knows to be none
+    # statements that only Spark recognizes as changes
     others = [
         "FROM changed |> INSERT INTO changed",
         "(WITH x AS (SELECT 7 a) INSERT INTO changed SELECT a FROM x)",
@@ -254,7 +254,7 @@ def test_no_query_changes_a_table(
         ):
             with pytest.raises(StatementError, match=r"unknown statement|one statement at a time"):
                 hx.sql(statement)
-        # nor does Spark where the words are not looked at
+        # without the check of keywords, Spark changes no table either
         monkeypatch.setattr("hindex.sql.queries._change", lambda tokens: None)
         for text in [*texts, *others]:
             for statement in (text, f"EXPLAIN {text}"):
@@ -279,13 +279,13 @@ def test_no_query_changes_a_table(
     ],
 )
 def test_words_of_changes_in_queries(text: str, tables: hindex.Connection, spark: SparkSession) -> None:
-    found: Any = tables.sql(text)
+    result: Any = tables.sql(text)
     expected = spark.sql(text)
-    assert found.columns == expected.columns
-    assert sorted(map(str, found.to_spark().collect())) == sorted(map(str, expected.collect()))
+    assert result.columns == expected.columns
+    assert sorted(map(str, result.to_spark().collect())) == sorted(map(str, expected.collect()))
 
 
-def test_spark_marks_mistakes_in_what_was_written(tables: hindex.Connection, spark: SparkSession) -> None:
+def test_spark_marks_mistakes_in_the_original_text(tables: hindex.Connection, spark: SparkSession) -> None:
     for text in (
         "SELECT sum(a) FROM qt UNION SELECT 1 2 3",
         "WITH q AS (SELECT 1)\nSELECT 1 2 3",

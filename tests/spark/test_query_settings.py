@@ -162,7 +162,7 @@ def test_statements_that_settings_change(
 
 
 def test_settings_before_the_session_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """They may come from the environment or a file; without them, hindex starts no session to read settings."""
+    """They may come from the environment or a file; hindex starts no session only to read settings."""
     for name in ("SPARK_ANSI_SQL_MODE", "SPARK_CONF_DIR", "SPARK_HOME"):
         monkeypatch.delenv(name, raising=False)
     assert has_own_settings("sc://localhost")

@@ -1,4 +1,4 @@
-"""Tables that are written while they are indexed or queried: rows of one state or one clear error, no index lost."""
+"""Writes during builds and queries: rows of one state or one clear error, and no lost index."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUERY = f"SELECT id FROM {NAME} WHERE a = 3"
 
 @pytest.fixture(params=["flat", "partitioned"])
 def table(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[hindex.Table]:
-    """A managed table of 100 rows with indexes on ``a`` and ``s``."""
+    """Create a managed table of 100 rows with indexes on ``a`` and ``s``."""
     by = "PARTITIONED BY (p)" if request.param == "partitioned" else ""
     spark.sql(f"CREATE TABLE {NAME} (id BIGINT, a INT, s STRING, p INT) USING orc {by}")
     spark.sql(f"INSERT INTO {NAME} {ROWS.format(0, 100)}")
@@ -45,7 +45,7 @@ def overwrite(spark: SparkSession, first: int, end: int) -> None:
 
 
 def expected(first: int, end: int) -> list[int]:
-    """The ids of `QUERY` of rows in a range."""
+    """Return the ids that `QUERY` selects from rows in a range."""
     return [i for i in range(first, end) if i % 10 == 3]
 
 
@@ -65,7 +65,7 @@ def test_a_frame_that_was_returned(
     caplog: pytest.LogCaptureFixture,
     values: int,
 ) -> None:
-    """It has the rows of the call, or fails with one line that says what to do."""
+    """It has the rows of the time of the call, or fails with a one-line error."""
     monkeypatch.setattr(scan_frame, "MAX_LOCAL_VALUES", values)
     with hindex.accelerate(spark):
         caplog.set_level(logging.INFO, "hindex.queries")
@@ -88,7 +88,7 @@ def test_a_frame_that_was_returned(
 def test_a_table_that_is_overwritten_while_a_query_is_planned(
     table: hindex.Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, values: int
 ) -> None:
-    """Between the plan and the first file that is opened."""
+    """Spark overwrites the table after the plan, and before the first file is opened."""
     from hindex.orc import OrcReader
 
     monkeypatch.setattr(scan_frame, "MAX_LOCAL_VALUES", values)
@@ -125,7 +125,7 @@ def test_a_nightly_overwrite_and_refresh(
             assert states(table) == {"by_a": IndexState.FRESH, "by_s": IndexState.FRESH}
             assert ids(spark.sql(QUERY)) == expected(first, first + 200)
             assert caplog.messages[-1].startswith(f"accelerated: {NAME} through by_a")
-            # what comes in between is read beside it
+            # queries also read rows that are inserted after the refresh
             spark.sql(f"INSERT INTO {NAME} {ROWS.format(first + 200, first + 250)}")
             assert ids(spark.sql(QUERY)) == expected(first, first + 250)
 
@@ -134,7 +134,7 @@ def test_a_nightly_overwrite_and_refresh(
 def test_a_table_that_is_overwritten_by_its_own_rows(
     table: hindex.Table, spark: SparkSession, mode: str
 ) -> None:
-    """Spark allows it for partitions that the rows tell, and nothing else."""
+    """Spark allows this only for dynamic partitions."""
     from pyspark.errors import PySparkException
 
     def outcome(name: str) -> tuple[str, list[int]]:
@@ -165,7 +165,7 @@ def test_a_table_that_is_overwritten_by_its_own_rows(
 def build_between(
     monkeypatch: pytest.MonkeyPatch, before: Callable[[], object], after: Callable[[], object]
 ) -> None:
-    """Run something before the job of the next build, and after it, that is before its commit."""
+    """Call ``before`` ahead of the job of the next build, and ``after`` between job and commit."""
     name, real = "hindex.maintain.builds.run_build", run_build
 
     def run(*arguments: Any) -> Any:
@@ -203,7 +203,7 @@ def test_rows_that_are_inserted_during_a_build(
 def test_a_table_that_is_overwritten_during_a_build(
     table: hindex.Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, moment: str, is_first: bool
 ) -> None:
-    """Its store is deleted, too."""
+    """The overwrite also deletes the store."""
     others = {"by_a", "by_s"}
     if is_first:
         for name in sorted(others):
@@ -215,10 +215,10 @@ def test_a_table_that_is_overwritten_during_a_build(
     def write() -> None:
         overwrite(spark, 200, 300)
 
-    def nothing() -> None:
+    def do_nothing() -> None:
         pass
 
-    build_between(monkeypatch, *((write, nothing) if moment == "before the job" else (nothing, write)))
+    build_between(monkeypatch, *((write, do_nothing) if moment == "before the job" else (do_nothing, write)))
     problem = ""
     try:
         table.create_index("by_id", "id")
@@ -244,19 +244,19 @@ def test_a_table_that_is_overwritten_during_a_build(
 
 @pytest.mark.slow
 def test_writers_builders_and_readers_at_once(spark: SparkSession, table: hindex.Table) -> None:
-    """Each INSERT is of ten rows with one value of ``a``: a query finds all of them or none."""
+    """Each INSERT adds ten rows with one value of ``a``: a query returns all or none of them."""
     turns, problems = 8, list[str]()
     stop = threading.Event()
 
     def run(work: Callable[[SparkSession], None]) -> threading.Thread:
-        def guarded() -> None:
+        def run_and_collect_errors() -> None:
             try:
                 work(spark.newSession())
-            except Exception as error:  # noqa: BLE001 told below
+            except Exception as error:  # noqa: BLE001 reported below
                 problems.append(f"{type(error).__name__}: {error}"[:500])
                 stop.set()
 
-        thread = threading.Thread(target=guarded)
+        thread = threading.Thread(target=run_and_collect_errors)
         thread.start()
         return thread
 

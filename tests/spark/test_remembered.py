@@ -1,4 +1,4 @@
-"""The cache of unselective predicates: one lookup each, and another one after any change of files or indexes."""
+"""The cache of unselective predicates: one lookup each, and another after a change of files or indexes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("always")
 def test_an_unselective_predicate_is_looked_up_once(
     tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The result is cached until a file or an index changes; a selective predicate needs a lookup each time."""
+    """It is cached until a file or an index changes; a selective predicate needs a lookup each time."""
     lookups = count_calls(monkeypatch, Runner, Runner.look_up)
     monkeypatch.setattr(query_plan, "MAX_SHARE", 0.1)
     path = tmp_path / "t"

@@ -1,4 +1,4 @@
-"""Scans as Spark DataFrames have the rows and the types that Spark's own ORC reader gives."""
+"""Scans as Spark DataFrames have the rows and types of Spark's own ORC reader."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def write(path: Path, schema: str, records: list[tuple[Any, ...]]) -> None:
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> hindex.Table:
-    """A table of every type in several files, with indexes on two columns."""
+    """Write a table of every type in several files, with indexes on two columns."""
     path = tmp_path_factory.mktemp("everything")
     rng = random.Random(7)
     records = [record(number, rng) for number in range(ROWS)]
@@ -86,26 +86,26 @@ def everything(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) ->
 
 @pytest.fixture(params=["here", "executors"])
 def anywhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Whether few rows are read here, or all by executors."""
+    """Read few rows in this process, or let executors read all rows."""
     place: str = request.param
     if place == "executors":
         monkeypatch.setattr(spark_scan, "MAX_LOCAL_VALUES", 0)
     return place
 
 
-def by_columns(frame: DataFrame) -> list[str]:
-    # as text: rows of any types, maps and NaN too, can then be sorted
+def row_texts(frame: DataFrame) -> list[str]:
+    # strings can be sorted, whatever the types of the values
     return sorted(map(repr, frame.toArrow().to_pylist()))
 
 
 def check(scan: hindex.Scan, spark: SparkSession, expected: DataFrame) -> DataFrame:
     frame = scan.to_spark(spark)
     assert types(frame) == types(expected)
-    assert by_columns(frame) == by_columns(expected)
+    assert row_texts(frame) == row_texts(expected)
     return frame
 
 
-def everything_of(table: pa.Table) -> list[str]:
+def table_row_texts(table: pa.Table) -> list[str]:
     return sorted(repr(row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
@@ -113,7 +113,7 @@ def types(frame: DataFrame) -> list[tuple[str, str, bool]]:
     return [(field.name, field.dataType.simpleString(), field.nullable) for field in frame.schema]
 
 
-def plan_of(frame: DataFrame, capsys: pytest.CaptureFixture[str]) -> str:
+def explain_text(frame: DataFrame, capsys: pytest.CaptureFixture[str]) -> str:
     frame.explain()
     return capsys.readouterr().out
 
@@ -151,7 +151,7 @@ def test_a_column_twice_and_none_at_all(anywhere: str, everything: hindex.Table,
     assert (none.columns, none.count()) == ([], 3)
 
 
-def test_few_rows_are_read_here_and_many_by_executors(
+def test_few_rows_are_read_locally_and_many_by_executors(
     everything: hindex.Table,
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
@@ -159,19 +159,19 @@ def test_few_rows_are_read_here_and_many_by_executors(
 ) -> None:
     few = everything.scan("id BETWEEN 100 AND 110", ["id"])
     all_rows = everything.scan("tiny <> 300", ["id"])
-    assert "MapInArrow" not in plan_of(few.to_spark(spark), capsys)
+    assert "MapInArrow" not in explain_text(few.to_spark(spark), capsys)
     monkeypatch.setattr(spark_scan, "MAX_LOCAL_VALUES", 11)
-    assert "MapInArrow" not in plan_of(few.to_spark(spark), capsys)
+    assert "MapInArrow" not in explain_text(few.to_spark(spark), capsys)
     monkeypatch.setattr(spark_scan, "MAX_LOCAL_VALUES", 10)
-    assert "MapInArrow" in plan_of(few.to_spark(spark), capsys)
-    assert "MapInArrow" in plan_of(all_rows.to_spark(spark), capsys)
-    # a limit that certain rows fill needs no others
+    assert "MapInArrow" in explain_text(few.to_spark(spark), capsys)
+    assert "MapInArrow" in explain_text(all_rows.to_spark(spark), capsys)
+    # a limit that undisputed rows fill needs no other rows
     limited = everything.scan(None, ["id"], limit=10).to_spark(spark)
-    assert "MapInArrow" not in plan_of(limited, capsys)
+    assert "MapInArrow" not in explain_text(limited, capsys)
     assert limited.count() == 10
     monkeypatch.setattr(spark_scan, "MAX_LOCAL_VALUES", 1_000_000)
     monkeypatch.setattr(spark_scan, "MAX_LOCAL_FILES", FILES - 1)
-    assert "MapInArrow" in plan_of(few.to_spark(spark), capsys)
+    assert "MapInArrow" in explain_text(few.to_spark(spark), capsys)
 
 
 @pytest.mark.parametrize(
@@ -195,18 +195,18 @@ def test_a_limit_is_that_of_all_files(
     wanted = everything.scan(where).to_arrow()
     frame = everything.scan(where).limit(limit, offset=offset).to_spark(spark)
     assert types(frame) == types(spark.read.orc(everything.uri))
-    found = frame.toArrow()["id"].to_pylist()
-    assert len(found) == wanted.slice(offset, limit).num_rows
-    assert len(set(found)) == len(found)
-    assert set(found) <= set(wanted["id"].to_pylist())
+    ids = frame.toArrow()["id"].to_pylist()
+    assert len(ids) == wanted.slice(offset, limit).num_rows
+    assert len(set(ids)) == len(ids)
+    assert set(ids) <= set(wanted["id"].to_pylist())
     ordered = everything.scan(where).order_by("id").limit(limit, offset=offset).to_spark(spark)
     assert ordered.toArrow()["id"].to_pylist() == sorted(wanted["id"].to_pylist())[offset:][:limit]
 
 
-def test_files_that_are_wanted_whole_are_left_to_spark(
+def test_spark_reads_whole_files(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those that it certainly reads as hindex does: the others, and those of partitions, are read by hindex."""
+    """Spark reads files if it certainly returns the same rows; hindex reads all others, and partitions."""
     schema = "struct<id:bigint,name:string,money:decimal(9,2),deep:struct<l:array<map<string,date>>>>"
     day = datetime.date(1999, 1, 2)
     records = [(i, f"n{i}", decimal.Decimal(i).scaleb(-2), ([{"k": day}, None],)) for i in range(50)]
@@ -220,12 +220,12 @@ def test_files_that_are_wanted_whole_are_left_to_spark(
     assert [task.path for task in native] == ["a.orc", "b c.orc"]
     assert [task.path for task in rest.tasks] == ["c.orc", "d.orc"]
     frame = scan.to_spark(spark)
-    plan = plan_of(frame, capsys)
+    plan = explain_text(frame, capsys)
     assert "MapInArrow" in plan
     assert "FileScan orc" in plan
     assert frame.columns == ["deep", "id", "money"]
-    wanted = everything_of(scan.to_arrow())
-    assert everything_of(frame.toArrow()) == wanted
+    wanted = table_row_texts(scan.to_arrow())
+    assert table_row_texts(frame.toArrow()) == wanted
     assert len(wanted) == 200
     assert scan.to_spark(spark).limit(7).count() == 7
     for where, columns in [
@@ -242,10 +242,10 @@ def test_files_that_are_wanted_whole_are_left_to_spark(
 
 
 @pytest.mark.parametrize("names", ["a:bigint,A:bigint", "a:bigint,s:struct<x:bigint,X:bigint>"])
-def test_names_that_differ_in_letter_case_are_read_here(
+def test_hindex_reads_names_that_differ_in_letter_case(
     names: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark's own reader takes no schema that has both."""
+    """Spark's own reader rejects a schema with both names."""
     values: list[tuple[object, object]] = (
         [(1, 2), (3, 4)] if "struct" not in names else [(1, (2, 3)), (4, (5, 6))]
     )
@@ -306,7 +306,7 @@ def test_names_that_need_quotes(anywhere: str, tmp_path: Path, spark: SparkSessi
     table = hindex.connect(spark=spark).table(str(tmp_path))
     frame = table.scan().to_spark(spark)
     assert frame.columns == names
-    assert by_columns(frame) == by_columns(spark.read.orc(str(tmp_path)))
+    assert row_texts(frame) == row_texts(spark.read.orc(str(tmp_path)))
 
 
 def test_timestamps_with_a_zone(anywhere: str, tmp_path: Path, spark: SparkSession) -> None:
@@ -319,8 +319,8 @@ def test_timestamps_with_a_zone(anywhere: str, tmp_path: Path, spark: SparkSessi
     frame = check(
         hindex.connect(spark=spark).table(str(tmp_path)).scan(), spark, spark.read.orc(str(tmp_path))
     )
-    found = {row["id"]: row for row in frame.toArrow().to_pylist()}
-    assert (found[1]["at"], found[1]["all"]) == (instant, [instant])
+    rows = {row["id"]: row for row in frame.toArrow().to_pylist()}
+    assert (rows[1]["at"], rows[1]["all"]) == (instant, [instant])
 
 
 def test_executors_need_neither_spark_nor_a_parser(everything: hindex.Table, tmp_path: Path) -> None:
@@ -367,8 +367,8 @@ def test_a_decimal_without_precision() -> None:
     assert spark_ddl(OrcType(Kind.DECIMAL)) == "decimal(38,18)"
 
 
-def test_files_without_rows_that_match_are_no_end(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows that are few are handed over in batches, and Spark takes an empty one for the last."""
+def test_empty_batches_do_not_end_a_frame(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark takes an empty batch for the last one, so hindex drops empty batches of few rows."""
     for number in range(6):
         ids = range(10 * number, 10 * number + 10)
         texts = [f"{'even' if number % 3 == 0 and i % 2 == 0 else 'odd'} {i}" for i in ids]

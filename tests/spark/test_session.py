@@ -1,4 +1,4 @@
-"""The session that hindex starts itself: quiet, shared, and clear about what is missing."""
+"""Sessions that hindex starts: they are quiet and shared, and errors name missing requirements."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _java_processes(mark: str) -> list[int]:
         try:
             if (process / "comm").read_text() == "java\n" and mark in (process / "environ").read_text():
                 ids.append(int(process.name))
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
     return ids
 
@@ -119,7 +119,7 @@ print(local_session("local[1]", conf).range(3).count())
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's /proc")
 def test_a_class_archive_is_written_once_and_used(tmp_path: Path) -> None:
-    """Java maps a complete archive into its memory, and writes one where there is none or an incomplete one."""
+    """Java maps a complete archive into memory, and writes one if it is missing or incomplete."""
     code = """
 from pathlib import Path
 from hindex.spark.session import local_session
@@ -130,7 +130,7 @@ print("spark.jsa" in Path(f"/proc/{java}/maps").read_text())
     archive = tmp_path / "a folder" / "spark.jsa"
     archive.parent.mkdir()
     archive.write_bytes(bytes(100))
-    # without the archive of the tests: Java takes one
+    # without the archive of the tests, since Java takes only one
     environment = {"HINDEX_SPARK_ARCHIVE": str(archive), "SPARK_SUBMIT_OPTS": ""}
     assert run_alone(code, **environment) == "False\n"
     deadline = time.monotonic() + 120
@@ -147,7 +147,7 @@ def test_a_class_archive_in_no_directory(monkeypatch: pytest.MonkeyPatch, tmp_pa
         _archive_option()
 
 
-def test_a_session_that_nothing_is_said_of_knows_no_tables(
+def test_a_session_without_configuration_has_no_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"):
@@ -166,9 +166,7 @@ def test_a_session_that_nothing_is_said_of_knows_no_tables(
         assert may_have_tables()
 
 
-def test_a_warehouse_that_somebody_names_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_configured_warehouse_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SPARK_HOME", "SPARK_CONF_DIR"):
         monkeypatch.delenv(name, raising=False)
     (own,) = _warehouse_conf("local[2]", {"spark.sql.shuffle.partitions": "2"}).values()
@@ -195,7 +193,7 @@ def test_a_running_session_is_used_again(spark: SparkSession) -> None:
     local_session(conf={"spark.sql.shuffle.partitions": "1"})
 
 
-def test_a_running_session_says_what_it_cannot_take(spark: SparkSession) -> None:
+def test_a_running_session_rejects_static_settings(spark: SparkSession) -> None:
     with pytest.raises(HindexError, match=r"master 'local\[2\]' is running.*stop that session"):
         local_session(master="local[7]")
     with pytest.raises(HindexError, match=r"'spark\.driver\.memory' is fixed"):
@@ -223,7 +221,7 @@ def test_versions_of_java(output: str, version: int | None) -> None:
 
 @pytest.fixture
 def java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Makes a JAVA_HOME whose ``java`` runs a shell script."""
+    """Return a function that makes a JAVA_HOME whose ``java`` runs a shell script."""
 
     def make(script: str) -> Path:
         java = tmp_path / "bin" / "java"
@@ -261,7 +259,7 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def run_alone(code: str, **environment: str) -> str:
-    """What a fresh interpreter prints."""
+    """Run code in a new interpreter, and return its output."""
     environment = {**os.environ, **environment}
     return subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=300
@@ -289,7 +287,7 @@ except MissingRuntimeError as error:
         ("spark.serializer", "no.such.Class", "ClassNotFoundException: no.such.Class"),
     ],
 )
-def test_a_failed_start_says_why(key: str, value: str, cause: str) -> None:
+def test_a_failed_start_reports_the_cause(key: str, value: str, cause: str) -> None:
     code = f"""
 from hindex.errors import HindexError
 from hindex.spark.session import local_session

@@ -1,4 +1,4 @@
-"""DESCRIBE TABLE and SHOW COLUMNS list what Spark lists of the same tables."""
+"""DESCRIBE TABLE and SHOW COLUMNS return the rows of Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def names(spark: SparkSession, path: Path) -> Iterator[list[str]]:
-    """A table with the columns of the path, one with comments, and a view."""
+    """Create a table on the path, a table with comments, and a view; yield their names."""
     spark.sql(f"CREATE TABLE inferred USING orc LOCATION '{path}'")
     spark.sql(
         "CREATE TABLE declared (id INT NOT NULL COMMENT 'key', c CHAR(4), n TIMESTAMP_NTZ, dt STRING COMMENT 'day') "

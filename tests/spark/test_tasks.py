@@ -1,4 +1,4 @@
-"""What each Spark task of a scan reads: stripes, cut and put together by their bytes."""
+"""Spark tasks of a scan: groups of stripes, split and combined by their bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rows(groups: list[UnitGroup]) -> list[Any]:
     ]
 
 
-def test_small_files_are_put_together(scan: hindex.Scan) -> None:
+def test_small_files_are_combined(scan: hindex.Scan) -> None:
     (group,) = group_units(scan.plan(), 4)
     assert group == tuple(ReadUnit(task) for task in scan.plan().tasks)
     assert len(group) == FILES
@@ -48,7 +48,7 @@ def test_large_files_are_cut(scan: hindex.Scan, cores: int, monkeypatch: pytest.
     groups = group_units(plan, cores)
     stripes = {view.file.path: view.num_stripes for view in plan.snapshot.files}
     assert min(stripes.values()) > 5
-    # every stripe once, in order, and the last unit of a file without an end
+    # the units cover every stripe once, in order; the last unit of a file has no end
     for path in stripes:
         units = [unit for group in groups for unit in group if unit.task.path == path]
         assert [unit.end for unit in units] == [*(unit.first for unit in units[1:]), None]
@@ -64,8 +64,8 @@ def test_a_task_has_no_more_than_its_limit(scan: hindex.Scan) -> None:
     (group,) = group_units(scan.plan(), 1)
     wanted = scan.to_arrow()["id"].to_pylist()
     for limit in (0, 1, 1201, 5000):
-        found = [number for batch in read_group(group, limit) for number in batch.column(0).to_pylist()]
-        assert found == wanted[:limit]
+        ids = [number for batch in read_group(group, limit) for number in batch.column(0).to_pylist()]
+        assert ids == wanted[:limit]
 
 
 def text(i: int) -> str:
@@ -81,10 +81,10 @@ def test_stripes_behind_a_limit_are_not_read(tmp_path: Path, monkeypatch: pytest
     reads: list[int] = []
     read = OrcReader.read_stripe
 
-    def spy(self: OrcReader, stripe: int, names: Any, *given: Any) -> pa.RecordBatch:
+    def spy(self: OrcReader, stripe: int, names: Any, *arguments: Any) -> pa.RecordBatch:
         if "s" in names:
             reads.append(stripe)
-        return read(self, stripe, names, *given)
+        return read(self, stripe, names, *arguments)
 
     monkeypatch.setattr(OrcReader, "read_stripe", spy)
     assert rows([group]) == wanted
@@ -102,12 +102,12 @@ def numbered_rows(task: int) -> Iterator[pa.RecordBatch]:
 
 
 @pytest.mark.parametrize("rows", [0, 10, 700_000, 10**12])
-def test_a_frame_tells_spark_how_long_it_is(rows: int, spark: SparkSession) -> None:
+def test_a_frame_has_an_estimated_size(rows: int, spark: SparkSession) -> None:
     schema = pa.schema([("n", pa.int64()), ("t", pa.string())])
     frame = task_frame(spark, [7, 8, 9], numbered_rows, schema, rows=rows)
-    # whatever stands for the rows, each task is run once
+    # Spark runs each task once, whatever the number of rows
     assert sorted(row["n"] for row in frame.collect()) == [7, 8, 9]
     assert frame.rdd.getNumPartitions() == 3
-    told = int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
-    # a table that seems shorter than 10 MiB is sent to every executor for a join
-    assert (told > 10 << 20) == (rows >= 700_000)
+    size = int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    # Spark broadcasts a table of less than 10 MiB for a join
+    assert (size > 10 << 20) == (rows >= 700_000)

@@ -1,4 +1,4 @@
-"""Sessions whose Python workers cannot run hindex: one line that says what to do, and no task that fails."""
+"""Python workers that cannot run hindex: a one-line error names the solution, and no task fails."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REMEDY = (
 
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions are asked again."""
+    """Check the workers of sessions again."""
     monkeypatch.setattr(workers, "_checked", type(workers._checked)())
 
 
@@ -64,15 +64,15 @@ def failed_tasks(spark: SparkSession) -> int:
     return sum(jobs.apply(at).numFailedTasks() for at in range(jobs.size()))
 
 
-def test_every_way_into_the_workers(
+def test_every_use_of_workers(
     program: Callable[[str], str],
     table: hindex.Table,
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A Python without packages, as that of an environment which is not activated."""
-    # not in the checkout, whose folder `hindex` would be found
+    """Python has no packages, as without an activated environment."""
+    # outside the checkout, from whose folder Python would import hindex
     program(f'cd / && exec {sys.executable} -S "$@"')
     monkeypatch.setattr(hindex.spark.scan, "MAX_LOCAL_VALUES", 0)
     before = failed_tasks(spark)
@@ -87,7 +87,7 @@ def test_every_way_into_the_workers(
         version = ".".join(map(str, sys.version_info[:3]))
         problem = f"ModuleNotFoundError: No module named 'hindex', in Python {version} at {sys.executable}"
         assert str(caught.value) == f"Spark's Python workers cannot run hindex ({problem}). {REMEDY}"
-    # Spark writes a stack trace for each
+    # Spark would log a stack trace for each failed task
     assert failed_tasks(spark) == before
     assert table.indexes() == []
     assert list((tmp_path / "table" / "_hindex").rglob("*.hidx")) == []
@@ -109,7 +109,7 @@ def test_workers_with_another_version(
 
 
 def test_workers_that_lack_a_dependency(program: Callable[[str], str], table: hindex.Table) -> None:
-    """The checkout is found, and none of the packages that it needs."""
+    """Python can import the checkout, but none of its dependencies."""
     program(f'cd {Path(hindex.__file__).parents[1]} && exec {sys.executable} -S "$@"')
     with pytest.raises(
         MissingRuntimeError, match=r"cannot run hindex \(ModuleNotFoundError: No module named"
@@ -120,10 +120,10 @@ def test_workers_that_lack_a_dependency(program: Callable[[str], str], table: hi
 def test_workers_that_have_hindex_from_an_archive(
     program: Callable[[str], str], table: hindex.Table, tmp_path: Path
 ) -> None:
-    """As of ``--py-files``: no compiled module is loaded from an archive."""
+    """Python does not load compiled modules from an archive, as of ``--py-files``."""
     write_archive(tmp_path / "hindex.zip")
     folders = f"{tmp_path}/hindex.zip:{Path(pa.__file__).parents[1]}"
-    # neither the checkout's folder `hindex`, nor by -S the finder of an editable install, which has the compiled part
+    # outside the checkout; -S disables the finder of an editable install, which has the compiled module
     program(f'cd / && export PYTHONPATH={folders}:$PYTHONPATH && exec {sys.executable} -S "$@"')
     with pytest.raises(MissingRuntimeError) as caught:
         table.create_index("by_a", "a")
@@ -141,7 +141,7 @@ def test_a_program_that_is_another_python_or_none(
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Seen here before Spark starts it, which would tell of it in stack traces."""
+    """The program is checked before Spark starts it, which would log stack traces."""
     own = ".".join(map(str, sys.version_info[:2]))
     before = failed_tasks(spark)
     path = program("echo 2.7")
@@ -161,20 +161,20 @@ def test_a_program_that_is_another_python_or_none(
     assert failed_tasks(spark) == before
 
 
-def test_a_session_is_asked_once_if_it_can(
+def test_workers_are_checked_once(
     unchecked: None, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[int] = []
+    calls: list[int] = []
     real = workers._check_versions
 
-    def check(**found: str) -> None:
-        asked.append(1)
-        real(**found)
+    def check(**versions: str) -> None:
+        calls.append(1)
+        real(**versions)
 
     monkeypatch.setattr(workers, "_check_versions", check)
     workers.check_workers(spark)
     workers.check_workers(spark.newSession())
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 def test_a_failing_probe_is_one_line(
@@ -183,7 +183,7 @@ def test_a_failing_probe_is_one_line(
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On a cluster the program cannot be looked at from here."""
+    """The program of a cluster cannot be checked in advance."""
     monkeypatch.setattr(workers, "_check_program", lambda spark: None)
     before = failed_tasks(spark)
     program("exit 3")

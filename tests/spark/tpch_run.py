@@ -1,9 +1,9 @@
 """Run TPC-H with tasks in other processes: ``python -m tests.spark.tpch_run cluster DIRECTORY``.
 
 ``connect`` starts a Spark Connect server in place of the cluster.
-The program writes the tables to the directory, at scale 0.01. Executors read every table with a condition through its
-indexes; on a cluster the first of these reads kills its executor. The program prints a report as JSON: the tables of
-each query that were read through indexes, and the queries whose rows differ from those of Spark alone.
+The program writes the tables to the directory, at scale 0.01. Executors read every table with a condition
+through its indexes; on a cluster the first of these reads kills its executor. The program prints a report as
+JSON: the tables of each query that were read through indexes, and the queries whose rows differ from Spark's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Replace files of indexed tables of a Hive metastore; as a program, print a report as JSON.
 
-The metastore is embedded Derby, one for each process; it and all other files are in the directory of the argument.
+Each process has an embedded Derby metastore; it and all other files are in the directory of the argument.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.elsewhere import QUICK_JAVA, QUICK_WORKERS  # noqa: E402
 
 #: Clauses of CREATE TABLE by the kind of table.
 KINDS = {"source": "USING orc", "hive": "STORED AS ORC"}
-#: Statements on ``{t}``; those with partitions are for partitioned tables only. The last ones are methods of a frame.
+#: Statements on ``{t}``; those with partitions need a partitioned table. The last are methods of a frame.
 WRITES = {
     "insert": "INSERT INTO {t} SELECT * FROM new",
     "overwrite": "INSERT OVERWRITE {t} SELECT * FROM new",
@@ -101,7 +101,7 @@ def run_case(spark: Any, place: Path, kind: str, layout: str, owner: str, write:
 
 
 def compare_rows(spark: Any, hx: Any, name: str) -> bool | list[Any]:
-    """Return True if the rows of all predicates are Spark's, otherwise the predicate and both lists of rows."""
+    """Return True if the rows of all predicates are Spark's, or a predicate and both lists of rows."""
     columns = ["id", "a", "p"]
     answers = spark.table(name).selectExpr(
         *columns, *(f"({where}) AS w{at}" for at, where in enumerate(WHERES))

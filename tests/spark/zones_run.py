@@ -1,4 +1,4 @@
-"""Compare timestamps with Spark's own reader; as a program, in a Java of some time zone, print a report as JSON."""
+"""Compare timestamps with Spark's own reader; as a program, with Java in a time zone, print JSON."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ CLOCKS = [
     *("2020-11-01 00:59:59.999999", "2020-11-01 01:30:00", "2020-11-01 02:00:00"),
     *("2050-07-01 12:00:00", "9000-01-01 00:00:00"),
 ]
-#: Statements, and the time zones in which hindex answers them by itself: "all"; "java" if Java's zone is UTC (the
-#: statement compares rows with each other); "session" if the session's is (it turns other values into timestamps).
+#: Statements, and the time zones in which hindex answers them by itself: "all"; "java" if Java's zone is UTC
+#: (the statement compares rows with each other); "session" if the session's is (it converts other values to
+#: timestamps).
 STATEMENTS = {
     "SELECT id FROM {} WHERE ts < TIMESTAMP '1970-01-01 01:10:00'": "all",
     "SELECT id FROM {} WHERE ts BETWEEN '1970-01-01 00:10:00' AND '1970-01-01 00:20:00' OR id = 9": "all",
@@ -114,7 +115,7 @@ def write_instants(path: Path) -> None:
 
 
 def rows(frame: Any) -> list[str]:
-    """Return the rows of a frame as sorted strings, with the instants of timestamps in place of the session's clock."""
+    """Return the rows of a frame as sorted strings; timestamps are instants at any depth."""
     return sorted(map(str, frame.toArrow().to_pylist()))
 
 
@@ -122,7 +123,7 @@ def compare_frames(spark: SparkSession, root: Path) -> dict[str, Any]:
     """Compare scans as frames with Spark's reader, once for few rows and once for many.
 
     Returns:
-        For each table and size the number of rows, and whether the rows and those of an ordered scan are Spark's.
+        For each table and size: the number of rows, and whether the rows, also in order, are Spark's.
     """
     report: dict[str, Any] = {}
     for name in ("clocks", "instants", "parts", "own"):
@@ -147,8 +148,8 @@ def compare_statements(spark: SparkSession, place: Path) -> list[list[Any]]:
     """Compare the rows of all statements with Spark's; timestamps are compared as instants.
 
     Returns:
-        For each statement: whether hindex answers it without Spark, whether EXPLAIN reports the same, the number of
-        rows, and whether they are Spark's.
+        For each statement: whether hindex answers it without Spark, the same by EXPLAIN, the number of rows,
+        and whether they are Spark's.
     """
     hx = hindex.connect(spark=spark)
     paths = {name: str(place / name) for name in ("own", "texts", "instants")}
@@ -158,13 +159,13 @@ def compare_statements(spark: SparkSession, place: Path) -> list[list[Any]]:
     for text in STATEMENTS:
         wanted = spark.sql(text.format(spark_tables["own"], **spark_tables)).toArrow().to_pylist()
         result: Any = hx.sql(text.format(hindex_tables["own"], **hindex_tables))
-        is_native = isinstance(result.explain(), Explanation)
+        is_by_hindex = isinstance(result.explain(), Explanation)
         actual = [list(row.values()) for row in result.to_arrow().to_pylist()]
         explained: Any = hx.sql("EXPLAIN " + text.format(hindex_tables["own"], **hindex_tables))
         is_explained = type(explained).__name__ == "Explanation"
         outcomes.append(
             [
-                is_native,
+                is_by_hindex,
                 is_explained,
                 len(wanted),
                 sorted(map(str, actual)) == sorted(str(list(row.values())) for row in wanted),
@@ -226,7 +227,7 @@ DAYS = [
 
 
 def write_tables_of_days(hx: hindex.Connection, place: Path) -> None:
-    """Write the table of days once for each type of index, on both of its columns, and once without indexes."""
+    """Write the table of days once for each index type, on both of its columns, and once without indexes."""
     for using in ("bitmap", "btree", "bloom", "minmax", "none"):
         write_days(place / using)
         if using != "none":
@@ -289,12 +290,12 @@ def compare_days(spark: SparkSession, place: Path, *, is_brief: bool = False) ->
     """Compare conditions on whole days with Spark's own rows and values.
 
     Args:
-        is_brief: try only some of the conditions: for clocks that never change, or if another session tries all.
+        is_brief: try only some conditions: for clocks that never change, or if another session tries all.
 
     Returns:
-        ``different``: conditions whose rows are not Spark's; ``count``: the number of conditions; ``kept``: for steady
-        and unsteady bounds, whether the index is exact, the rows it keeps, and the rows of the result; ``rows``: the
-        number of rows of a table; ``values``: see `compare_day_values`.
+        ``different``: conditions whose rows are not Spark's; ``count``: the number of conditions; ``kept``:
+        for steady and unsteady bounds, whether the index is exact, the rows it keeps, and the rows of the result;
+        ``rows``: the number of rows of a table; ``values``: see `compare_day_values`.
     """
     hx = hindex.connect(spark=spark)
     report: dict[str, Any] = {"different": [], "count": 0, "kept": []}
@@ -437,17 +438,17 @@ def run_statement(hx: hindex.Connection, text: str) -> list[Any] | str:
         return str(error)
     if isinstance(result, Explanation):
         return [type(result).__name__, []]
-    is_native = isinstance(result.explain(), Explanation)
+    is_by_hindex = isinstance(result.explain(), Explanation)
     values = (
         result.to_arrow().column(0).to_pylist()
-        if is_native
+        if is_by_hindex
         else [row[0] for row in result.to_spark().collect()]
     )
-    return ["Scan" if is_native else "DataFrame", sorted(values)]
+    return ["Scan" if is_by_hindex else "DataFrame", sorted(values)]
 
 
 def main(java: str, root: str, remote: str = "") -> None:
-    """Compare everything in a classic session, or days and layouts over Spark Connect in the time zone ``remote``."""
+    """Compare everything in a classic session, or days and layouts over Connect in the zone ``remote``."""
     place = Path(root)
     query_plan.MAX_SHARE, query_plan.MIN_VALUES = 1.0, 0
     if remote:
