@@ -1,7 +1,7 @@
 """Build and scan in a session whose tasks run in other processes; as a program, print a report as JSON.
 
 ``cluster`` starts ``local-cluster[2,1,1024]``, whose executors are separate processes. Spark sends them
-hindex as an archive and unpacks it. The program kills an executor in the middle of a build, a scan and a query.
+hindex as an archive and unpacks it. The program kills an executor during a build, a scan and a query.
 ``connect`` starts a Spark Connect server.
 """
 

@@ -294,7 +294,7 @@ def compare_days(spark: SparkSession, place: Path, *, is_brief: bool = False) ->
 
     Returns:
         ``different``: conditions whose rows are not Spark's; ``count``: the number of conditions; ``kept``:
-        for steady and unsteady bounds, whether the index is exact, the rows it keeps, and the rows of the result;
+        for steady and unsteady bounds, whether the index is exact, its rows, and the rows of the result;
         ``rows``: the number of rows of a table; ``values``: see `compare_day_values`.
     """
     hx = hindex.connect(spark=spark)
