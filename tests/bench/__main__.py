@@ -1,8 +1,8 @@
-"""``python -m tests.bench SECTION``: measure, and keep what was found; ``report`` writes it into the docs.
+"""``python -m tests.bench SECTION``: measure, and keep the results; ``report`` writes them into the docs.
 
-``all`` measures what is needed for the docs, section by section; with ``--quick`` a part of it, in about a minute.
-``docs/benchmarks.md`` says what is measured and how to read it. Times are never judged; the exit code is 1 where rows
-differ between engines.
+``all`` measures the sections of the docs in turn; with ``--quick`` some of them, in about a minute.
+``docs/benchmarks.md`` explains the measurements. Times are never judged; the exit code is 1 if rows differ between
+engines.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ SECTIONS: tuple[Section, ...] = (
 )
 
 
-#: Variables that change what is measured, and are told with the command: whether the allocator keeps its pages.
+#: Variables that affect the measurements, shown with the command: they decide if the allocator keeps its pages.
 ENVIRONMENT = ("MIMALLOC_PURGE_DELAY",)
 
-#: What ``all`` measures, and of that what it measures with ``--quick``.
+#: The sections of ``all``, and those of ``all --quick``.
 ALL = (
     "queries",
     "selectivity",
@@ -80,23 +80,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for flag in ("--quick", "--rebuild", "--profile"):
         everything.add_argument(flag, action="store_true", help="as each section has it")
     everything.add_argument("--data", help="as each section has it")
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    options = parser.parse_args(given)
+    command_line = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(command_line)
     if options.section == "report":
         return report.write(options)
     if options.section == "all":
-        # all are run, whatever one of them finds
-        return max(main([name, *given[1:]]) for name in (QUICK if options.quick else ALL))
+        # run all sections, even after one with different rows
+        return max(main([name, *command_line[1:]]) for name in (QUICK if options.quick else ALL))
     section = next(section for section in SECTIONS if section.name == options.section)
-    held = [f"{name}={os.environ[name]}" for name in ENVIRONMENT if name in os.environ]
-    return _run(section, options, " ".join([*held, "python -m tests.bench", *given]))
+    settings = [f"{name}={os.environ[name]}" for name in ENVIRONMENT if name in os.environ]
+    return _run(section, options, " ".join([*settings, "python -m tests.bench", *command_line]))
 
 
 def _run(section: Section, options: argparse.Namespace, command: str) -> int:
     options = complete(options)
     print(f"{command}\n", flush=True)
     started = time.monotonic()
-    found = section.run(options)
+    result = section.run(options)
     document = {
         "section": section.name,
         "command": command,
@@ -106,17 +106,17 @@ def _run(section: Section, options: argparse.Namespace, command: str) -> int:
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "seconds": round(time.monotonic() - started, 1),
         "machine": machine("pyspark"),
-        "different": found.different,
-        **found.data,
+        "different": result.different,
+        **result.data,
     }
-    where = options.data / "results"
-    where.mkdir(parents=True, exist_ok=True)
+    directory = options.data / "results"
+    directory.mkdir(parents=True, exist_ok=True)
     name = f"{section.name}-quick" if options.quick else section.name
-    (where / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
-    print(f"\n{report.text(document)}\n\n{document['seconds']:.0f} s; kept in {where / name}.json")
-    for difference in found.different:
+    (directory / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
+    print(f"\n{report.text(document)}\n\n{document['seconds']:.0f} s; kept in {directory / name}.json")
+    for difference in result.different:
         print(f"rows differ: {difference}", file=sys.stderr)
-    return 1 if found.different else 0
+    return 1 if result.different else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``spark.sql`` with and without ``hindex.accelerate``, in turn in one session: ``python -m tests.bench accelerate``.
+"""Run ``spark.sql`` with and without ``hindex.accelerate`` in one session: ``python -m tests.bench accelerate``.
 
 Queries of a job: some of which few rows match, some that cannot profit, and, with ``--tpch``, those of TPC-H. Their
 answers must be the same. The ratio is the time without by the time with, planning included.
@@ -19,7 +19,7 @@ from hindex.cli.progress import progress_for
 from hindex.spark.session import local_session
 from tests.bench import tpch
 from tests.bench.report import ratio_text
-from tests.bench.section import Found, Section
+from tests.bench.section import Section, SectionResult
 from tests.bench.timing import ratios, seconds
 from tests.support.tpch import QUERIES, rounded
 
@@ -73,7 +73,7 @@ OTHERS: dict[str, tuple[str, Any]] = {
 }
 
 
-def run(options: argparse.Namespace) -> Found:
+def run(options: argparse.Namespace) -> SectionResult:
     spark = local_session("local[*]", {"spark.sql.session.timeZone": "UTC"})
     hx = hindex.connect(spark=spark)
     tpch.make(hx, spark, options.scale, options.data / f"tpch-{options.scale:g}")
@@ -94,11 +94,11 @@ def run(options: argparse.Namespace) -> Found:
         different += [name] if differs else []
         progress.advance()
     progress.finish()
-    return Found({"measured": measured, "tables": [_table(measured)]}, different)
+    return SectionResult({"measured": measured, "tables": [_table(measured)]}, different)
 
 
 class _Lines(logging.Handler):
-    """The lines of the log of queries."""
+    """A log handler that collects the lines of the query log."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class _Lines(logging.Handler):
 def _measure(
     spark: SparkSession, text: str, args: Any, options: argparse.Namespace
 ) -> tuple[dict[str, Any], bool]:
-    """One query; whether its answers differ."""
+    """Time one query; return its timings, and True if its answers differ."""
     own = spark.sql
 
     def collect() -> pa.Table:
@@ -130,13 +130,13 @@ def _measure(
         log.setLevel(logging.WARNING)
         for number in range(options.warmups + options.rounds):
             for name in list(times)[:: 1 if number % 2 else -1]:
-                taken = seconds(accelerated if name == "hindex" else collect)
+                run_seconds = seconds(accelerated if name == "hindex" else collect)
                 if number >= options.warmups:
-                    times[name].append(round(taken * 1000, 1))
+                    times[name].append(round(run_seconds * 1000, 1))
     log.removeHandler(handler)
     line = (handler.lines or ["not accelerated"])[-1]
     differs = alone.schema != through.schema or _rows(alone) != _rows(through)
-    return {**{name: {"ms": taken} for name, taken in times.items()}, "line": line}, differs
+    return {**{name: {"ms": values} for name, values in times.items()}, "line": line}, differs
 
 
 def _rows(table: pa.Table) -> list[str]:
@@ -145,17 +145,17 @@ def _rows(table: pa.Table) -> list[str]:
 
 def _table(measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
     rows = []
-    for name, found in measured.items():
-        spark, ours = found["spark"]["ms"], found["hindex"]["ms"]
-        how = found["line"].partition(" | ")[0]
-        more = statistics.median(ours) - statistics.median(spark)
+    for name, item in measured.items():
+        spark, own = item["spark"]["ms"], item["hindex"]["ms"]
+        outcome = item["line"].partition(" | ")[0]
+        more = statistics.median(own) - statistics.median(spark)
         rows.append(
             [
                 name,
-                "yes" if how.startswith("accelerated") else "no",
-                *(f"{statistics.median(item):,.0f}" for item in (spark, ours)),
+                "yes" if outcome.startswith("accelerated") else "no",
+                *(f"{statistics.median(item):,.0f}" for item in (spark, own)),
                 f"{more:+,.0f}",
-                ratio_text(ratios(spark, ours)),
+                ratio_text(ratios(spark, own)),
             ]
         )
     headings = ["query", "accelerated", "Spark ms", "accelerated ms", "more ms", "ratio"]

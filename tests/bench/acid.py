@@ -1,8 +1,8 @@
-"""What deletes cost: a scan of a transactional table with deleted rows beside the same table without.
+"""Measure the cost of deletes: scan a transactional table with deleted rows, and the same table without.
 
     python -m tests.bench.acid --rows 4000000 --deleted 0.01
 
-They are scanned in turn, so that a busy machine is as busy for one as for the other. What is told is the CPU time of
+They are scanned in turn, so that a busy machine is as busy for one as for the other. The result is the CPU time of
 the process, the least of several rounds: with deletes that are known from the scan before, and with deletes that are
 not, for which row ids and delete deltas are read.
 """
@@ -52,24 +52,24 @@ def _measure(whole: Path, root: Path, columns: list[str] | None, rounds: int) ->
     tables = [connection.table(str(path)) for path in (whole, root, root)]
     times: list[list[float]] = [[], [], []]
     for _ in range(rounds + 1):
-        for table, taken in zip(tables, times, strict=True):
-            if taken is times[1]:
-                for held in (RANGES, KEYS, DELETED, CONSECUTIVE):
-                    held.clear()
+        for table, cpu_seconds in zip(tables, times, strict=True):
+            if cpu_seconds is times[1]:
+                for cache in (RANGES, KEYS, DELETED, CONSECUTIVE):
+                    cache.clear()
             start = time.process_time()
             for _ in table.scan(columns=columns).to_batches():
                 pass
-            taken.append(time.process_time() - start)
-    without, first, known = (min(taken[1:]) for taken in times)
+            cpu_seconds.append(time.process_time() - start)
+    without, first, cached = (min(cpu_seconds[1:]) for cpu_seconds in times)
     shown = "all columns" if columns is None else ", ".join(columns)
     print(
-        f"{shown}: {1000 * without:.0f} ms without deletes, {1000 * known:.0f} ms with, ratio {known / without:.2f}; "
+        f"{shown}: {1000 * without:.0f} ms without deletes, {1000 * cached:.0f} ms with, ratio {cached / without:.2f}; "
         f"the first time {1000 * first:.0f} ms, {first / without:.2f}"
     )
 
 
 def _write_table(root: Path, rows: int, seed: int) -> None:
-    """A base of four files, as a major compaction leaves it."""
+    """Write a base of four files, as a major compaction leaves it."""
     rng = np.random.default_rng(seed)
     directory = root / "base_0000001"
     directory.mkdir(parents=True)

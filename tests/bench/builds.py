@@ -1,4 +1,4 @@
-"""Building indexes of TPC-H lineitem, of every type, beside Lance's scalar indexes; and looking up one key in them.
+"""Build indexes of every type on TPC-H lineitem beside Lance's scalar indexes, and look up one key in them.
 
 Everything is built in this process and those below it (Spark's Java and its Python workers), one after the other in
 every round. The numbers of rows that hindex and Lance find must be the same.
@@ -33,9 +33,9 @@ from hindex.progress import Progress
 from hindex.store.snapshot import Snapshot
 from tests.bench.data import Dataset, data_files, spark_session
 from tests.bench.engines.base import orc_batches
-from tests.bench.making import made
-from tests.bench.processes import watched
-from tests.bench.section import Found, Section
+from tests.bench.making import ensure_table
+from tests.bench.processes import watch_usage
+from tests.bench.section import Section, SectionResult
 from tests.bench.timing import in_turn, seconds, spread
 from tests.bench.workers import warm_workers
 
@@ -48,14 +48,14 @@ COLUMNS = {
     "l_partkey": "BTREE",
     "l_orderkey": "BTREE",
 }
-#: Ours, of which each column gets all.
+#: The index types of hindex; each column gets all of them.
 TYPES = ("BITMAP", "BTREE", "BLOOM", "MINMAX")
-#: Of those, the ones that tell which rows a key has, or which row groups: they are also asked.
-ASKED = ("BITMAP", "BTREE")
+#: The types that locate the rows or row groups of a key: lookups use them.
+LOOKUP_TYPES = ("BITMAP", "BTREE")
 LANCE = "Lance"
-#: At most so many times Lance's time to build, so many times its bytes, and so many milliseconds a lookup.
+#: Limits: the build time and the bytes relative to Lance's, and the milliseconds of a lookup.
 BUILD_GOAL, BYTES_GOAL, LOOKUP_GOAL = 1.0, 0.6, 1.0
-#: Keys of a column that are looked up, at most: those of some rows here and there.
+#: The most keys of a column to look up, sampled from all stripes.
 KEYS = 10
 LOOKUPS = 15
 _ROWS_OF_STRIPE = 4
@@ -68,7 +68,7 @@ class Lookup:
     """One key: the rows that hindex and Lance count, and medians in milliseconds.
 
     Attributes:
-        index_ms: what the index files answer, all of the table's, asked one after the other.
+        index_ms: the lookup in all index files of the table, one after the other.
         count_ms: ``scan(...).count()``, which reads data where the index is a BTREE.
         lance_ms: ``count_rows(...)``, which reads none.
     """
@@ -82,7 +82,7 @@ class Lookup:
     lance_ms: float
 
     @property
-    def same(self) -> bool:
+    def is_same(self) -> bool:
         return self.rows == self.lance_rows and self.index_rows in (None, self.rows)
 
 
@@ -109,22 +109,22 @@ class Refresh:
     nothing_seconds: list[float]
 
 
-def run(options: argparse.Namespace) -> Found:
+def run(options: argparse.Namespace) -> SectionResult:
     # Spark's Java process is started by a fork, and runs another program at once
     warnings.filterwarnings("ignore", "lance is not fork-safe")
     if options.quick:
         options.columns = options.columns[:2]
     dataset = Dataset("lineitem", options.scale)
-    path = made(dataset, options.data)
+    path = ensure_table(dataset, options.data)
     spark = spark_session()
     directory = options.data / dataset.name / "build"
     shutil.rmtree(directory, ignore_errors=True)
     progress = progress_for(sys.stderr)
     try:
-        # a store for each type: what is asked is the only index there
+        # a store for each type, so that only the index of that type is there
         tables = {using: hindex.connect(str(directory / using), spark).table(str(path)) for using in TYPES}
         keys = _keys(data_files(path), options)
-        lance_dataset = _lance(path, directory / "lineitem.lance", options.columns)
+        lance_dataset = _write_lance(path, directory / "lineitem.lance", options.columns)
         warm_workers(spark)
         built: list[Built] = []
         lookups: dict[str, list[Lookup]] = {}
@@ -133,7 +133,7 @@ def run(options: argparse.Namespace) -> Found:
         for column in options.columns:
             built += _builds(tables, lance_dataset, column, options, progress)
             if lance_dataset is not None:
-                for using in ASKED:
+                for using in LOOKUP_TYPES:
                     lookups[f"{column} {using}"] = [
                         _look_up(tables[using], lance_dataset, column, using, key) for key in keys[column]
                     ]
@@ -143,14 +143,14 @@ def run(options: argparse.Namespace) -> Found:
         spark.stop()
         shutil.rmtree(directory, ignore_errors=True)
     different = [
-        f"{found.predicate} ({name}): hindex {found.rows}, Lance {found.lance_rows}, the index {found.index_rows}"
-        for name, asked in lookups.items()
-        for found in asked
-        if not found.same
+        f"{lookup.predicate} ({name}): hindex {lookup.rows}, Lance {lookup.lance_rows}, the index {lookup.index_rows}"
+        for name, items in lookups.items()
+        for lookup in items
+        if not lookup.is_same
     ]
     data = {
         "built": [asdict(item) for item in built],
-        "lookups": {name: [asdict(item) for item in asked] for name, asked in lookups.items()},
+        "lookups": {name: [asdict(item) for item in items] for name, items in lookups.items()},
         "refresh": asdict(refresh),
         "tables": [
             _build_table(built),
@@ -159,7 +159,7 @@ def run(options: argparse.Namespace) -> Found:
         ],
         "notes": [] if lance_dataset is not None else ["Lance did not run: pylance is not installed."],
     }
-    return Found(data, different)
+    return SectionResult(data, different)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -174,7 +174,7 @@ SECTION = Section(
 
 
 def _keys(files: Sequence[Path], options: argparse.Namespace) -> dict[str, pa.Array]:
-    """Keys of each column: those of some rows of every stripe."""
+    """Sample keys of each column from rows of every stripe."""
     rng = np.random.default_rng(options.seed)
     sampled: list[pa.RecordBatch] = []
     for file in files:
@@ -190,14 +190,14 @@ def _keys(files: Sequence[Path], options: argparse.Namespace) -> dict[str, pa.Ar
     return keys
 
 
-def _lance(orc: Path, where: Path, columns: Sequence[str]) -> Any:
-    """The columns in Lance's own format; None where it is not installed."""
+def _write_lance(orc: Path, directory: Path, columns: Sequence[str]) -> Any:
+    """Write the columns in Lance's format; return None if Lance is not installed."""
     try:
         import lance
     except ImportError:
         return None
-    where.parent.mkdir(parents=True, exist_ok=True)
-    return lance.write_dataset(orc_batches(orc, list(columns)), str(where))
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    return lance.write_dataset(orc_batches(orc, list(columns)), str(directory))
 
 
 def _builds(
@@ -207,46 +207,46 @@ def _builds(
     options: argparse.Namespace,
     progress: Progress,
 ) -> list[Built]:
-    """Build all indexes on a column in turn, so many times; the last ones stay."""
+    """Build all indexes on a column in turn, in every round; the last ones stay."""
 
-    def ours(using: str) -> Callable[[], object]:
+    def create(using: str) -> Callable[[], object]:
         return lambda: tables[using].create_index(column, column=column, using=using)
 
-    builds: dict[str, Callable[[], object]] = {using: ours(using) for using in TYPES}
+    builds: dict[str, Callable[[], object]] = {using: create(using) for using in TYPES}
     if dataset is not None:
         builds[LANCE] = lambda: dataset.create_scalar_index(column, COLUMNS[column])
-    found = {name: Built(column, name if name != LANCE else f"Lance {COLUMNS[column]}") for name in builds}
+    built = {name: Built(column, name if name != LANCE else f"Lance {COLUMNS[column]}") for name in builds}
     for number in range(options.warmups + options.rounds):
         for table in tables.values():
             for index in table.indexes():
                 index.drop()
         for name, build in builds.items():
-            with watched(os.getpid()) as usage:
-                taken = seconds(build)
+            with watch_usage(os.getpid()) as usage:
+                build_seconds = seconds(build)
             if number >= options.warmups:
-                found[name].seconds.append(round(taken, 3))
-                found[name].cpu_seconds.append(round(usage.cpu_seconds, 2))
-                found[name].memory_bytes.append(usage.peak_bytes - usage.first_bytes)
+                built[name].seconds.append(round(build_seconds, 3))
+                built[name].cpu_seconds.append(round(usage.cpu_seconds, 2))
+                built[name].memory_bytes.append(usage.peak_bytes - usage.first_bytes)
         progress.advance()
     for using in TYPES:
-        found[using].bytes = tables[using].index(column).size_bytes
+        built[using].bytes = tables[using].index(column).size_bytes
     if dataset is not None:
-        held = next(item for item in dataset.describe_indices() if item.field_names == [column])
-        found[LANCE].bytes = held.total_size_bytes
-    return list(found.values())
+        description = next(item for item in dataset.describe_indices() if item.field_names == [column])
+        built[LANCE].bytes = description.total_size_bytes
+    return list(built.values())
 
 
-def _refresh(orc: Path, where: Path, store: str, options: argparse.Namespace) -> Refresh:
-    """Indexes of many small files, refreshed after each change of one of them."""
-    where.mkdir(parents=True)
+def _refresh(orc: Path, directory: Path, store: str, options: argparse.Namespace) -> Refresh:
+    """Build indexes of many small files, and refresh them after each change of one file."""
+    directory.mkdir(parents=True)
     columns = ["l_orderkey", "l_partkey", "l_shipmode"]
     rows = next(iter(orc_batches(orc, columns)))
     cuts = [len(rows) * at // REFRESHED_FILES for at in range(REFRESHED_FILES + 1)]
     parts = [pa.Table.from_batches([rows.slice(a, b - a)]) for a, b in itertools.pairwise(cuts)]
-    files = [where / f"part-{number:03}.orc" for number in range(REFRESHED_FILES)]
+    files = [directory / f"part-{number:03}.orc" for number in range(REFRESHED_FILES)]
     for file, part in zip(files, parts, strict=True):
         pyarrow.orc.write_table(part, str(file), compression="zstd")
-    table = hindex.connect(store, spark_session()).table(str(where))
+    table = hindex.connect(store, spark_session()).table(str(directory))
     specs = [hindex.IndexSpec(column, column) for column in columns]
     build_seconds = seconds(lambda: table.create_indexes(specs))
     refreshed, nothing = [], []
@@ -254,10 +254,10 @@ def _refresh(orc: Path, where: Path, store: str, options: argparse.Namespace) ->
         part = parts[number % REFRESHED_FILES]
         reverse = pa.array(range(len(part) - 1, -1, -1))
         pyarrow.orc.write_table(part.take(reverse), str(files[number % REFRESHED_FILES]), compression="zstd")
-        taken = seconds(table.refresh_indexes), seconds(table.refresh_indexes)
+        changed_seconds, idle_seconds = seconds(table.refresh_indexes), seconds(table.refresh_indexes)
         if number >= options.warmups:
-            refreshed.append(round(taken[0], 3))
-            nothing.append(round(taken[1], 3))
+            refreshed.append(round(changed_seconds, 3))
+            nothing.append(round(idle_seconds, 3))
     return Refresh(REFRESHED_FILES, len(rows), round(build_seconds, 3), refreshed, nothing)
 
 
@@ -266,31 +266,31 @@ def _look_up(table: hindex.Table, dataset: Any, column: str, using: str, key: pa
     plan = dataset.scanner(filter=predicate, columns=[], with_row_id=True).explain_plan()
     if "ScalarIndexQuery" not in plan:
         raise RuntimeError(f"Lance does not answer {predicate} from its index: {plan}")
-    by_index = (_by_bitmaps if using == "BITMAP" else _by_row_groups)(table, column, key)
-    index_rows = by_index()
+    look_up = (_bitmap_lookup if using == "BITMAP" else _row_group_lookup)(table, column, key)
+    index_rows = look_up()
 
     def count() -> int:
         return table.scan(predicate).count()
 
     def lance_count() -> int:
-        found: int = dataset.count_rows(filter=predicate)
-        return found
+        rows: int = dataset.count_rows(filter=predicate)
+        return rows
 
     rows, lance_rows = count(), lance_count()
-    index_times, lance_times = in_turn(LOOKUPS, by_index, lance_count)
+    index_times, lance_times = in_turn(LOOKUPS, look_up, lance_count)
     (count_times,) = in_turn(3, count)
     times = (statistics.median(times) for times in (index_times, count_times, lance_times))
     return Lookup(predicate, rows, lance_rows, index_rows, *times)
 
 
-def _by_bitmaps(table: hindex.Table, column: str, key: pa.Scalar) -> Callable[[], int]:
-    """Ask the index file of each data file, stripe by stripe; how many rows they hold."""
+def _bitmap_lookup(table: hindex.Table, column: str, key: pa.Scalar) -> Callable[[], int]:
+    """Return a function that counts a key's rows in the index file of each data file, stripe by stripe."""
     snapshot = table.snapshot()
     domain = _domain(snapshot, column, key)
     files = [
-        (snapshot.store.absolute(held.path), held.length, held.footer_checksum, len(entry.stripe_rows))
+        (snapshot.store.absolute(file.path), file.length, file.footer_checksum, len(entry.stripe_rows))
         for entry in snapshot.manifest.files
-        for held in entry.index_files
+        for file in entry.index_files
     ]
 
     def run() -> int:
@@ -303,31 +303,31 @@ def _by_bitmaps(table: hindex.Table, column: str, key: pa.Scalar) -> Callable[[]
     return run
 
 
-def _by_row_groups(table: hindex.Table, column: str, key: pa.Scalar) -> Callable[[], None]:
-    """Ask the index files, of which one has the key, for row groups, and which data files these are in."""
+def _row_group_lookup(table: hindex.Table, column: str, key: pa.Scalar) -> Callable[[], None]:
+    """Return a function that locates a key's row groups and their data files in the shared index files."""
     snapshot = table.snapshot()
     domain = _domain(snapshot, column, key)
-    shared = {held.id: held for entry in snapshot.manifest.files for held in entry.shared}
+    shared = {group.id: group for entry in snapshot.manifest.files for group in entry.shared}
     files = [
-        (held.stats, (snapshot.store.absolute(held.path), held.length, held.footer_checksum))
+        (file.stats, (snapshot.store.absolute(file.path), file.length, file.footer_checksum))
         for group in shared.values()
-        for held in group.files
+        for file in group.files
     ]
 
     def run() -> None:
-        for extent, place in files:
-            if extent.can_match(domain):
-                reader = open_btree_file(*place)
-                found = reader.locate(domain)
-                assert found is not None
-                list(reader.files(found))
+        for stats, location in files:
+            if stats.can_match(domain):
+                reader = open_btree_file(*location)
+                row_groups = reader.locate(domain)
+                assert row_groups is not None
+                list(reader.files(row_groups))
 
     return run
 
 
 def _domain(snapshot: Snapshot, column: str, key: pa.Scalar) -> Domain:
-    of = snapshot.schema.resolve(column).type
-    keys = array_keys(of, pa.array([key], key.type).cast(of.to_arrow()))
+    data_type = snapshot.schema.resolve(column).type
+    keys = array_keys(data_type, pa.array([key], key.type).cast(data_type.to_arrow()))
     return Domain.points([int(keys[0]) if isinstance(keys, np.ndarray) else keys[0].as_py()])
 
 
@@ -355,11 +355,11 @@ def _build_table(built: Sequence[Built]) -> dict[str, Any]:
         if other is None or other is item:
             cells += ["-", "-"]
         else:
-            by_round = [mine / theirs for mine, theirs in zip(item.seconds, other.seconds, strict=True)]
-            judged = item.type in ASKED
+            by_round = [own / other for own, other in zip(item.seconds, other.seconds, strict=True)]
+            has_goal = item.type in LOOKUP_TYPES
             cells += [
-                _judged(statistics.median(by_round), BUILD_GOAL, judged=judged),
-                _judged(item.bytes / other.bytes, BYTES_GOAL, judged=judged),
+                _format_ratio(statistics.median(by_round), BUILD_GOAL, has_goal=has_goal),
+                _format_ratio(item.bytes / other.bytes, BYTES_GOAL, has_goal=has_goal),
             ]
         rows.append(cells)
     headings = [
@@ -369,23 +369,23 @@ def _build_table(built: Sequence[Built]) -> dict[str, Any]:
     return {"headings": headings, "rows": rows}
 
 
-def _judged(ratio: float, most: float, *, judged: bool) -> str:
-    return f"{ratio:.2f}{', missed' if judged and ratio > most else ''}"
+def _format_ratio(ratio: float, max_ratio: float, *, has_goal: bool) -> str:
+    return f"{ratio:.2f}{', missed' if has_goal and ratio > max_ratio else ''}"
 
 
 def _lookup_table(lookups: dict[str, list[Lookup]]) -> dict[str, Any]:
     rows = []
-    for name, found in lookups.items():
-        slowest = max(lookup.index_ms for lookup in found)
+    for name, items in lookups.items():
+        slowest = max(lookup.index_ms for lookup in items)
         rows.append(
             [
                 name,
-                str(len(found)),
-                f"{sum(lookup.rows for lookup in found):,}",
-                f"{statistics.median(lookup.index_ms for lookup in found):.3f}",
+                str(len(items)),
+                f"{sum(lookup.rows for lookup in items):,}",
+                f"{statistics.median(lookup.index_ms for lookup in items):.3f}",
                 f"{slowest:.3f}{', missed' if slowest >= LOOKUP_GOAL else ''}",
-                f"{statistics.median(lookup.count_ms for lookup in found):.2f}",
-                f"{statistics.median(lookup.lance_ms for lookup in found):.2f}",
+                f"{statistics.median(lookup.count_ms for lookup in items):.2f}",
+                f"{statistics.median(lookup.lance_ms for lookup in items):.2f}",
             ]
         )
     headings = [

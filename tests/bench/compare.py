@@ -1,4 +1,4 @@
-"""Whether engines return the same rows: each as often, in any order. Nothing of hindex is imported here."""
+"""Compare rows of engines as multisets, in any order. This module imports nothing of hindex."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Digest:
 
 
 def digest(result: pa.Table | int) -> Digest:
-    """Columns count by name, in any order; integers of every width, strings of every kind are the same."""
+    """Digest rows by column name, in any order; integer widths and string types make no difference."""
     if isinstance(result, int):
         return Digest(result, "-")
     total = 0
@@ -39,52 +39,52 @@ def digest(result: pa.Table | int) -> Digest:
         piece = result.slice(start, _PIECE)
         rows = np.zeros(piece.num_rows, np.uint64)
         for name in names:
-            rows = _mixed(rows * _ODD + _hashes(_one(piece.column(name))))
+            rows = _mix_bits(rows * _ODD + _hashes(_combine_chunks(piece.column(name))))
         total += int(np.sum(rows, dtype=np.uint64))
     return Digest(result.num_rows, f"{total % 2**64:016x}")
 
 
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    found = column.combine_chunks()
-    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
+    array = column.combine_chunks()
+    return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
 
 
-def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """A bijection of 64 bits that leaves no pattern (the finaliser of splitmix64)."""
+def _mix_bits(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Mix the bits of each value with the finaliser of splitmix64, a bijection."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
 
 
 def _hashes(array: pa.Array) -> npt.NDArray[np.uint64]:
-    of = array.type
-    if pa.types.is_dictionary(of):
-        array, of = array.cast(of.value_type), of.value_type
-    if pa.types.is_null(of):
+    data_type = array.type
+    if pa.types.is_dictionary(data_type):
+        array, data_type = array.cast(data_type.value_type), data_type.value_type
+    if pa.types.is_null(data_type):
         return np.zeros(len(array), np.uint64)
-    if pa.types.is_nested(of):
-        found = np.array([_hash_of(value) for value in array.to_pylist()], np.uint64)
-    elif pa.types.is_integer(of) or pa.types.is_boolean(of):
-        found = _bits(array.cast(pa.int64()))
-    elif pa.types.is_date(of):
-        found = _bits(array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64()))
-    elif pa.types.is_floating(of):
-        found = _bits((array.cast(pa.float64())), zero=0.0)
-    elif pa.types.is_decimal(of):
+    if pa.types.is_nested(data_type):
+        hashes = np.array([_hash_of(value) for value in array.to_pylist()], np.uint64)
+    elif pa.types.is_integer(data_type) or pa.types.is_boolean(data_type):
+        hashes = _bits(array.cast(pa.int64()))
+    elif pa.types.is_date(data_type):
+        hashes = _bits(array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64()))
+    elif pa.types.is_floating(data_type):
+        hashes = _bits((array.cast(pa.float64())), zero=0.0)
+    elif pa.types.is_decimal(data_type):
         # the unscaled value's low half, trailing zeros of other scales aside
         wide = array.cast(pa.decimal128(38, 6))
         low = np.frombuffer(wide.buffers()[1], np.int64)[2 * wide.offset : 2 * (wide.offset + len(wide)) : 2]
-        found = low.astype(np.uint64)
+        hashes = low.astype(np.uint64)
     else:
         encoded = array.cast(pa.large_binary()).dictionary_encode()
         texts = np.array([*encoded.dictionary.to_pylist(), None], object)[:-1]
-        known = hash_array(texts, categorize=False)
+        dictionary_hashes = hash_array(texts, categorize=False)
         codes = np.asarray(encoded.indices.fill_null(0))
-        found = known[codes] if len(known) else np.zeros(len(array), np.uint64)
-    found = _mixed(found + np.uint64(1))
+        hashes = dictionary_hashes[codes] if len(dictionary_hashes) else np.zeros(len(array), np.uint64)
+    hashes = _mix_bits(hashes + np.uint64(1))
     if array.null_count:
-        found = np.where(np.asarray(array.is_valid()), found, np.uint64(0))
-    return found
+        hashes = np.where(np.asarray(array.is_valid()), hashes, np.uint64(0))
+    return hashes
 
 
 def _bits(array: pa.Array, zero: float = 0) -> npt.NDArray[np.uint64]:
@@ -96,20 +96,20 @@ def _bits(array: pa.Array, zero: float = 0) -> npt.NDArray[np.uint64]:
 
 
 def _hash_of(value: Any) -> int:
-    """Of one value, the same in every process."""
+    """Hash one value, the same in every process."""
     return int.from_bytes(hashlib.blake2b(_plain(value), digest_size=8).digest(), "little")
 
 
 def _plain(value: Any) -> bytes:
-    return repr(_ordered(value)).encode()
+    return repr(_sort_fields(value)).encode()
 
 
-def _ordered(value: Any) -> Any:
-    """Nested values with the names of their fields in order."""
+def _sort_fields(value: Any) -> Any:
+    """Sort the fields of nested values by name."""
     if isinstance(value, dict):
-        return [(key, _ordered(value[key])) for key in sorted(value)]
+        return [(key, _sort_fields(value[key])) for key in sorted(value)]
     if isinstance(value, list | tuple):
-        return [_ordered(item) for item in value]
+        return [_sort_fields(item) for item in value]
     if isinstance(value, Decimal):
         return str(value.normalize())
     if isinstance(value, float) and math.isnan(value):
@@ -118,11 +118,11 @@ def _ordered(value: Any) -> Any:
 
 
 def same_rows(left: pa.Table, right: pa.Table) -> str | None:
-    """None where two small tables have equal rows; otherwise some that only one of them has."""
+    """Return None if two small tables have equal rows, otherwise some rows that only one of them has."""
     names = sorted(left.column_names)
     if names != sorted(right.column_names):
         return f"columns {names} and {sorted(right.column_names)}"
-    sides = [sorted(map(repr, map(_ordered, table.select(names).to_pylist()))) for table in (left, right)]
+    sides = [sorted(map(repr, map(_sort_fields, table.select(names).to_pylist()))) for table in (left, right)]
     if sides[0] == sides[1]:
         return None
     first, second = map(Counter, sides)

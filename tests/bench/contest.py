@@ -1,4 +1,4 @@
-"""Engines in turn: the same queries, the same rows, round by round."""
+"""Run the same queries on several engines in turn, and compare their rows."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tests.bench.compare import same_rows
 from tests.bench.data import Dataset
 from tests.bench.engines import engine_class
 from tests.bench.engines.base import keep
-from tests.bench.processes import EngineError, TooLateError, Workers, watched
+from tests.bench.processes import EngineError, TooLateError, Workers, watch_usage
 from tests.bench.queries import Query
 
-#: The engine that ratios are of, and the one whose rows the others' must be.
+#: The engine that ratios compare with, and the engine whose rows are the reference.
 OURS, ORACLE = "hindex", "pyarrow"
 
-#: Queries that an engine may be too late for before it is asked no more.
+#: After so many timeouts, an engine gets no further queries.
 _MOST_LATE = 2
 
-#: Phases: how warm things are when a run is timed.
+#: Phases: the state of processes and caches at the start of a timed run.
 WARM, FIRST, COLD = "warm", "first", "cold"
 
 
@@ -36,9 +36,9 @@ class Result:
     """One query: for each phase and engine the milliseconds of every round.
 
     Attributes:
-        problems: why an engine did not answer.
-        different: engines whose rows are not the oracle's, and how they differ.
-        counts: what answering took hindex with nothing in memory.
+        problems: the reason of each engine that did not answer.
+        different: the difference of each engine whose rows are not the oracle's.
+        counts: the work of hindex with empty caches.
     """
 
     query: str
@@ -54,7 +54,7 @@ class Result:
 
 @dataclass(slots=True)
 class EngineReport:
-    """An engine of a run: its version and settings, what it prepared (seconds, bytes), and its bytes on disk."""
+    """An engine of a run: version, settings, cost of preparation (seconds, bytes), and bytes on disk."""
 
     label: str
     settings: str
@@ -66,12 +66,12 @@ class EngineReport:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a contest is held.
+    """The rounds, limits and phases of a contest.
 
     Attributes:
-        query_seconds: no further round of a query begins after so long; two are always run.
+        query_seconds: no further round of a query begins after this time; two are always run.
         prepare_seconds: an engine that takes longer is left out.
-        phases: beside `WARM`, and the queries that each is for (None for all).
+        phases: phases beside `WARM`, each with its queries (None for all).
     """
 
     rounds: int
@@ -95,23 +95,23 @@ class Contest:
     say: Callable[[str], None]
 
     def enter(self) -> dict[str, EngineReport]:
-        """Prepare and open each engine; those that cannot run say why."""
-        found = {}
+        """Prepare and open each engine; report the reason of each that cannot run."""
+        reports = {}
         self.progress.start(len(self.engines), f"Preparing {self.dataset.name}")
         for name in self.engines:
-            of = engine_class(name)
-            report = EngineReport(of.label, of.settings)
+            engine = engine_class(name)
+            report = EngineReport(engine.label, engine.settings)
             try:
-                report.prepared = prepared(self.workers, name, self.dataset, self.plan)
+                report.prepared = prepare_engine(self.workers, name, self.dataset, self.plan)
                 report.version = self._ask(name, "open")["version"]
                 report.sizes = self._ask(name, "sizes")
             except EngineError as error:
                 report.unavailable = str(error)
                 self.workers.drop(name)
-            found[name] = report
+            reports[name] = report
             self.progress.advance()
         self.progress.finish()
-        return found
+        return reports
 
     def _ask(self, engine: str, do: str, **more: Any) -> dict[str, Any]:
         return self.workers.of(engine).ask(do, engine=engine, dataset=self.dataset.name, **more)
@@ -122,36 +122,36 @@ class Contest:
         rounds = self.plan.rounds
         self.progress.start(len(queries) * (1 + rounds), f"Queries of {self.dataset.name}")
         late: Counter[str] = Counter()
-        found = []
+        results = []
         for query in queries:
-            found.append(self._checked(query, engines, late))
+            results.append(self._check(query, engines, late))
             self.progress.advance()
-        for query, result in zip(queries, found, strict=True):
+        for query, result in zip(queries, results, strict=True):
             answering = [name for name in engines if name not in result.problems]
-            for phase, only in ((WARM, None), *self.plan.phases):
-                if only is None or query.name in only:
-                    result.ms[phase] = self._timed(query, answering, phase, result.problems)
+            for phase, names in ((WARM, None), *self.plan.phases):
+                if names is None or query.name in names:
+                    result.ms[phase] = self._time_rounds(query, answering, phase, result.problems)
             if OURS in answering:
                 result.counts = self._ask(OURS, "counts", suite=self.suite, query=query.name)
             self.progress.advance(rounds)
         self.progress.finish()
-        return found
+        return results
 
-    def _checked(self, query: Query, engines: Sequence[str], late: Counter[str]) -> Result:
-        """Every engine's rows compared. One that is too late twice is asked no more."""
+    def _check(self, query: Query, engines: Sequence[str], late: Counter[str]) -> Result:
+        """Compare every engine's rows. An engine that is too late twice gets no further queries."""
         result = Result(query.name, str(query), self.dataset.name, self.suite)
         answers: dict[str, dict[str, Any]] = {}
-        asked = {"suite": self.suite, "query": query.name}
+        arguments = {"suite": self.suite, "query": query.name}
         with tempfile.TemporaryDirectory(prefix="hindex-bench-") as directory:
             for name in engines:
                 if late[name] >= _MOST_LATE:
                     result.problems[name] = "not asked: it was too late before"
                     continue
                 try:
-                    reason = self._ask(name, "refuses", **asked)["reason"]
+                    reason = self._ask(name, "refuses", **arguments)["reason"]
                     if reason is None:
                         into = str(Path(directory, f"{name}.arrow"))
-                        answers[name] = self._ask(name, "check", into=into, **asked)
+                        answers[name] = self._ask(name, "check", into=into, **arguments)
                     else:
                         result.problems[name] = reason
                 except EngineError as error:
@@ -167,11 +167,11 @@ class Contest:
                     self.say(f"{query.name}: {name} and {oracle} differ: {difference}")
         return result
 
-    def _timed(
+    def _time_rounds(
         self, query: Query, engines: Sequence[str], phase: str, problems: dict[str, str]
     ) -> dict[str, list[float]]:
         warmups = self.plan.warmups if phase == WARM else 0
-        taken: dict[str, list[float]] = {name: [] for name in engines}
+        times: dict[str, list[float]] = {name: [] for name in engines}
         started = time.monotonic()
         for number in range(warmups + self.plan.rounds):
             if number >= warmups + 2 and time.monotonic() - started > self.plan.query_seconds:
@@ -179,99 +179,101 @@ class Contest:
             # another engine begins each round
             turn = number % max(len(engines), 1)
             for name in [*engines[turn:], *engines[:turn]]:
-                if name not in taken:
+                if name not in times:
                     continue
                 try:
-                    milliseconds = self._once(name, query, phase)
+                    milliseconds = self._time_once(name, query, phase)
                 except EngineError as error:
                     problems[name] = f"{phase}: {error}"
-                    del taken[name]
+                    del times[name]
                     self.workers.drop(name)
                     continue
                 if number >= warmups:
-                    taken[name].append(milliseconds)
-        return taken
+                    times[name].append(milliseconds)
+        return times
 
-    def _once(self, engine: str, query: Query, phase: str) -> float:
-        asked = {"suite": self.suite, "query": query.name}
+    def _time_once(self, engine: str, query: Query, phase: str) -> float:
+        arguments = {"suite": self.suite, "query": query.name}
         if phase == COLD:
-            return self._cold(engine, asked)
+            return self._time_cold(engine, arguments)
         if phase == FIRST:
             self._ask(engine, "forget")
-        milliseconds: float = self._ask(engine, "run", **asked)["ms"]
+        milliseconds: float = self._ask(engine, "run", **arguments)["ms"]
         return milliseconds
 
-    def _cold(self, engine: str, asked: dict[str, Any]) -> float:
-        """From the start of a process to its answer."""
+    def _time_cold(self, engine: str, arguments: dict[str, Any]) -> float:
+        """Return the milliseconds from the start of a process to its answer."""
         started = time.perf_counter()
         worker = self.workers.fresh(engine)
         try:
-            worker.ask("run", engine=engine, dataset=self.dataset.name, **asked)
+            worker.ask("run", engine=engine, dataset=self.dataset.name, **arguments)
             return round((time.perf_counter() - started) * 1000, 4)
         finally:
             worker.close()
 
     def profiles(self, results: Sequence[Result], count: int) -> Iterator[tuple[Result, str]]:
-        """CProfile's view of hindex in the queries where it stands worst against the best other engine."""
-        known = [result for result in results if OURS in result.ms.get(WARM, {})]
-        for result in sorted(known, key=standing)[:count]:
-            asked = {"suite": self.suite, "query": result.query}
-            yield result, self._ask(OURS, "profile", **asked)["text"]
+        """Profile hindex in the queries where it stands worst against the best other engine."""
+        answered = [result for result in results if OURS in result.ms.get(WARM, {})]
+        for result in sorted(answered, key=standing)[:count]:
+            arguments = {"suite": self.suite, "query": result.query}
+            yield result, self._ask(OURS, "profile", **arguments)["text"]
 
 
 def standing(result: Result) -> float:
-    """The least time of an engine in place divided by hindex's: below 1 where another is faster."""
+    """Divide the least time of an engine in place by hindex's: below 1 if another engine is faster."""
     times = result.ms[WARM]
-    ours = min(times[OURS])
+    own_ms = min(times[OURS])
     others = [
-        min(taken) for name, taken in times.items() if name != OURS and taken and engine_class(name).in_place
+        min(values)
+        for name, values in times.items()
+        if name != OURS and values and engine_class(name).in_place
     ]
-    return min(others, default=ours) / ours
+    return min(others, default=own_ms) / own_ms
 
 
 def _difference(answer: dict[str, Any], oracle: dict[str, Any]) -> str | None:
     if answer["digest"] == oracle["digest"]:
         return None
     if "file" in answer and "file" in oracle:
-        tables = [pa.ipc.open_file(found["file"]).read_all() for found in (answer, oracle)]
-        found = same_rows(*tables)
-        if found is not None:
-            return found
+        tables = [pa.ipc.open_file(side["file"]).read_all() for side in (answer, oracle)]
+        difference = same_rows(*tables)
+        if difference is not None:
+            return difference
     return f"{answer['digest']} and {oracle['digest']}"
 
 
-def prepared(workers: Workers, engine: str, dataset: Dataset, plan: Plan) -> dict[str, float]:
-    """Prepare an engine for a table in a process of its own, once: also where it failed, unless it is rebuilt.
+def prepare_engine(workers: Workers, engine: str, dataset: Dataset, plan: Plan) -> dict[str, float]:
+    """Prepare an engine for a table in a separate process, once, unless it is rebuilt; a failure is kept too.
 
     Returns:
-        the seconds of what it did, ``cpu_seconds`` and ``peak_bytes`` of the process and those below it.
+        The seconds of each step, ``cpu_seconds`` and ``peak_bytes`` of the process and its children.
 
     Raises:
-        EngineError: if it cannot.
+        EngineError: if the preparation fails.
     """
     marker = workers.data / dataset.name / f"{engine}.json"
-    found: dict[str, Any]
+    cost: dict[str, Any]
     if marker.exists() and not plan.rebuild:
-        found = json.loads(marker.read_text())
+        cost = json.loads(marker.read_text())
     else:
         worker = workers.fresh(engine)
         try:
-            with watched(worker.pid) as usage:
+            with watch_usage(worker.pid) as usage:
                 answer = worker.ask(
                     "prepare", most_seconds=plan.prepare_seconds, engine=engine, dataset=dataset.name
                 )
-            found = answer["seconds"] | {
+            cost = answer["seconds"] | {
                 "cpu_seconds": round(usage.cpu_seconds, 2),
                 "peak_bytes": usage.peak_bytes,
             }
         except EngineError as error:
-            found = {"failed": f"preparing it failed: {error}"}
+            cost = {"failed": f"preparing it failed: {error}"}
         finally:
             worker.close()
-        keep(marker, found)
-    if "failed" in found:
-        raise EngineError(found["failed"])
-    return found
+        keep(marker, cost)
+    if "failed" in cost:
+        raise EngineError(cost["failed"])
+    return cost
 
 
 def as_json(results: Sequence[Result]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Whether asking indexes ever costs more than it saves: scans beside the same scans of a table without an index.
+"""Check that indexes never cost more than they save: compare scans with scans of a table without an index.
 
     python -m tests.bench.cost build/bench/lineitem-1/orc --columns l_orderkey l_partkey --with bitmap
 
@@ -30,7 +30,7 @@ from hindex.api.scan import Scan
 from tests.support.work import forget, scan_counts
 
 FRACTIONS = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.99, 1.0)
-#: What the project promises: no query slower than without an index by more.
+#: The goal of the project: no query takes more than this many times its time without an index.
 _MOST = 1.1
 _LISTED = 100
 #: Counts of what is read and decoded of data files.
@@ -39,7 +39,7 @@ _DATA = ("bytes_fetched", "bytes_decompressed", "row_groups", "whole_columns")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A condition, and the part of the rows that it keeps."""
+    """A condition, and the fraction of the rows that it keeps."""
 
     name: str
     where: Expr
@@ -85,33 +85,35 @@ def _measure(options: argparse.Namespace, folder: Path) -> int:
     print(
         "column | condition | kept | columns | ms without |", " | ".join(f"{kind} (pages)" for kind in tables)
     )
-    found: list[tuple[float, str]] = []
+    ratios: list[tuple[float, str]] = []
     for column in options.columns:
         values = bare.scan(None, [column]).to_arrow().column(0)
         for case in cases(column, values, options.seed):
-            for shown, wanted in (("narrow", [narrow]), ("same", [column]), ("all", None)):
+            for shown, selected in (("narrow", [narrow]), ("same", [column]), ("all", None)):
                 if shown not in options.only:
                     continue
-                scans = [table.scan(case.where, wanted) for table in (bare, *tables.values())]
-                taken = _times(scans, options.rounds)
-                line = f"{column} | {case.name} | {case.kept:.4%} | {shown} | {1000 * taken[0]:.1f}"
+                scans = [table.scan(case.where, selected) for table in (bare, *tables.values())]
+                cpu_seconds = _times(scans, options.rounds)
+                line = f"{column} | {case.name} | {case.kept:.4%} | {shown} | {1000 * cpu_seconds[0]:.1f}"
                 without = scan_counts(scans[0])
-                for kind, scan, seconds in zip(tables, scans[1:], taken[1:], strict=True):
-                    ratio, work = seconds / taken[0], scan_counts(scan)
+                for kind, scan, seconds in zip(tables, scans[1:], cpu_seconds[1:], strict=True):
+                    ratio, work = seconds / cpu_seconds[0], scan_counts(scan)
                     more = [name for name in _DATA if work[name] > without[name]]
                     line += f" | {ratio:.2f} ({work['index_pages']})"
-                    what = f"more {', '.join(more)}" if more else "no more data"
-                    found.append((ratio, f"{kind}: {column} {case.name}, {case.kept:.4%}, {shown}: {what}"))
+                    description = f"more {', '.join(more)}" if more else "no more data"
+                    ratios.append(
+                        (ratio, f"{kind}: {column} {case.name}, {case.kept:.4%}, {shown}: {description}")
+                    )
                 print(line, flush=True)
-    above = [item for item in found if item[0] > _MOST]
-    print(f"{len(above)} of {len(found)} above {_MOST}")
-    for ratio, what in sorted(found, reverse=True)[: options.worst]:
-        print(f"  {ratio:.2f} {what}")
+    above = [item for item in ratios if item[0] > _MOST]
+    print(f"{len(above)} of {len(ratios)} above {_MOST}")
+    for ratio, description in sorted(ratios, reverse=True)[: options.worst]:
+        print(f"  {ratio:.2f} {description}")
     return 0
 
 
 def cases(column: str, values: pa.ChunkedArray, seed: int) -> Iterator[Case]:
-    """Conditions on a column that keep from one row to all."""
+    """Yield conditions on a column that keep from one row to all."""
     rng = np.random.default_rng(seed)
     valid = pc.drop_null(values)
     order = pc.sort_indices(valid)
@@ -142,7 +144,7 @@ def cases(column: str, values: pa.ChunkedArray, seed: int) -> Iterator[Case]:
 
 
 def _times(scans: Sequence[Scan], rounds: int) -> list[float]:
-    """The processor seconds of each, the least of some rounds."""
+    """Measure the processor seconds of each scan, the least of some rounds."""
     least = [float("inf")] * len(scans)
     for turn in range(rounds):
         numbered = list(enumerate(scans))

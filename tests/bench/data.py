@@ -1,4 +1,4 @@
-"""The tables that are measured: made once in a directory, and used again by later runs."""
+"""The measured tables: made once in a directory, and used again by later runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Order(enum.Enum):
-    """In which order the rows of a table lie in its files."""
+    """The order of a table's rows in its files."""
 
     #: As it was made: lineitem and orders by the order's key, events by time.
     MADE = "made"
@@ -30,7 +30,7 @@ class Order(enum.Enum):
 
 
 class Distinct(enum.Enum):
-    """How many values a column has, which tells what kind of index suits it."""
+    """The number of distinct values of a column, which decides the suitable kind of index."""
 
     FEW = "few"
     MANY = "many"
@@ -96,7 +96,7 @@ class Dataset:
         return cls(table, float(scale), Order(order[0]) if order else Order.MADE)
 
     def orc(self, data: Path) -> Path:
-        """The directory of its ORC files."""
+        """Return the directory of its ORC files."""
         return data / self.name / "orc"
 
     @property
@@ -105,7 +105,7 @@ class Dataset:
 
 
 def data_files(directory: Path) -> list[Path]:
-    """The ORC files of a flat directory, by name."""
+    """List the ORC files of a flat directory, by name."""
     return sorted(directory.glob("*.orc"))
 
 
@@ -163,7 +163,7 @@ def _reordered(frame: DataFrame, dataset: Dataset) -> DataFrame:
 
 
 def spark_session(spark_conf: dict[str, str] | None = None) -> SparkSession:
-    """A session with the settings that Spark's documentation gives for reading ORC."""
+    """Start a session with the settings that Spark's documentation gives for reading ORC."""
     from hindex.spark.session import local_session
 
     settings = {"spark.sql.orc.filterPushdown": "true", "spark.sql.orc.impl": "native"}
@@ -198,8 +198,8 @@ def _events(ids: np.ndarray, rows: int) -> pa.Table:
         return (rng.zipf(a, n) - 1) % values
 
     def texts(prefix: str, codes: np.ndarray) -> pa.Array:
-        known, at = np.unique(codes, return_inverse=True)
-        return pa.array([f"{prefix}{code}" for code in known.tolist()]).take(pa.array(at))
+        distinct, positions = np.unique(codes, return_inverse=True)
+        return pa.array([f"{prefix}{code}" for code in distinct.tolist()]).take(pa.array(positions))
 
     def nullable(array: pa.Array, share: float) -> pa.Array:
         import pyarrow.compute as pc

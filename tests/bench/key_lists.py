@@ -24,7 +24,7 @@ from tests.bench import tpch
 from tests.bench.compare import digest
 from tests.bench.lookup_joins import KEYS
 from tests.bench.report import ratio_text
-from tests.bench.section import Found, Section
+from tests.bench.section import Section, SectionResult
 from tests.bench.timing import in_turn, ratios
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _COLUMNS = ["l_orderkey", "l_partkey", "l_quantity", "l_extendedprice"]
 _GREATEST = {"l_orderkey": 6_000_000, "l_partkey": 200_000}
 
 
-def run(options: argparse.Namespace) -> Found:
+def run(options: argparse.Namespace) -> SectionResult:
     spark = local_session("local[*]")
     hx = hindex.connect(spark=spark)
     directory = options.data / f"tpch-{options.scale:g}"
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> Found:
                 }
                 progress.advance()
     progress.finish()
-    return Found({"measured": measured, "tables": [_table(measured)]}, different)
+    return SectionResult({"measured": measured, "tables": [_table(measured)]}, different)
 
 
 def _runs(

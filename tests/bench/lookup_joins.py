@@ -20,7 +20,7 @@ from hindex.spark.session import local_session
 from hindex.sql.queries import Query, parse_query
 from tests.bench import tpch
 from tests.bench.report import ratio_text
-from tests.bench.section import Found, Section
+from tests.bench.section import Section, SectionResult
 from tests.bench.timing import in_turn, ratios
 from tests.support.tpch import QUERIES, rounded
 
@@ -51,7 +51,7 @@ NAMED = {
 SHARES = (0.00001, 0.0001, 0.0003, 0.001, 0.002, 0.004, 0.01, 0.03, 0.1)
 
 
-def run(options: argparse.Namespace) -> Found:
+def run(options: argparse.Namespace) -> SectionResult:
     spark = local_session("local[*]", {"spark.sql.session.timeZone": "UTC"})
     hx = hindex.connect(spark=spark)
     directory = options.data / f"tpch-{options.scale:g}"
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> Found:
         different += [name] if differs else []
         progress.advance()
     progress.finish()
-    return Found({"measured": measured, "tables": [_table(measured)]}, different)
+    return SectionResult({"measured": measured, "tables": [_table(measured)]}, different)
 
 
 def _measure(
@@ -91,12 +91,12 @@ def _measure(
     expected, rows = _rows(alone()), _rows(through())
     tables = explain_query(hx, _parsed(text)).tables
     in_turn(options.warmups, alone, through)
-    by_spark, ours = in_turn(options.rounds, alone, through)
+    by_spark, by_hindex = in_turn(options.rounds, alone, through)
     lookups = [str(lookup) for table in tables for lookup in table.lookups if table.is_accelerated]
     shares = [table.rows.percent for table in tables if table.rows is not None and table.lookups]
     return {
         "spark": {"ms": by_spark},
-        "hindex": {"ms": ours},
+        "hindex": {"ms": by_hindex},
         "lookups": lookups,
         "kept": shares,
         "rows": len(rows),
@@ -116,15 +116,15 @@ def _rows(table: pa.Table) -> list[str]:
 def _table(measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
     rows = []
     for name, item in measured.items():
-        spark, ours = item["spark"]["ms"], item["hindex"]["ms"]
+        spark, own = item["spark"]["ms"], item["hindex"]["ms"]
         rows.append(
             [
                 name,
                 "; ".join(dict.fromkeys(item["lookups"])) or "-",
                 ", ".join(dict.fromkeys(item["kept"])) or "-",
                 f"{item['rows']:,}",
-                *(f"{statistics.median(times):,.0f}" for times in (spark, ours)),
-                ratio_text(ratios(spark, ours)),
+                *(f"{statistics.median(times):,.0f}" for times in (spark, own)),
+                ratio_text(ratios(spark, own)),
             ]
         )
     headings = ["query", "lookup joins", "rows left", "rows", "Spark ms", "hindex ms", "ratio"]

@@ -1,4 +1,4 @@
-"""Making a table where it is missing, in a process of its own: this one keeps no Java."""
+"""Make missing tables in a separate process, so that this one starts no Java."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from tests.bench.data import Dataset, is_made, make
 
 
-def made(dataset: Dataset, data: Path) -> Path:
-    """The directory of a table's ORC files, made if it is not there."""
+def ensure_table(dataset: Dataset, data: Path) -> Path:
+    """Return the directory of a table's ORC files; make them if they are missing."""
     if not is_made(dataset, data):
         print(f"making {dataset.name}", file=sys.stderr, flush=True)
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:

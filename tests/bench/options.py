@@ -8,15 +8,15 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-#: Git-ignored; what an earlier run made there is used again.
+#: Git-ignored; later runs use the data of earlier ones again.
 DEFAULT_DIRECTORY = Path("build", "bench")
 
-#: What ``--quick`` measures with: a minute or so in all.
+#: Scale and rounds of ``--quick``: a minute or so in all.
 QUICK_SCALE, QUICK_ROUNDS = 0.1, 2
 
 
 def shared_options(*, scale: float = 2, rounds: int = 5, warmups: int = 1) -> argparse.ArgumentParser:
-    """The parent of every section's parser."""
+    """Return the parent of every section's parser."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--scale", type=float, help=f"of the data, 1 is TPC-H's SF1 (default {scale:g})")
     parser.add_argument(
@@ -40,7 +40,7 @@ def shared_options(*, scale: float = 2, rounds: int = 5, warmups: int = 1) -> ar
 
 
 def complete(options: argparse.Namespace) -> argparse.Namespace:
-    """Fill in what was not given."""
+    """Fill in the defaults of missing options."""
     if options.scale is None:
         options.scale = QUICK_SCALE if options.quick else options.default_scale
     if options.rounds is None:
@@ -53,8 +53,8 @@ def complete(options: argparse.Namespace) -> argparse.Namespace:
 
 
 def machine(*packages: str) -> dict[str, object]:
-    """What times depend on: processors, memory, system, and versions."""
-    found: dict[str, object] = {
+    """Describe the machine that times depend on: processors, memory, system, and versions."""
+    details: dict[str, object] = {
         "processors": os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
         "system": platform.platform(),
@@ -62,7 +62,7 @@ def machine(*packages: str) -> dict[str, object]:
     }
     for name in ("hindex-orc", "numpy", "pyarrow", *packages):
         try:
-            found[name] = version(name)
+            details[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return details

@@ -1,4 +1,4 @@
-"""How manifests of large tables are read, planned by and changed: tables of 10^3 to 10^5 data files that do not exist.
+"""Measure manifests of large tables, of 10^3 to 10^5 data files that do not exist: read, plan, commit.
 
 A MINMAX index of a column that is clustered, and one of a column that is not. Each size is measured in a fresh process:
 seconds to read the manifest and to plan a query of ``column = value``, once the table is listed, the process's peak
@@ -31,7 +31,7 @@ from hindex.table.listing import DataFile, Listing
 from hindex.table.schema import merge_schemas
 from hindex.table.type_text import parse_type
 from tests.bench.processes import peak_bytes
-from tests.bench.section import Found, Section
+from tests.bench.section import Section, SectionResult
 from tests.bench.timing import spread
 
 _ROWS = (1_000_000, 1_000_000, 500_000)
@@ -39,7 +39,7 @@ _SCHEMA = "struct<id:bigint,key:bigint>"
 
 
 def make_table(store: Store, files: int) -> None:
-    """Commit a manifest of so many data files."""
+    """Commit a manifest of the given number of data files."""
     indexes = [
         IndexEntry(f"{at:032x}", f"m_{column}", column, "minmax", "bigint")
         for at, column in enumerate(("id", "key"))
@@ -58,9 +58,9 @@ def make_table(store: Store, files: int) -> None:
         ]
         own = tuple(
             IndexFileEntry(
-                item.id, f"data/{item.id}/{uuid.uuid4().hex}-{uuid.uuid4().hex}.hidx", 5000, number, of
+                item.id, f"data/{item.id}/{uuid.uuid4().hex}-{uuid.uuid4().hex}.hidx", 5000, number, stats
             )
-            for item, of in zip(indexes, extents, strict=True)
+            for item, stats in zip(indexes, extents, strict=True)
         )
         path = f"day={number // 1000:05}/part-{number:07}-{uuid.uuid4()}.orc"
         mtime = 1_700_000_000_000_000_000 + rng.randrange(10**15)
@@ -69,7 +69,7 @@ def make_table(store: Store, files: int) -> None:
 
 
 def snapshot_of(store: Store, manifest: Manifest) -> Snapshot:
-    """The table as a listing would tell that finds every file as it was indexed."""
+    """Return a snapshot whose listing has every file unchanged since it was indexed."""
     root = parse_type(_SCHEMA)
     columns = tuple(zip(root.field_names, root.children, strict=True))
     views = tuple(
@@ -90,35 +90,35 @@ def snapshot_of(store: Store, manifest: Manifest) -> Snapshot:
 
 
 def measure(root: str, files: int) -> dict[str, float]:
-    """Read, plan by and change a manifest in this process."""
+    """Read a manifest, plan a query by it and change it, in this process."""
     store = Store(root, "/t")
     started = time.perf_counter()
     manifest = store.load()
     assert manifest is not None
     manifest.files_by_path()
-    found: dict[str, float] = {"load_s": time.perf_counter() - started}
+    measurements: dict[str, float] = {"load_s": time.perf_counter() - started}
     snapshot = snapshot_of(store, manifest)
     for index in manifest.indexes:
         where = parse_predicate(f"{index.column} = {files // 2 * sum(_ROWS)}")
         began = time.perf_counter()
         plan = plan_scan(snapshot, where, None)
-        found[f"{index.column}_s"] = time.perf_counter() - began
-        found[f"{index.column}_kept"] = len(plan.tasks)
-    found["peak_bytes"] = peak_bytes()
+        measurements[f"{index.column}_s"] = time.perf_counter() - began
+        measurements[f"{index.column}_kept"] = len(plan.tasks)
+    measurements["peak_bytes"] = peak_bytes()
     before = {path: path.stat().st_size for path in Path(root).rglob("*.*")}
     changed = [replace(manifest.files[at * files // 10], mtime_ns=at) for at in range(10)]
     began = time.perf_counter()
     Store(root, "/t").commit(lambda old: merge_build_result(old, files=changed))
-    found["commit_s"] = time.perf_counter() - began
+    measurements["commit_s"] = time.perf_counter() - began
     written = [path.stat().st_size for path in Path(root).rglob("*.*") if path not in before]
-    return found | {"written_bytes": sum(written), "bytes": sum(before.values())}
+    return measurements | {"written_bytes": sum(written), "bytes": sum(before.values())}
 
 
-def run(options: argparse.Namespace) -> Found:
+def run(options: argparse.Namespace) -> SectionResult:
     sizes = options.files[:2] if options.quick else options.files
     progress = progress_for(sys.stderr)
     progress.start(len(sizes) * (1 + options.rounds), "Manifests")
-    found: dict[int, list[dict[str, float]]] = {}
+    rounds_by_files: dict[int, list[dict[str, float]]] = {}
     for files in sizes:
         with tempfile.TemporaryDirectory(dir=options.data) as root:
             make_table(Store(root, "/t"), files)
@@ -126,11 +126,14 @@ def run(options: argparse.Namespace) -> Found:
             for _ in range(options.rounds):
                 command = [sys.executable, "-m", "tests.bench.planning", root, str(files)]
                 done = subprocess.run(command, capture_output=True, text=True, check=True)
-                found.setdefault(files, []).append(json.loads(done.stdout))
+                rounds_by_files.setdefault(files, []).append(json.loads(done.stdout))
                 progress.advance()
     progress.finish()
-    return Found(
-        {"measured": {str(files): rounds for files, rounds in found.items()}, "tables": [_table(found)]}
+    return SectionResult(
+        {
+            "measured": {str(files): rounds for files, rounds in rounds_by_files.items()},
+            "tables": [_table(rounds_by_files)],
+        }
     )
 
 
@@ -149,7 +152,7 @@ SECTION = Section(
 )
 
 
-def _table(found: dict[int, list[dict[str, float]]]) -> dict[str, Any]:
+def _table(rounds_by_files: dict[int, list[dict[str, float]]]) -> dict[str, Any]:
     def median(rounds: list[dict[str, float]], name: str) -> str:
         values = [item[name] for item in rounds]
         return f"{statistics.median(values):.3f} ({spread(values, 3)})"
@@ -164,7 +167,7 @@ def _table(found: dict[int, list[dict[str, float]]]) -> dict[str, Any]:
             median(rounds, "commit_s"),
             f"{rounds[0]['written_bytes'] / 1e6:.2f} of {rounds[0]['bytes'] / 1e6:.2f}",
         ]
-        for files, rounds in found.items()
+        for files, rounds in rounds_by_files.items()
     ]
     headings = [
         *("files", "read, s", "plan clustered, s, files kept", "plan spread, s, files kept", "peak MiB"),

@@ -1,4 +1,4 @@
-"""Plots of what sections found, as SVG."""
+"""Plot the results of sections as SVG."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SIZE = (7.0, 4.2)
 _COLOURS = dict(zip(ENGINES, plt.get_cmap("tab10").colors, strict=False))
 
 
-def draw(documents: dict[str, dict[str, Any]], where: Path) -> Iterator[tuple[str, str, Path]]:
-    """Draw every plot whose section was measured: the section, what the plot shows, and where it is."""
+def draw(documents: dict[str, dict[str, Any]], directory: Path) -> Iterator[tuple[str, str, Path]]:
+    """Draw the plots of all measured sections; yield the section, the title and the path of each."""
     plt.rcParams |= {"svg.hashsalt": "hindex", "svg.fonttype": "none", "font.size": 9}
-    where.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     for section, name, title, plot in (
         ("queries", "sizes", "Bytes of data and indexes, and seconds to prepare", _sizes),
         ("selectivity", "selectivity", "Time against rows that match", _selectivity),
@@ -34,7 +34,7 @@ def draw(documents: dict[str, dict[str, Any]], where: Path) -> Iterator[tuple[st
         if section in documents:
             figure, axes = plt.subplots(figsize=_SIZE)
             plot(axes, documents[section])
-            path = where / f"{name}.svg"
+            path = directory / f"{name}.svg"
             figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
             plt.close(figure)
             # matplotlib leaves blanks at the ends of lines
@@ -43,12 +43,12 @@ def draw(documents: dict[str, dict[str, Any]], where: Path) -> Iterator[tuple[st
 
 
 def _engines(document: dict[str, Any]) -> dict[str, str]:
-    """The labels of all that ran."""
+    """Return the labels of all engines that ran."""
     return {
-        name: found["label"]
+        name: engine["label"]
         for engines in document["engines"].values()
-        for name, found in engines.items()
-        if not found["unavailable"]
+        for name, engine in engines.items()
+        if not engine["unavailable"]
     }
 
 
@@ -58,10 +58,10 @@ def _median(result: dict[str, Any], engine: str) -> float | None:
 
 
 def _line(axes: Axes, points: list[tuple[float, float | None]], engine: str, label: str) -> None:
-    known = sorted((x, y) for x, y in points if y is not None)
+    measured = sorted((x, y) for x, y in points if y is not None)
     axes.plot(
-        [x for x, _ in known],
-        [y for _, y in known],
+        [x for x, _ in measured],
+        [y for _, y in measured],
         marker="o",
         markersize=3,
         label=label,
@@ -89,15 +89,15 @@ def _scales(axes: Axes, document: dict[str, Any]) -> None:
 
 
 def _sizes(axes: Axes, document: dict[str, Any]) -> None:
-    """Bytes of data and indexes of the first table, and above each bar the seconds to prepare."""
+    """Plot bytes of data and indexes of the first table, with the seconds to prepare above each bar."""
     engines = {n: e for n, e in next(iter(document["engines"].values())).items() if not e["unavailable"]}
-    names = [found["label"].replace(", ", ",\n") for found in engines.values()]
-    data = [found["sizes"]["data"] / 1e6 for found in engines.values()]
-    index = [found["sizes"]["index"] / 1e6 for found in engines.values()]
+    names = [engine["label"].replace(", ", ",\n") for engine in engines.values()]
+    data = [engine["sizes"]["data"] / 1e6 for engine in engines.values()]
+    index = [engine["sizes"]["index"] / 1e6 for engine in engines.values()]
     axes.bar(names, data, label="data", color="#9ecae1")
     axes.bar(names, index, bottom=data, label="indexes", color="#e6550d")
-    for at, found in enumerate(engines.values()):
-        seconds = sum(found["prepared"].get(what, 0) for what in ("convert", "index"))
+    for at, engine in enumerate(engines.values()):
+        seconds = sum(engine["prepared"].get(step, 0) for step in ("convert", "index"))
         axes.annotate(f"{seconds:.0f} s", (at, data[at] + index[at]), ha="center", va="bottom")
     axes.set(ylabel="MB; seconds to prepare above")
     axes.tick_params(axis="x", labelrotation=35)
@@ -106,9 +106,9 @@ def _sizes(axes: Axes, document: dict[str, Any]) -> None:
 
 def _bytes(axes: Axes, document: dict[str, Any]) -> None:
     counted = sorted((r["rows"], r["counts"]) for r in document["results"] if r["counts"])
-    read = [(rows, counts["bytes_fetched"] / 1e6) for rows, counts in counted]
+    fetched = [(rows, counts["bytes_fetched"] / 1e6) for rows, counts in counted]
     needed = [(rows, counts["chunk_bytes"] / 1e6) for rows, counts in counted]
-    for points, label in ((read, "bytes read"), (needed, "chunks that had to be read")):
+    for points, label in ((fetched, "bytes read"), (needed, "chunks that had to be read")):
         axes.plot([x for x, _ in points], [y for _, y in points], marker="o", markersize=3, label=label)
     data = next(iter(document["engines"].values()))[OURS]["sizes"]["data"] / 1e6
     axes.axhline(data, linestyle=":", color="grey", label="the files")

@@ -1,4 +1,4 @@
-"""Predicates as values that every engine gets in its own words. No engine is imported here."""
+"""Predicates that each engine translates into its own language. No engine is imported here."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """Strings that begin with a text, which has none of LIKE's wildcards."""
+    """Strings that begin with a prefix without LIKE's wildcards."""
 
     column: str
     text: str
@@ -70,7 +70,7 @@ Predicate = Leaf | And | Or | Not
 
 
 def columns(root: Predicate | None) -> tuple[str, ...]:
-    """The columns that a predicate names, each once."""
+    """Return the columns that a predicate names, each once."""
     match root:
         case None:
             return ()
@@ -101,7 +101,7 @@ def cast_literal(value: Value) -> str:
 
 
 def sql(root: Predicate, literal: Callable[[Value], str] = literal, *, short: bool = False) -> str:
-    """A predicate as SQL text.
+    """Format a predicate as SQL.
 
     Args:
         short: for people: long lists are cut.
@@ -142,16 +142,16 @@ _COMPARE = {
 
 
 def arrow_mask(root: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
-    """True, false or null for each row, as SQL has it."""
+    """Evaluate a predicate to true, false or null for each row, by SQL's rules."""
     match root:
         case Compare(column, operator, value):
             array = batch.column(column)
             return _COMPARE[operator](array, _scalar(value, array.type))
         case In(column, values):
             array = batch.column(column)
-            wanted = pa.array([_scalar(value, array.type).as_py() for value in values], array.type)
-            found = pc.is_in(array, value_set=wanted)
-            return pc.if_else(array.is_valid(), found, pa.scalar(None, pa.bool_()))
+            value_set = pa.array([_scalar(value, array.type).as_py() for value in values], array.type)
+            is_member = pc.is_in(array, value_set=value_set)
+            return pc.if_else(array.is_valid(), is_member, pa.scalar(None, pa.bool_()))
         case Between(column, low, high):
             array = batch.column(column)
             return pc.and_(
@@ -166,10 +166,10 @@ def arrow_mask(root: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
             return pc.invert(arrow_mask(child, batch))
         case And(children) | Or(children):
             combine = pc.and_kleene if isinstance(root, And) else pc.or_kleene
-            found = arrow_mask(children[0], batch)
+            mask = arrow_mask(children[0], batch)
             for child in children[1:]:
-                found = combine(found, arrow_mask(child, batch))
-            return found
+                mask = combine(mask, arrow_mask(child, batch))
+            return mask
 
 
 def _scalar(value: Value, data_type: pa.DataType) -> pa.Scalar:

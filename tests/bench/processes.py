@@ -1,4 +1,4 @@
-"""Worker processes, seen from the harness, and what the processes below one of them take of the machine."""
+"""Start worker processes, send them commands, and measure the resources of a process and its descendants."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tests.bench.engines import engine_class
 
 _ROOT = Path(__file__).parents[2]
 _SAMPLE_SECONDS = 0.05
-#: No command may take longer, unless it says so.
+#: The time limit of a command, unless it sets another.
 _MOST_SECONDS = 180
 
 
 class EngineError(Exception):
-    """An engine that cannot do what it was asked; the message says why."""
+    """An engine failed at a command; the message has the reason."""
 
 
 class TooLateError(EngineError):
-    """An engine that took longer than it may."""
+    """An engine took longer than its limit."""
 
 
 class WorkerProcess:
@@ -51,7 +51,7 @@ class WorkerProcess:
         return self._process.pid
 
     def ask(self, do: str, *, most_seconds: float = _MOST_SECONDS, **command: Any) -> dict[str, Any]:
-        """The answer to a command.
+        """Send a command, and return its answer.
 
         Raises:
             EngineError: if it failed, took longer than ``most_seconds``, or the process ended.
@@ -125,7 +125,7 @@ class Workers:
         return self._running[kind]
 
     def fresh(self, engine: str) -> WorkerProcess:
-        """A process of its own, which the caller closes."""
+        """Start a separate process, which the caller closes."""
         return WorkerProcess(self.data, interpreter(engine, self.data), self._environment)
 
     def drop(self, engine: str) -> None:
@@ -137,10 +137,10 @@ class Workers:
 
 
 def interpreter(engine: str, data: Path) -> str:
-    """The Python that an engine runs on.
+    """Return the path of an engine's Python interpreter.
 
     Raises:
-        EngineError: if its environment was not made.
+        EngineError: if its environment is missing.
     """
     of = engine_class(engine)
     if of.environment is None:
@@ -154,9 +154,9 @@ def interpreter(engine: str, data: Path) -> str:
 
 @dataclass(slots=True)
 class Usage:
-    """What a process and all below it took: processor seconds, and bytes of resident memory, at first and at most.
+    """The resources of a process and its descendants: processor seconds, and first and peak bytes of resident memory.
 
-    Pages that several of them share count once for each. It is looked at twenty times a second.
+    Pages that several processes share count once for each. Samples are taken twenty times a second.
     """
 
     cpu_seconds: float = 0.0
@@ -165,8 +165,8 @@ class Usage:
 
 
 @contextmanager
-def watched(pid: int) -> Iterator[Usage]:
-    """Watch a process and all below it; what they used before is not counted, and its end fills the rest in."""
+def watch_usage(pid: int) -> Iterator[Usage]:
+    """Watch a process and its descendants; count only their use from now on, and complete the result at the end."""
     usage = Usage()
     before = dict(_processor_seconds(pid))
     last: dict[int, float] = {}
@@ -174,7 +174,7 @@ def watched(pid: int) -> Iterator[Usage]:
 
     def look() -> None:
         last.update(_processor_seconds(pid))
-        usage.peak_bytes = max(usage.peak_bytes, sum(map(_resident, [pid, *_below(pid)])))
+        usage.peak_bytes = max(usage.peak_bytes, sum(map(_resident, [pid, *_descendants(pid)])))
 
     def keep_looking() -> None:
         while not done.wait(_SAMPLE_SECONDS):
@@ -193,9 +193,9 @@ def watched(pid: int) -> Iterator[Usage]:
         usage.cpu_seconds = sum(seconds - before.get(process, 0.0) for process, seconds in last.items())
 
 
-def _below(pid: int) -> list[int]:
-    """All processes below one."""
-    found: list[int] = []
+def _descendants(pid: int) -> list[int]:
+    """Return the ids of all descendants of a process."""
+    descendants: list[int] = []
     waiting = [pid]
     while waiting:
         parent = waiting.pop()
@@ -204,14 +204,14 @@ def _below(pid: int) -> list[int]:
             children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
         except OSError:
             continue
-        found += children
+        descendants += children
         waiting += children
-    return found
+    return descendants
 
 
 def _processor_seconds(pid: int) -> Iterator[tuple[int, float]]:
     tick = os.sysconf("SC_CLK_TCK")
-    for process in [pid, *_below(pid)]:
+    for process in [pid, *_descendants(pid)]:
         try:
             fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         except OSError:
@@ -233,6 +233,6 @@ def peak_bytes() -> int:
 
 
 def _environment(data: Path, more: Mapping[str, str]) -> dict[str, str]:
-    """That of a worker: modules are compiled once, as those of packages are when they are installed."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPYCACHEPREFIX": str(data.resolve() / "bytecode"), **more}
+    """Return the environment of a worker: it compiles modules once, like those of installed packages."""
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**variables, "PYTHONPYCACHEPREFIX": str(data.resolve() / "bytecode"), **more}

@@ -1,4 +1,4 @@
-"""The needles through DuckDB and Polars: over ``Table.dataset()``, and over the whole scan, which they filter."""
+"""Run the needles in DuckDB and Polars over ``Table.dataset()``, and over the whole scan, which they filter."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ import hindex
 from hindex.cli.progress import progress_for
 from tests.bench.compare import digest
 from tests.bench.data import Dataset
-from tests.bench.making import made
+from tests.bench.making import ensure_table
 from tests.bench.predicates import columns, sql
 from tests.bench.queries import Query, needles
 from tests.bench.report import ratio_text
-from tests.bench.section import Found, Section
+from tests.bench.section import Section, SectionResult
 from tests.bench.timing import in_turn, ratios
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 
 
-def run(options: argparse.Namespace) -> Found:
+def run(options: argparse.Namespace) -> SectionResult:
     dataset = Dataset("lineitem", options.scale)
-    path = str(made(dataset, options.data))
+    path = str(ensure_table(dataset, options.data))
     local_build.install()
     store = str(options.data / dataset.name / "pushdown")
     specs = [hindex.IndexSpec(column, column) for column in dataset.indexed]
@@ -46,33 +46,33 @@ def run(options: argparse.Namespace) -> Found:
             if digest(rows[0]) != digest(rows[1]):
                 different.append(f"{query.name} in {engine}")
             in_turn(options.warmups, pushed, whole)
-            taken = in_turn(options.rounds, pushed, whole)
+            dataset_ms, scan_ms = in_turn(options.rounds, pushed, whole)
             measured[f"{query.name} {engine}"] = {
                 "query": query.name,
                 "engine": engine,
                 "rows": rows[0].num_rows,
-                "dataset": taken[0],
-                "scan": taken[1],
+                "dataset": dataset_ms,
+                "scan": scan_ms,
             }
             progress.advance()
     progress.finish()
-    return Found({"measured": measured, "tables": [_table(measured)]}, different)
+    return SectionResult({"measured": measured, "tables": [_table(measured)]}, different)
 
 
 def _runs(
     table: hindex.Table, query: Query, database: duckdb.DuckDBPyConnection
 ) -> Mapping[str, tuple[Callable[[], pa.Table], Callable[[], pa.Table]]]:
-    """A query in each engine, by the dataset and by the whole scan, planning included."""
+    """Return a query's runs by engine: over the dataset and over the whole scan, planning included."""
     assert query.where is not None
-    where, wanted = sql(query.where), list(query.columns or ())
-    needed = list(dict.fromkeys((*wanted, *columns(query.where))))
+    where, selected = sql(query.where), list(query.columns or ())
+    needed = list(dict.fromkeys((*selected, *columns(query.where))))
 
     def by_duckdb(source: object) -> pa.Table:
         database.register("source", source)
-        return database.sql(f"SELECT {', '.join(wanted)} FROM source WHERE {where}").to_arrow_table()
+        return database.sql(f"SELECT {', '.join(selected)} FROM source WHERE {where}").to_arrow_table()
 
     def by_polars(frame: pl.LazyFrame) -> pa.Table:
-        return frame.filter(pl.sql_expr(where)).select(wanted).collect().to_arrow()
+        return frame.filter(pl.sql_expr(where)).select(selected).collect().to_arrow()
 
     return {
         "DuckDB": (
@@ -88,10 +88,10 @@ def _runs(
 
 def _table(measured: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     rows = []
-    for found in measured.values():
-        medians = [f"{statistics.median(found[way]):,.0f}" for way in ("scan", "dataset")]
-        ratio = ratio_text(ratios(found["scan"], found["dataset"]))
-        rows.append([found["query"], found["engine"], f"{found['rows']:,}", *medians, ratio])
+    for item in measured.values():
+        medians = [f"{statistics.median(item[source]):,.0f}" for source in ("scan", "dataset")]
+        ratio = ratio_text(ratios(item["scan"], item["dataset"]))
+        rows.append([item["query"], item["engine"], f"{item['rows']:,}", *medians, ratio])
     headings = ["query", "engine", "rows", "whole scan ms", "dataset ms", "ratio"]
     return {"headings": headings, "rows": rows, "right": 2}
 

@@ -1,4 +1,4 @@
-"""The queries that are measured, by name. No engine is imported here."""
+"""The measured queries, by name. No engine is imported here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVENTS = ("id", "user_id", "url", "device", "tags")
 
 
 class Mode(enum.Enum):
-    """What is asked of the rows: the rows, how many they are, or the distinct values of the one column."""
+    """The result of a query: the rows, their number, or the distinct values of the one column."""
 
     ROWS = "rows"
     COUNT = "count"
@@ -47,13 +47,13 @@ _NEEDLES = ("point-orderkey", "point-partkey", "in-3", "and-3", "every-group", "
 
 
 def needles(scale: float) -> list[Query]:
-    """The six that :file:`docs/benchmarks.md` has followed from the start."""
-    known = {query.name: query for query in lineitem(scale)}
-    return [known[name] for name in _NEEDLES]
+    """Return the six queries that :file:`docs/benchmarks.md` shows."""
+    by_name = {query.name: query for query in lineitem(scale)}
+    return [by_name[name] for name in _NEEDLES]
 
 
 def lineitem(scale: float) -> list[Query]:
-    """Every kind of query, on TPC-H lineitem of a scale."""
+    """Return queries of every kind on TPC-H lineitem of a scale."""
     parts = int(200_000 * scale)
     # keys of orders come in eights, of 32 that are counted
     order = 1 + 32 * int(125_000 * min(scale, 1))
@@ -105,7 +105,7 @@ def lineitem(scale: float) -> list[Query]:
 
 
 def orders(scale: float) -> list[Query]:
-    """On TPC-H orders."""
+    """Return the queries on TPC-H orders."""
     # a third of the customers have no orders: their keys are multiples of 3
     return [
         Query("orders-point", Compare("o_custkey", "=", 370), ORDERS),
@@ -117,7 +117,7 @@ def orders(scale: float) -> list[Query]:
 
 
 def events(scale: float) -> list[Query]:
-    """On the wide table of events: skewed strings, nested columns, nulls."""
+    """Return the queries on the wide table of events: skewed strings, nested columns, nulls."""
     return [
         Query("events-rare-user", Compare("user_id", "=", 4242), EVENTS),
         Query("events-rare-country", Compare("country", "=", "c190"), EVENTS),
@@ -135,20 +135,20 @@ def selectivity(scale: float) -> list[Query]:
     """From one row to all rows of lineitem, scattered: by a key whose values lie anywhere, and by the one of all."""
     parts = int(200_000 * scale)
     order = 1 + 32 * int(125_000 * min(scale, 1))
-    found = [
+    queries = [
         Query("one-row", And((Compare("l_orderkey", "=", order), Compare("l_linenumber", "=", 1))), FIVE),
         Query("1-key", Between("l_partkey", 777, 777), FIVE),
     ]
     keys = 10
     while keys < parts:
-        found.append(Query(f"{keys}-keys", Between("l_partkey", 1, keys), FIVE))
+        queries.append(Query(f"{keys}-keys", Between("l_partkey", 1, keys), FIVE))
         keys *= 10
-    found += [
+    queries += [
         Query(f"{part:g}-of-all", Between("l_partkey", 1, int(parts * part)), FIVE) for part in (0.3, 0.6)
     ]
     # indexes know that this is all of them
-    found.append(Query("all", Between("l_partkey", 1, parts), FIVE))
-    return found
+    queries.append(Query("all", Between("l_partkey", 1, parts), FIVE))
+    return queries
 
 
 SUITES = {
@@ -161,5 +161,5 @@ SUITES = {
 
 
 def find(suite: str, scale: float, name: str) -> Query:
-    """A query by name."""
+    """Return a query by name."""
     return next(query for query in SUITES[suite](scale) if query.name == name)

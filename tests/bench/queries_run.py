@@ -1,4 +1,4 @@
-"""The sections that hold contests: queries of every kind, selectivity, scales, and orders of the rows."""
+"""Sections that run contests: queries of every kind, selectivity, scales, and orders of the rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hindex.cli.progress import progress_for
 from tests.bench.contest import COLD, FIRST, Contest, Plan, Result, as_json
 from tests.bench.data import Dataset, Order
 from tests.bench.engines import ENGINES, engine_class
-from tests.bench.making import made
+from tests.bench.making import ensure_table
 from tests.bench.processes import Workers
 from tests.bench.queries import SUITES, Query
-from tests.bench.section import Found, Section
+from tests.bench.section import Section, SectionResult
 
-#: What stays out of ``--quick``: each takes longer to prepare than all the rest.
+#: ``--quick`` leaves these out: each takes longer to prepare than all the rest.
 _SLOW = ("spark-bloom", "spark-sorted", "paimon", "paimon-index")
 _DEFAULT = tuple(name for name in ENGINES if not engine_class(name).left_out)
 _IN_PLACE = tuple(name for name in ENGINES if engine_class(name).in_place)
@@ -32,7 +32,7 @@ _QUICK_QUERIES = (
     "low-selectivity",
     "count-and",
 )
-#: Processes are started for these only: a Spark session takes its time.
+#: Only these queries run in fresh processes, because a Spark session starts slowly.
 _COLD_QUERIES = frozenset({"point-partkey", "every-group"})
 
 Part = tuple[Dataset, str]
@@ -57,12 +57,12 @@ def _add_options(parser: argparse.ArgumentParser, engines: Sequence[str] = _DEFA
     )
 
 
-def hold(
+def run_contests(
     options: argparse.Namespace,
     parts: Sequence[Part],
     phases: tuple[tuple[str, frozenset[str] | None], ...] = (),
-) -> Found:
-    """Hold a contest for each table and suite."""
+) -> SectionResult:
+    """Run a contest for each table and suite."""
     progress = progress_for(sys.stderr)
     plan = Plan(
         options.rounds,
@@ -78,7 +78,7 @@ def hold(
     left_out = _left_out(options)
     chosen = [name for name in options.engines if name not in left_out]
     for dataset, suite in parts:
-        made(dataset, options.data)
+        ensure_table(dataset, options.data)
         queries = _queries(suite, dataset.scale, options)
         if not queries:
             continue
@@ -88,74 +88,74 @@ def hold(
                 workers, dataset, suite, chosen, plan, progress, partial(print, file=sys.stderr)
             )
             entered = contest.enter()
-            found = contest.run(queries, entered)
+            contest_results = contest.run(queries, entered)
             if options.profile:
-                for result, text in contest.profiles(found, 3):
+                for result, text in contest.profiles(contest_results, 3):
                     profiles.append({"query": result.query, "dataset": dataset.name, "text": text})
-        results += found
+        results += contest_results
         engines[dataset.name] = {name: asdict(report) for name, report in entered.items()} | {
             name: {"label": engine_class(name).label, "settings": "", "unavailable": reason}
             for name, reason in left_out.items()
         }
     _keep_profiles(options.data / "results", profiles)
     different = [
-        f"{result.query} of {result.dataset}, {engine}: {how}"
+        f"{result.query} of {result.dataset}, {engine}: {difference}"
         for result in results
-        for engine, how in result.different.items()
+        for engine, difference in result.different.items()
     ]
     data = {"engines": engines, "results": as_json(results), "profiles": [p["query"] for p in profiles]}
-    return Found(data, different)
+    return SectionResult(data, different)
 
 
 def _left_out(options: argparse.Namespace) -> dict[str, str]:
-    """Why engines take no part."""
-    found = {}
+    """Return the reason of each engine that takes no part."""
+    reasons = {}
     for name in ENGINES:
         if options.quick and name in _SLOW:
-            found[name] = "left out by `--quick`"
+            reasons[name] = "left out by `--quick`"
         elif name not in options.engines:
-            found[name] = engine_class(name).left_out or "not chosen for this section"
-    return found
+            reasons[name] = engine_class(name).left_out or "not chosen for this section"
+    return reasons
 
 
 def _queries(suite: str, scale: float, options: argparse.Namespace) -> list[Query]:
-    found = SUITES[suite](scale)
+    queries = SUITES[suite](scale)
     if options.queries:
-        return [query for query in found if query.name in options.queries]
+        return [query for query in queries if query.name in options.queries]
     if options.quick and suite == "lineitem":
-        return [query for query in found if query.name in _QUICK_QUERIES]
-    return found
+        return [query for query in queries if query.name in _QUICK_QUERIES]
+    return queries
 
 
-def _keep_profiles(where: Path, profiles: Sequence[dict[str, str]]) -> None:
-    where.mkdir(parents=True, exist_ok=True)
+def _keep_profiles(directory: Path, profiles: Sequence[dict[str, str]]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
     for profile in profiles:
-        (where / f"profile-{profile['dataset']}-{profile['query']}.txt").write_text(profile["text"])
+        (directory / f"profile-{profile['dataset']}-{profile['query']}.txt").write_text(profile["text"])
 
 
-def _needles(options: argparse.Namespace) -> Found:
-    return hold(options, [(Dataset("lineitem", options.scale), "needles")])
+def _needles(options: argparse.Namespace) -> SectionResult:
+    return run_contests(options, [(Dataset("lineitem", options.scale), "needles")])
 
 
-def _all_queries(options: argparse.Namespace) -> Found:
+def _all_queries(options: argparse.Namespace) -> SectionResult:
     tables = ("lineitem",) if options.quick else tuple(options.tables)
     phases = ((FIRST, None),) if options.quick else ((FIRST, None), (COLD, _COLD_QUERIES))
-    return hold(options, [(Dataset(table, options.scale), table) for table in tables], phases)
+    return run_contests(options, [(Dataset(table, options.scale), table) for table in tables], phases)
 
 
 def _all_queries_options(parser: argparse.ArgumentParser) -> None:
     _add_options(parser)
-    known = ("lineitem", "orders", "events")
-    parser.add_argument("--tables", nargs="+", choices=known, default=known, help="default: all three")
+    tables = ("lineitem", "orders", "events")
+    parser.add_argument("--tables", nargs="+", choices=tables, default=tables, help="default: all three")
 
 
-def _selectivity(options: argparse.Namespace) -> Found:
-    return hold(options, [(Dataset("lineitem", options.scale), "selectivity")])
+def _selectivity(options: argparse.Namespace) -> SectionResult:
+    return run_contests(options, [(Dataset("lineitem", options.scale), "selectivity")])
 
 
-def _scales(options: argparse.Namespace) -> Found:
+def _scales(options: argparse.Namespace) -> SectionResult:
     scales = [0.02, 0.1] if options.quick else options.scales
-    return hold(options, [(Dataset("lineitem", scale), "needles") for scale in scales])
+    return run_contests(options, [(Dataset("lineitem", scale), "needles") for scale in scales])
 
 
 def _scales_options(parser: argparse.ArgumentParser) -> None:
@@ -163,8 +163,8 @@ def _scales_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scales", nargs="+", type=float, default=[1.0, 2.0, 10.0], help="default: 1 2 10")
 
 
-def _layouts(options: argparse.Namespace) -> Found:
-    return hold(options, [(Dataset("lineitem", options.scale, order), "needles") for order in Order])
+def _layouts(options: argparse.Namespace) -> SectionResult:
+    return run_contests(options, [(Dataset("lineitem", options.scale, order), "needles") for order in Order])
 
 
 def _in_place_options(parser: argparse.ArgumentParser) -> None:

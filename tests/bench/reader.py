@@ -1,7 +1,7 @@
-"""The reader beside pyarrow on the same files: few rows, rows of every row group, and all rows.
+"""Compare the reader with pyarrow on the same files: few rows, rows of every row group, and all rows.
 
-Row numbers are given and no index is asked. Each has one thread, or one for each processor; pyarrow's own are those of
-its caller. Also what reading few rows adds to a process's peak memory.
+The reads select rows by number and use no index. Each has one thread, or one for each processor; the threads of
+pyarrow are those of its caller. The section also measures the peak memory that reading few rows adds.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from hindex.cli.demo import COLUMNS
 from hindex.cli.progress import progress_for
 from hindex.orc import OrcReader
 from tests.bench.data import Dataset, data_files
-from tests.bench.making import made
+from tests.bench.making import ensure_table
 from tests.bench.processes import peak_bytes
-from tests.bench.section import Found, Section
+from tests.bench.section import Section, SectionResult
 from tests.bench.timing import in_turn, ratios, spread
 
-#: Of the first selection: one row group is wanted of so many.
+#: The first selection reads one row group of this many.
 GROUPS_APART = 30
-#: Of the second selection: so many rows are wanted of each row group.
+#: The second selection reads this many rows of each row group.
 ROWS_OF_GROUP = 4
 
 Rows = npt.NDArray[np.int64]
@@ -55,8 +55,8 @@ class Result:
     counts: dict[str, int]
 
 
-def run(options: argparse.Namespace) -> Found:
-    table = made(Dataset("lineitem", options.scale), options.data)
+def run(options: argparse.Namespace) -> SectionResult:
+    table = ensure_table(Dataset("lineitem", options.scale), options.data)
     files = data_files(table)
     rng = np.random.default_rng(options.seed)
     makers: dict[str, Callable[[int, int], Rows] | None] = {
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> Found:
         progress.advance()
     progress.finish()
     memory = _memory(options)
-    return Found(
+    return SectionResult(
         {
             "results": [asdict(result) for result in results],
             "memory": memory,
@@ -98,33 +98,33 @@ _MEMORY = ("groups", "rows")
 
 
 def _memory(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The same selections, each in a process of its own: what reading them adds to the peak of its memory."""
-    found = []
+    """Read each selection in a separate process, and measure the peak memory that it adds."""
+    measurements = []
     for selection in _MEMORY:
         for threads in _threads(options):
             dataset = Dataset("lineitem", options.scale).name
             arguments = [selection, dataset, str(options.data), str(threads), str(options.seed)]
             command = [sys.executable, "-m", "tests.bench.reader", *arguments]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
-            found.append({"selection": selection, "threads": threads} | json.loads(done.stdout))
-    return found
+            measurements.append({"selection": selection, "threads": threads} | json.loads(done.stdout))
+    return measurements
 
 
 def _threads(options: argparse.Namespace) -> list[int]:
-    """How many threads are tried."""
+    """Return the numbers of threads to try."""
     return sorted({1, options.threads})
 
 
 def _read_for_memory(
     selection_name: str, dataset: str, data: str, threads: int, seed: int
 ) -> dict[str, float]:
-    """Read in this process, and tell the peak above what it had with everything imported and a row read."""
+    """Read in this process, and return the peak memory above that after all imports and one row."""
     files = data_files(Dataset.parse(dataset).orc(Path(data)))
     rng = np.random.default_rng(seed)
     with OrcReader(files[0]) as reader:
         reader.read(["l_linenumber"], [5], threads=threads)
     before = peak_bytes()
-    found: dict[str, float] = {}
+    counts: dict[str, float] = {}
     for file in files:
         with OrcReader(file) as reader:
             stride, selection = reader.tail.row_index_stride, {}
@@ -137,8 +137,8 @@ def _read_for_memory(
                     selection[number] = np.concatenate(list(map(np.arange, starts, ends)))
             reader.read(COLUMNS, selection, threads=threads)
             for key, value in reader.counts.as_dict().items():
-                found[key] = found.get(key, 0) + value
-    return found | {"peak_mb": (peak_bytes() - before) / 2**20}
+                counts[key] = counts.get(key, 0) + value
+    return counts | {"peak_mb": (peak_bytes() - before) / 2**20}
 
 
 def _groups_apart(rows: int, stride: int) -> Rows:
@@ -166,7 +166,7 @@ def _measure(
 ) -> Result:
     counts: dict[str, int] = {}
 
-    def ours(threads: int) -> pa.Table:
+    def read_hindex(threads: int) -> pa.Table:
         counts.clear()
         tables = []
         for file, selection in zip(files, selections, strict=True):
@@ -176,24 +176,24 @@ def _measure(
                     counts[key] = counts.get(key, 0) + value
         return pa.concat_tables(tables)
 
-    def theirs(threads: int) -> pa.Table:
+    def read_pyarrow(threads: int) -> pa.Table:
         read = partial(_pyarrow_read, threads=threads)
         return pa.concat_tables(map(read, files, selections))
 
     tried = _threads(options)
-    runs = [partial(run, threads) for threads in tried for run in (ours, theirs)]
-    same = all(_equal(ours(threads), theirs(threads)) for threads in tried)
+    runs = [partial(run, threads) for threads in tried for run in (read_hindex, read_pyarrow)]
+    same = all(_equal(read_hindex(threads), read_pyarrow(threads)) for threads in tried)
     for _ in range(options.warmups - 1):
         for run in runs:
             run()
     times = in_turn(options.rounds, *runs)
-    rows = ours(1).num_rows
-    mine, others = (dict(zip(tried, part, strict=True)) for part in (times[::2], times[1::2]))
-    return Result(name, rows, same, mine, others, dict(counts))
+    rows = read_hindex(1).num_rows
+    own_ms, other_ms = (dict(zip(tried, part, strict=True)) for part in (times[::2], times[1::2]))
+    return Result(name, rows, same, own_ms, other_ms, dict(counts))
 
 
 def _pyarrow_read(file: Path, selection: Selection, threads: int) -> pa.Table:
-    """What can be done with pyarrow alone: decode the columns of each stripe whole, take the wanted rows."""
+    """Read with pyarrow alone: decode the whole columns of each stripe, then take the selected rows."""
 
     def read(stripe: int) -> pa.RecordBatch:
         # a reader is not to be shared between threads
@@ -211,8 +211,8 @@ def _pyarrow_read(file: Path, selection: Selection, threads: int) -> pa.Table:
     return pa.Table.from_batches(batches).select(COLUMNS)
 
 
-def _equal(ours: pa.Table, theirs: pa.Table) -> bool:
-    return bool(ours.equals(theirs.cast(ours.schema)))
+def _equal(own: pa.Table, other: pa.Table) -> bool:
+    return bool(own.equals(other.cast(own.schema)))
 
 
 def _times(results: Sequence[Result]) -> dict[str, Any]:
@@ -220,16 +220,16 @@ def _times(results: Sequence[Result]) -> dict[str, Any]:
     for result in results:
         one, several = min(result.hindex_ms), max(result.hindex_ms)
         # the second pair is what each does where no threads are asked for
-        for mine, others in dict.fromkeys(((one, one), (several, one), (several, several))):
-            ours, theirs = result.hindex_ms[mine], result.pyarrow_ms[others]
-            factors = ratios(theirs, ours)
+        for own_threads, other_threads in dict.fromkeys(((one, one), (several, one), (several, several))):
+            own_ms, other_ms = result.hindex_ms[own_threads], result.pyarrow_ms[other_threads]
+            factors = ratios(other_ms, own_ms)
             rows.append(
                 [
                     result.selection,
                     f"{result.rows:,}",
-                    f"{mine} and {others}",
-                    f"{statistics.median(ours):,.1f}",
-                    f"{statistics.median(theirs):,.1f}",
+                    f"{own_threads} and {other_threads}",
+                    f"{statistics.median(own_ms):,.1f}",
+                    f"{statistics.median(other_ms):,.1f}",
                     f"{statistics.median(factors):.2f}",
                     spread(factors, 2),
                 ]
@@ -247,13 +247,13 @@ def _counts(results: Sequence[Result]) -> dict[str, Any]:
 def _memory_table(memory: Sequence[dict[str, Any]]) -> dict[str, Any]:
     rows = [
         [
-            found["selection"],
-            str(found["threads"]),
-            f"{found['peak_mb']:.1f}",
-            f"{found['bytes_fetched']:,.0f}",
-            f"{found['chunk_bytes']:,.0f}",
+            item["selection"],
+            str(item["threads"]),
+            f"{item['peak_mb']:.1f}",
+            f"{item['bytes_fetched']:,.0f}",
+            f"{item['chunk_bytes']:,.0f}",
         ]
-        for found in memory
+        for item in memory
     ]
     headings = ["rows wanted", "threads", "MB added to the peak", "bytes fetched", "bytes of chunks"]
     return {"title": "Memory, each in a process of its own:", "headings": headings, "rows": rows}

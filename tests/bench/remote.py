@@ -1,6 +1,6 @@
-"""The six queries on an S3 server on loopback: how many requests they take, and how many bytes it sends.
+"""Run the six queries on an S3 server on loopback, and count its requests and the bytes it sends.
 
-Times would tell about the server, which is a test's own. Requests and bytes are counted there, of everybody alike.
+Times would measure the server, which belongs to the tests. It counts requests and bytes of all readers alike.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import hindex
 from hindex.cli.progress import progress_for
 from tests.bench.compare import digest
 from tests.bench.data import Dataset, data_files
-from tests.bench.making import made
+from tests.bench.making import ensure_table
 from tests.bench.predicates import arrow_mask, cast_literal, columns, sql
 from tests.bench.queries import Query, needles
-from tests.bench.section import Found, Section
+from tests.bench.section import Section, SectionResult
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.s3 import ENVIRONMENT, S3Server, s3_server
@@ -34,7 +34,7 @@ from tests.support.work import forget
 
 _BUCKET = "bench"
 _CHDB_SETTINGS = "input_format_orc_filter_push_down = 1, output_format_arrow_string_as_string = 1"
-#: Those that are not asked, and why.
+#: The engines left out, and the reasons.
 _LEFT_OUT = (
     "Spark is not among them: its distribution holds no S3 file system (hadoop-aws). Nor is DuckDB: its S3 support is "
     "an extension that is downloaded when it is first used."
@@ -42,8 +42,8 @@ _LEFT_OUT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What one query took."""
+class RequestCounts:
+    """The requests and bytes of one query."""
 
     query: str
     reader: str
@@ -53,13 +53,13 @@ class Taken:
     bytes: int
 
 
-def run(options: argparse.Namespace) -> Found:
+def run(options: argparse.Namespace) -> SectionResult:
     dataset = Dataset("lineitem", options.scale)
-    orc = made(dataset, options.data)
+    orc = ensure_table(dataset, options.data)
     progress = progress_for(sys.stderr)
     local_build.install()
     notes = [_LEFT_OUT]
-    taken: list[Taken] = []
+    request_counts: list[RequestCounts] = []
     with s3_server() as server:
         os.environ |= ENVIRONMENT | {"AWS_ENDPOINT_URL": server.endpoint}
         remote = _upload(orc)
@@ -71,22 +71,24 @@ def run(options: argparse.Namespace) -> Found:
                 server.requests.clear()
                 server.sent.clear()
                 rows = read(query)
-                found = digest(rows)
-                taken.append(
-                    Taken(query.name, name, found.rows, str(found), len(server.requests), sum(server.sent))
+                checksum = digest(rows)
+                request_counts.append(
+                    RequestCounts(
+                        query.name, name, checksum.rows, str(checksum), len(server.requests), sum(server.sent)
+                    )
                 )
                 progress.advance()
         progress.finish()
     by_query: dict[str, set[str]] = {}
-    for item in taken:
+    for item in request_counts:
         by_query.setdefault(item.query, set()).add(item.digest)
-    different = [f"{name}: {', '.join(found)}" for name, found in by_query.items() if len(found) > 1]
+    different = [f"{name}: {', '.join(digests)}" for name, digests in by_query.items() if len(digests) > 1]
     data = {
-        "taken": [asdict(item) for item in taken],
-        "tables": [_table(taken, list(readers))],
+        "taken": [asdict(item) for item in request_counts],
+        "tables": [_table(request_counts, list(readers))],
         "notes": notes,
     }
-    return Found(data, different)
+    return SectionResult(data, different)
 
 
 SECTION = Section("s3", "requests and bytes on an S3 server", run, scale=0.2)
@@ -103,10 +105,10 @@ def _upload(orc: Path) -> str:
 def _readers(
     server: S3Server, table: str, dataset: Dataset, notes: list[str]
 ) -> Mapping[str, Callable[[Query], pa.Table]]:
-    place = f"s3://{_BUCKET}/store"
-    indexed = LocalConnection(place).table(table)
+    store = f"s3://{_BUCKET}/store"
+    indexed = LocalConnection(store).table(table)
     indexed.create_indexes([hindex.IndexSpec(column, column) for column in dataset.indexed])
-    ours = hindex.connect(place).table(table)
+    remote_table = hindex.connect(store).table(table)
 
     def cold(query: Query) -> pa.Table:
         forget()
@@ -114,7 +116,7 @@ def _readers(
 
     def warm(query: Query) -> pa.Table:
         assert query.where is not None
-        return ours.scan(sql(query.where), query.columns).to_arrow()
+        return remote_table.scan(sql(query.where), query.columns).to_arrow()
 
     filesystem, path = pyarrow.fs.FileSystem.from_uri(
         f"{table}?endpoint_override={server.endpoint}&scheme=http&allow_bucket_creation=false"
@@ -133,18 +135,18 @@ def _readers(
 
 
 def _by_pyarrow(filesystem: pyarrow.fs.FileSystem, path: str, query: Query) -> pa.Table:
-    """The columns that are needed of every stripe: files tell nothing that would let it skip one."""
+    """Read the needed columns of every stripe: pyarrow skips none."""
     assert query.where is not None
     assert query.columns is not None
     needed = list(dict.fromkeys([*columns(query.where), *query.columns]))
-    found = []
+    batches = []
     for info in filesystem.get_file_info(pyarrow.fs.FileSelector(path)):
         with filesystem.open_input_file(info.path) as opened:
             file = pyarrow.orc.ORCFile(opened)
             for stripe in range(file.nstripes):
                 batch = file.read_stripe(stripe, columns=needed)
-                found.append(batch.filter(arrow_mask(query.where, batch)).select(list(query.columns)))
-    return pa.Table.from_batches(found)
+                batches.append(batch.filter(arrow_mask(query.where, batch)).select(list(query.columns)))
+    return pa.Table.from_batches(batches)
 
 
 def _by_chdb(session: Any, url: str, query: Query) -> pa.Table:
@@ -155,19 +157,19 @@ def _by_chdb(session: Any, url: str, query: Query) -> pa.Table:
         f"SELECT {', '.join(query.columns)} FROM s3('{url}', {keys}, 'ORC') "
         f"WHERE {sql(query.where, cast_literal)} SETTINGS {_CHDB_SETTINGS}"
     )
-    found: pa.Table = session.query(text, "ArrowTable")
-    return found
+    rows: pa.Table = session.query(text, "ArrowTable")
+    return rows
 
 
-def _table(taken: list[Taken], readers: list[str]) -> dict[str, Any]:
-    by_query: dict[str, dict[str, Taken]] = {}
-    for item in taken:
+def _table(request_counts: list[RequestCounts], readers: list[str]) -> dict[str, Any]:
+    by_query: dict[str, dict[str, RequestCounts]] = {}
+    for item in request_counts:
         by_query.setdefault(item.query, {})[item.reader] = item
     rows = []
-    for name, found in by_query.items():
-        cells = [name, f"{found[readers[0]].rows:,}"]
+    for name, by_reader in by_query.items():
+        cells = [name, f"{by_reader[readers[0]].rows:,}"]
         for reader in readers:
-            cells += [f"{found[reader].requests:,}", f"{found[reader].bytes / 1e6:.2f}"]
+            cells += [f"{by_reader[reader].requests:,}", f"{by_reader[reader].bytes / 1e6:.2f}"]
         rows.append(cells)
     headings = ["query", "rows"]
     for reader in readers:

@@ -1,4 +1,4 @@
-"""What sections found, as Markdown: printed after a run, and written into ``docs/benchmark-tables.md``."""
+"""Format section results as Markdown: printed after a run, and written into ``docs/benchmark-tables.md``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.bench.options import DEFAULT_DIRECTORY
 DOCS = Path("docs", "benchmark-tables.md")
 PLOTS = Path("docs", "plots")
 
-#: What stands between these lines is replaced by ``report``; what stands there before is kept.
+#: ``report`` replaces the text between these lines, and leaves the rest of the page.
 _BLOCK = r"<!-- measured: {} -->\n.*?<!-- end -->"
 
 _PHASES = {
@@ -36,22 +36,22 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def write(options: argparse.Namespace) -> int:
-    """Put the tables of all full runs in their places in the docs, and draw the plots that they allow."""
+    """Write the tables of all full runs into the docs, and draw the plots whose data is there."""
     from tests.bench.plots import draw
 
-    found = {}
+    documents = {}
     for path in sorted((options.data / "results").glob("*.json")):
         document = json.loads(path.read_text())
         if document.get("different"):
             print(f"{path} is left out: its rows differ")
         elif not document["quick"]:
-            found[document["section"]] = document
+            documents[document["section"]] = document
     drawn: dict[str, list[str]] = {}
-    for section, title, path in draw(found, PLOTS):
+    for section, title, path in draw(documents, PLOTS):
         print(f"drew {path}")
         drawn.setdefault(section, []).append(f"![{title}]({path.relative_to(DOCS.parent)})")
     page = DOCS.read_text()
-    for section, document in found.items():
+    for section, document in documents.items():
         body = "\n\n".join([*drawn.get(section, ()), text(document)])
         block = f"<!-- measured: {section} -->\n{body}\n<!-- end -->"
         # a backslash in a replacement would be an escape
@@ -62,26 +62,26 @@ def write(options: argparse.Namespace) -> int:
 
 
 def text(document: dict[str, Any]) -> str:
-    """A section's Markdown."""
+    """Format a section as Markdown."""
     parts = rows_part(document) if "tables" in document else contests(document)
     return "\n\n".join([*parts, _origin(document)])
 
 
 def _origin(document: dict[str, Any]) -> str:
-    told = document["machine"]
+    details = document["machine"]
     versions = ", ".join(
-        f"{name} {told[name]}"
+        f"{name} {details[name]}"
         for name in ("python", "hindex-orc", "pyspark", "pyarrow", "numpy")
-        if name in told
+        if name in details
     )
     return (
-        f"*{document['date']}, `{document['command']}`, {document['seconds']:,.0f} s on {told['processors']} "
-        f"processors with {told['memory_gib']:g} GiB; {versions}.*"
+        f"*{document['date']}, `{document['command']}`, {document['seconds']:,.0f} s on {details['processors']} "
+        f"processors with {details['memory_gib']:g} GiB; {versions}.*"
     )
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: int = 1) -> str:
-    """A Markdown table whose source is aligned; columns from ``right`` on are numbers."""
+    """Format a Markdown table with an aligned source; columns from ``right`` on are numbers."""
     cells = [list(headings), *map(list, rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(headings))]
 
@@ -97,14 +97,14 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: int = 1
 
 
 def ratios(result: dict[str, Any], engine: str, phase: str) -> list[float]:
-    """An engine's times divided by hindex's, round by round; empty where either has none."""
+    """Divide an engine's times by hindex's, round by round; empty if either has none."""
     times = result["ms"].get(phase, {})
     # an engine that was too slow has fewer rounds
-    return [theirs / ours for theirs, ours in zip(times.get(engine, ()), times.get(OURS, ()), strict=False)]
+    return [other / own for other, own in zip(times.get(engine, ()), times.get(OURS, ()), strict=False)]
 
 
 def ratio_text(values: Sequence[float]) -> str:
-    """The median, and from the least to the greatest."""
+    """Format the median, the least and the greatest ratio."""
     if not values:
         return "-"
     return f"{_short(statistics.median(values))} ({_short(min(values))} - {_short(max(values))})"
@@ -115,9 +115,9 @@ def _short(value: float) -> str:
 
 
 def contests(document: dict[str, Any]) -> list[str]:
-    """For each table and phase the ratios of every engine, sizes and work; then who took part, and the goals."""
+    """Format each table's ratios by phase, sizes and work; then the goals and the participants."""
     parts = []
-    told: set[str] = set()
+    listed: set[str] = set()
     for dataset, engines in document["engines"].items():
         results = [result for result in document["results"] if result["dataset"] == dataset]
         for phase, heading in _PHASES.items():
@@ -136,13 +136,13 @@ def contests(document: dict[str, Any]) -> list[str]:
                 f"What hindex reads for them, of {dataset}, with nothing in memory:",
                 table(headings, work),
             ]
-        queries = [f"- {r['query']}: `{r['text']}`" for r in results if r["query"] not in told]
-        told.update(r["query"] for r in results)
+        queries = [f"- {r['query']}: `{r['text']}`" for r in results if r["query"] not in listed]
+        listed.update(r["query"] for r in results)
         if queries:
             parts.append(
                 "<details><summary>The queries</summary>\n\n" + "\n".join(queries) + "\n\n</details>"
             )
-    return [*parts, *goals(document), _who(document["engines"].values())]
+    return [*parts, *goals(document), _participants(document["engines"].values())]
 
 
 def _others(engines: dict[str, Any]) -> list[str]:
@@ -152,28 +152,28 @@ def _others(engines: dict[str, Any]) -> list[str]:
 def _ratio_rows(results: Sequence[dict[str, Any]], engines: dict[str, Any], phase: str) -> list[list[str]]:
     rows = []
     for result in results:
-        ours = result["ms"][phase].get(OURS)
-        if ours:
+        own_ms = result["ms"][phase].get(OURS)
+        if own_ms:
             cells = [ratio_text(ratios(result, name, phase)) for name in _others(engines)]
-            rows.append([result["query"], f"{result['rows']:,}", f"{statistics.median(ours):,.1f}", *cells])
+            rows.append([result["query"], f"{result['rows']:,}", f"{statistics.median(own_ms):,.1f}", *cells])
     return rows
 
 
 def _engine_table(engines: dict[str, Any]) -> str:
     rows = []
-    for found in engines.values():
-        if found["unavailable"]:
+    for engine in engines.values():
+        if engine["unavailable"]:
             continue
-        made, sizes = found["prepared"], found["sizes"]
-        seconds = [f"{made[what]:.1f} {what}" for what in ("convert", "index") if what in made]
+        cost, sizes = engine["prepared"], engine["sizes"]
+        seconds = [f"{cost[step]:.1f} {step}" for step in ("convert", "index") if step in cost]
         rows.append(
             [
-                f"{found['label']} {found['version']}",
+                f"{engine['label']} {engine['version']}",
                 f"{sizes['data'] / 1e6:,.1f}",
                 f"{sizes['index'] / 1e6:,.1f}",
                 ", ".join(seconds) or "-",
-                f"{made['cpu_seconds']:.1f}" if seconds else "-",
-                f"{made['peak_bytes'] / 1e6:,.0f}" if seconds else "-",
+                f"{cost['cpu_seconds']:.1f}" if seconds else "-",
+                f"{cost['peak_bytes'] / 1e6:,.0f}" if seconds else "-",
             ]
         )
     return table(
@@ -181,15 +181,15 @@ def _engine_table(engines: dict[str, Any]) -> str:
     )
 
 
-def _who(tables: Iterable[dict[str, Any]]) -> str:
-    """The settings of all that took part, and why others did not, each once."""
+def _participants(tables: Iterable[dict[str, Any]]) -> str:
+    """List the settings of all participants, and the reasons of the absent, each once."""
     lines = []
     for engines in tables:
-        for found in engines.values():
-            if found["unavailable"]:
-                lines.append(f"- **{found['label']}** did not run: {found['unavailable']}")
+        for engine in engines.values():
+            if engine["unavailable"]:
+                lines.append(f"- **{engine['label']}** did not run: {engine['unavailable']}")
             else:
-                lines.append(f"- **{found['label']}**: {found['settings']}")
+                lines.append(f"- **{engine['label']}**: {engine['settings']}")
     return "\n".join(dict.fromkeys(lines))
 
 
@@ -205,7 +205,7 @@ def _work_rows(results: Sequence[dict[str, Any]]) -> list[list[str]]:
                     f"{counts['ranges']:,}",
                     f"{counts['bytes_fetched'] / 1e6:,.2f}",
                     f"{counts['chunk_bytes'] / 1e6:,.2f}",
-                    ratio if _sparse(result) else "-",
+                    ratio if _has_chunks(result) else "-",
                     f"{counts['row_groups']:,}",
                     f"{counts['index_pages']:,}",
                 ]
@@ -213,13 +213,13 @@ def _work_rows(results: Sequence[dict[str, Any]]) -> list[list[str]]:
     return rows
 
 
-def _sparse(result: dict[str, Any]) -> bool:
-    """True if chunks were decompressed."""
+def _has_chunks(result: dict[str, Any]) -> bool:
+    """Return True if chunks were decompressed."""
     counts = result["counts"]
     return bool(counts and counts["chunk_bytes"])
 
 
-#: What hindex sets itself: queries, other engines, and at least so many times as fast as the best of these.
+#: The goals of hindex: queries, other engines, and the least speed relative to each of these.
 _GOALS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], float], ...] = (
     ("20x Spark on points", ("point-orderkey", "point-partkey"), ("spark",), 20),
     ("10x chDB on points", ("point-orderkey", "point-partkey"), ("chdb",), 10),
@@ -227,14 +227,14 @@ _GOALS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], float], ...] = (
     ("1x chDB there", ("every-group", "and-3", "in-3"), ("chdb",), 1),
     ("an eighth of Lance on points", ("point-orderkey", "point-partkey"), ("lance",), 1 / 8),
 )
-#: At any selectivity, of the best that reads the files where they are.
+#: At any selectivity, the least speed relative to the best engine that reads the files in place.
 _IN_PLACE_GOAL = 0.9
-#: Bytes fetched, by those of the chunks that hold the rows.
+#: The most bytes fetched, relative to the bytes of the chunks that hold the rows.
 _BYTES_GOAL = 1.1
 
 
 def goals(document: dict[str, Any]) -> list[str]:
-    """Which of the goals are reached on each table of lineitem."""
+    """Format the goals, reached and missed, on each table of lineitem."""
     rows = [
         [dataset, *row]
         for dataset in document["engines"]
@@ -264,22 +264,22 @@ def _goal_rows(results: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
         worst, query = min(standings)
         reached = "yes" if worst >= _IN_PLACE_GOAL else "missed"
         yield [f"{_IN_PLACE_GOAL}x the best in place, at worst", query, _short(worst), reached]
-    read = [
+    byte_ratios = [
         (r["counts"]["bytes_fetched"] / r["counts"]["chunk_bytes"], name)
         for name, r in results.items()
-        if _sparse(r)
+        if _has_chunks(r)
     ]
-    if read:
-        most, query = max(read)
-        reached = "yes" if most <= _BYTES_GOAL else "missed"
-        yield [f"at most {_BYTES_GOAL}x the chunks' bytes read", query, _short(most), reached]
+    if byte_ratios:
+        greatest, query = max(byte_ratios)
+        reached = "yes" if greatest <= _BYTES_GOAL else "missed"
+        yield [f"at most {_BYTES_GOAL}x the chunks' bytes read", query, _short(greatest), reached]
 
 
 def rows_part(document: dict[str, Any]) -> list[str]:
-    """Sections that found tables already."""
+    """Format the tables and notes that a section provides."""
     parts = []
-    for found in document["tables"]:
-        if found.get("title"):
-            parts.append(found["title"])
-        parts.append(table(found["headings"], found["rows"], right=found.get("right", 1)))
+    for item in document["tables"]:
+        if item.get("title"):
+            parts.append(item["title"])
+        parts.append(table(item["headings"], item["rows"], right=item.get("right", 1)))
     return [*parts, *document.get("notes", ())]

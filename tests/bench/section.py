@@ -1,4 +1,4 @@
-"""A part of the benchmarks: its options, and what it finds."""
+"""A part of the benchmarks: its options, and its result."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.bench.options import shared_options
 
 
 @dataclass(slots=True)
-class Found:
-    """What a section measured, as JSON has it, and the results that are not the same."""
+class SectionResult:
+    """The measurements of a section as JSON data, and descriptions of results that differ."""
 
     data: dict[str, Any]
     different: list[str] = field(default_factory=list)
@@ -22,7 +22,7 @@ class Found:
 class Section:
     name: str
     help: str
-    run: Callable[[argparse.Namespace], Found]
+    run: Callable[[argparse.Namespace], SectionResult]
     add_options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
     scale: float = 2
     rounds: int = 5

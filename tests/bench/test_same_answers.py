@@ -1,4 +1,4 @@
-"""What the comparison of engines rests on: predicates that mean the same to all, checksums that see every change."""
+"""Check the comparison of engines: predicates mean the same to all, and checksums see every change."""
 
 from __future__ import annotations
 
@@ -163,8 +163,8 @@ def test_every_query_is_found_by_its_name(suite: str, scale: float) -> None:
     assert len({query.name for query in queries}) == len(queries)
     for query in queries:
         assert find(suite, scale, query.name) == query
-        known = Dataset("lineitem" if suite in ("needles", "selectivity") else suite, scale).indexed
-        assert set(columns(query.where)) <= {*known, "l_linenumber"}, "engines index what queries name"
+        indexed = Dataset("lineitem" if suite in ("needles", "selectivity") else suite, scale).indexed
+        assert set(columns(query.where)) <= {*indexed, "l_linenumber"}, "engines index what queries name"
 
 
 @pytest.mark.parametrize("dataset", [Dataset("lineitem", 2), Dataset("events", 0.01, Order.SHUFFLED)])

@@ -1,4 +1,4 @@
-"""Measuring runs within one process, in turn."""
+"""Measure runs within one process, in turn."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ __all__ = ["in_turn", "ratios", "seconds", "spread"]
 
 
 def spread(values: Sequence[float], digits: int) -> str:
-    """From the least to the greatest."""
+    """Format the range from the least to the greatest value."""
     return f"{min(values):.{digits}f} - {max(values):.{digits}f}"

@@ -1,4 +1,4 @@
-"""The queries of TPC-H through ``hx.sql`` beside Spark alone, in turn in one session: ``python -m tests.bench tpch``.
+"""Run the queries of TPC-H through ``hx.sql`` and Spark alone, in turn in one session: ``python -m tests.bench tpch``.
 
 The answers must be the same. For each query: the tables that were read through indexes, the time of both, and Spark's
 divided by hindex's, round by round.
@@ -21,18 +21,18 @@ from hindex.queries.query_execution import explain_query, run_query
 from hindex.spark.session import local_session
 from hindex.sql.queries import Query, parse_query
 from tests.bench.report import ratio_text
-from tests.bench.section import Found, Section
+from tests.bench.section import Section, SectionResult
 from tests.bench.timing import ratios, seconds
 from tests.support.tpch import INDEXES, QUERIES, rounded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Ratios nearer to 1 than this are measured again: the machine's own noise is as large.
+#: Ratios nearer to 1 than this get more rounds, because they are within the noise of the machine.
 _NEAR = 1.15
 
 
-def run(options: argparse.Namespace) -> Found:
+def run(options: argparse.Namespace) -> SectionResult:
     spark = local_session("local[*]", {"spark.sql.session.timeZone": "UTC"})
     hx = hindex.connect(spark=spark)
     make(hx, spark, options.scale, options.data / f"tpch-{options.scale:g}")
@@ -42,14 +42,14 @@ def run(options: argparse.Namespace) -> Found:
     measured: dict[int, dict[str, Any]] = {}
     different = []
     for number in numbers:
-        found, differs = _measure(hx, spark, QUERIES[number - 1], options)
-        measured[number] = found
+        timings, differs = _measure(hx, spark, QUERIES[number - 1], options)
+        measured[number] = timings
         different += [f"query {number}"] if differs else []
         progress.advance()
     progress.finish()
-    return Found(
+    return SectionResult(
         {
-            "measured": {str(number): found for number, found in measured.items()},
+            "measured": {str(number): timings for number, timings in measured.items()},
             "tables": [_table(measured)],
         },
         different,
@@ -59,39 +59,39 @@ def run(options: argparse.Namespace) -> Found:
 def _measure(
     hx: hindex.Connection, spark: SparkSession, text: str, options: argparse.Namespace
 ) -> tuple[dict[str, Any], bool]:
-    """One query; whether its answers differ."""
+    """Time one query; return its timings, and True if its answers differ."""
 
     def alone() -> pa.Table:
         return spark.sql(text).toArrow()
 
     def through() -> pa.Table:
         # with all of the planning, as hx.sql does it
-        return run_query(hx, _parsed(text)).toArrow()
+        return run_query(hx, _parse(text)).toArrow()
 
     differs = _rows(alone()) != _rows(through())
-    explained = explain_query(hx, _parsed(text))
+    explained = explain_query(hx, _parse(text))
     runs = {"spark": alone, "hindex": through}
-    found: dict[str, dict[str, list[float]]] = {name: {"ms": []} for name in runs}
+    timings: dict[str, dict[str, list[float]]] = {name: {"ms": []} for name in runs}
     for number in range(options.warmups + 2 * options.rounds):
-        if number == options.warmups + options.rounds and not _is_near(found):
+        if number == options.warmups + options.rounds and not _is_near(timings):
             break
         # the other one begins each round
         for name in list(runs)[:: 1 if number % 2 else -1]:
-            taken = seconds(runs[name]) * 1000
+            milliseconds = seconds(runs[name]) * 1000
             if number >= options.warmups:
-                found[name]["ms"].append(round(taken, 1))
+                timings[name]["ms"].append(round(milliseconds, 1))
     tables = {item.table: item.reason for item in explained.tables}
     accelerated = [item.table for item in explained.tables if item.is_accelerated]
-    return {**found, "accelerated": accelerated, "reasons": tables}, differs
+    return {**timings, "accelerated": accelerated, "reasons": tables}, differs
 
 
-def _is_near(found: dict[str, dict[str, list[float]]]) -> bool:
-    """Whether a query's ratio is so near to 1 that more rounds are needed to tell on which side it is."""
-    values = ratios(found["spark"]["ms"], found["hindex"]["ms"])
+def _is_near(timings: dict[str, dict[str, list[float]]]) -> bool:
+    """Return True if a query's ratio is so near to 1 that more rounds must decide on its side."""
+    values = ratios(timings["spark"]["ms"], timings["hindex"]["ms"])
     return 1 / _NEAR < statistics.median(values) < _NEAR
 
 
-def _parsed(text: str) -> Query:
+def _parse(text: str) -> Query:
     query = parse_query(text)
     assert query is not None
     return query
@@ -101,28 +101,28 @@ def _rows(table: pa.Table) -> list[tuple[object, ...]]:
     return [rounded(tuple(row.values())) for row in table.to_pylist()]
 
 
-def make(hx: hindex.Connection, spark: SparkSession, scale: float, where: Path) -> None:
-    """The tables, under their names, and their indexes; what is there is left."""
+def make(hx: hindex.Connection, spark: SparkSession, scale: float, directory: Path) -> None:
+    """Make the tables, register their names, and build their indexes; keep the existing ones."""
     for name, columns in INDEXES.items():
-        place = where / name
-        if not (place / "_SUCCESS").exists():
-            make_tpch_table(spark, name, scale, place)
-        spark.sql(f"CREATE TABLE {name} USING orc LOCATION '{place}'")
+        path = directory / name
+        if not (path / "_SUCCESS").exists():
+            make_tpch_table(spark, name, scale, path)
+        spark.sql(f"CREATE TABLE {name} USING orc LOCATION '{path}'")
         specs = [hindex.IndexSpec(column, column) for column in columns]
         if specs:
-            hx.table(str(place)).create_indexes(specs, if_not_exists=True)
+            hx.table(str(path)).create_indexes(specs, if_not_exists=True)
 
 
 def _table(measured: dict[int, dict[str, Any]]) -> dict[str, Any]:
     rows = []
-    for number, found in measured.items():
-        spark, ours = found["spark"], found["hindex"]
+    for number, timings in measured.items():
+        spark, own = timings["spark"], timings["hindex"]
         rows.append(
             [
                 str(number),
-                ", ".join(found["accelerated"]) or "-",
-                *(f"{statistics.median(item['ms']):,.0f}" for item in (spark, ours)),
-                ratio_text(ratios(spark["ms"], ours["ms"])),
+                ", ".join(timings["accelerated"]) or "-",
+                *(f"{statistics.median(item['ms']):,.0f}" for item in (spark, own)),
+                ratio_text(ratios(spark["ms"], own["ms"])),
             ]
         )
     headings = ["query", "through indexes", "Spark ms", "hindex ms", "ratio"]

@@ -1,7 +1,7 @@
-"""A process that runs engines: it is told what to do in lines of JSON, and answers in such lines.
+"""Run engines in a process that reads commands and writes answers as lines of JSON.
 
-Times are taken in here, so that handing results on is in none. Run by `tests.bench.processes`, for some engines
-with the interpreter of another environment: nothing of hindex is imported unless hindex is asked for.
+The process measures times itself, without the transfer of results. `tests.bench.processes` starts it, for some engines
+with the interpreter of another environment: only the engine hindex imports anything of hindex.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tests.bench.engines import engine_class
 from tests.bench.engines.base import Engine
 from tests.bench.queries import Query, find
 
-#: Results up to so many rows are handed on whole, to be compared row by row.
+#: Results of at most so many rows are written to a file, and compared row by row.
 _WHOLE_ROWS = 20_000
 _PROFILE_LINES = 25
 
 
 class Worker:
-    """The engines of one process, opened when they are first named."""
+    """The engines of one process, opened at their first use."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -39,49 +39,49 @@ class Worker:
 
     def engine(self, command: dict[str, Any]) -> Engine:
         key = command["engine"], command["dataset"]
-        found = self._engines.get(key)
-        if found is None:
-            found = engine_class(key[0])(Dataset.parse(key[1]), self._data)
-            found.open()
-            self._engines[key] = found
-        return found
+        engine = self._engines.get(key)
+        if engine is None:
+            engine = engine_class(key[0])(Dataset.parse(key[1]), self._data)
+            engine.open()
+            self._engines[key] = engine
+        return engine
 
     def do(self, command: dict[str, Any]) -> dict[str, Any]:
-        what = command["do"]
-        if what == "prepare":
-            made = engine_class(command["engine"])(Dataset.parse(command["dataset"]), self._data)
-            return {"seconds": made.prepare()}
+        action = command["do"]
+        if action == "prepare":
+            new_engine = engine_class(command["engine"])(Dataset.parse(command["dataset"]), self._data)
+            return {"seconds": new_engine.prepare()}
         engine = self.engine(command)
-        if what == "open":
+        if action == "open":
             return {"version": importlib.metadata.version(engine.package)}
-        if what == "sizes":
+        if action == "sizes":
             return engine.sizes()
-        if what == "forget":
+        if action == "forget":
             engine.forget()
             return {}
         query = find(command["suite"], engine.dataset.scale, command["query"])
-        if what == "refuses":
+        if action == "refuses":
             return {"reason": engine.refuses(query)}
-        if what == "counts":
+        if action == "counts":
             return engine.counts(query)
-        if what == "profile":
+        if action == "profile":
             return {"text": _profile(engine, query)}
         started = time.perf_counter()
         result = engine.run(query)
         seconds = time.perf_counter() - started
         rows = result if isinstance(result, int) else result.num_rows
         answer: dict[str, Any] = {"ms": round(seconds * 1000, 4), "rows": rows}
-        if what == "check":
+        if action == "check":
             answer["digest"] = str(digest(result))
             if not isinstance(result, int) and rows <= _WHOLE_ROWS:
-                answer["file"] = _written(result, Path(command["into"]))
+                answer["file"] = _write(result, Path(command["into"]))
         return answer
 
 
-def _written(result: pa.Table, where: Path) -> str:
-    with pa.ipc.new_file(str(where), result.schema) as writer:
+def _write(result: pa.Table, path: Path) -> str:
+    with pa.ipc.new_file(str(path), result.schema) as writer:
         writer.write_table(result)
-    return str(where)
+    return str(path)
 
 
 def _profile(engine: Engine, query: Query) -> str:

@@ -1,4 +1,4 @@
-"""Spark's Python workers, started before anything is measured."""
+"""Start Spark's Python workers before any measurement."""
 
 from __future__ import annotations
 

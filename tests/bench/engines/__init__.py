@@ -1,4 +1,4 @@
-"""The engines, by name. Modules are imported by who runs them: not all are installed everywhere."""
+"""The engines, by name. Modules are imported at their first use, because some libraries may be missing."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ENGINES = {
 
 
 def engine_class(name: str) -> type[Engine]:
-    """The class of an engine; only its own module is imported, and no library before it is used."""
-    module, found = ENGINES[name]
-    loaded = importlib.import_module(f"tests.bench.engines.{module}")
-    of: type[Engine] = getattr(loaded, found)
-    return of
+    """Import and return the class of an engine; its libraries are imported at their first use."""
+    module_name, class_name = ENGINES[name]
+    module = importlib.import_module(f"tests.bench.engines.{module_name}")
+    loaded_class: type[Engine] = getattr(module, class_name)
+    return loaded_class

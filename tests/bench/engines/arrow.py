@@ -38,10 +38,10 @@ class PyArrow(Engine):
         ]
 
     def run(self, query: Query) -> pa.Table | int:
-        found = list(self._pool.map(lambda place: self._read(query, *place), self._stripes()))
+        batches = list(self._pool.map(lambda place: self._read(query, *place), self._stripes()))
         if query.mode is Mode.COUNT:
-            return sum(batch.num_rows for batch in found)
-        table = pa.Table.from_batches(found)
+            return sum(batch.num_rows for batch in batches)
+        table = pa.Table.from_batches(batches)
         if query.mode is Mode.DISTINCT:
             return table.group_by(table.column_names).aggregate([])
         return table
@@ -56,14 +56,14 @@ class PyArrow(Engine):
         batch = file.read_stripe(stripe, columns=needed)
         mask = arrow_mask(query.where, batch)
         others = [name for name in names if name not in needed]
-        kept = batch.filter(mask)
+        matching = batch.filter(mask)
         if not others:
-            return kept.select(names) if names else kept
-        rest = file.read_stripe(stripe, columns=others) if kept.num_rows else None
+            return matching.select(names) if names else matching
+        rest = file.read_stripe(stripe, columns=others) if matching.num_rows else None
         if rest is None:
             empty = pa.schema([file.schema.field(name) for name in names])
             return pa.RecordBatch.from_pylist([], empty)
         more = rest.filter(mask)
         return pa.RecordBatch.from_arrays(
-            [(kept if name in needed else more).column(name) for name in names], names=names
+            [(matching if name in needed else more).column(name) for name in names], names=names
         )

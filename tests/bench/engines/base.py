@@ -1,4 +1,4 @@
-"""What an engine is to the harness. Nothing of hindex is imported here: some engines need another interpreter."""
+"""The interface of an engine. This module imports nothing of hindex: some engines need another interpreter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Engine:
     kept in ``directory``; then workers `open` and `run`.
     """
 
-    #: How it is chosen on the command line, and told in reports.
+    #: Its name on the command line and in reports.
     name: ClassVar[str]
     label: ClassVar[str]
     #: The settings and where they come from, in a sentence or two.
@@ -28,9 +28,9 @@ class Engine:
     package: ClassVar[str]
     #: Engines of the same process share a worker.
     process: ClassVar[str] = ""
-    #: Whether it reads the ORC files where they are.
+    #: True if it reads the ORC files in place.
     in_place: ClassVar[bool] = False
-    #: Why it is left out unless it is asked for by name.
+    #: The reason to leave it out by default; empty if it takes part.
     left_out: ClassVar[str] = ""
     #: The interpreter of another environment, relative to the data's directory.
     environment: ClassVar[str | None] = None
@@ -45,7 +45,7 @@ class Engine:
         """Convert data, build indexes.
 
         Returns:
-            the seconds of ``convert`` and ``index``, whichever there are.
+            The seconds of ``convert`` and ``index``, if it has these steps.
         """
         return {}
 
@@ -53,22 +53,22 @@ class Engine:
         """Import what is needed, connect, start."""
 
     def run(self, query: Query) -> pa.Table | int:
-        """The rows, or the number of them where the query counts."""
+        """Return the rows, or their number if the query counts."""
         raise NotImplementedError
 
     def run_here(self, query: Query) -> object:
-        """The same work in this thread alone, so that a profile sees it."""
+        """Run a query in this thread alone, so that a profile sees the work."""
         return self.run(query)
 
     def forget(self) -> None:
-        """Drop what was kept of earlier queries: the next one finds the process warm and its caches empty."""
+        """Empty the caches: the next query runs in a warm process without data of earlier ones."""
 
     def refuses(self, query: Query) -> str | None:
-        """Why it cannot answer a query; None where it can."""
+        """Return the reason if it cannot answer a query, or None."""
         return None
 
     def counts(self, query: Query) -> dict[str, int]:
-        """What answering a query took, where the engine tells: bytes, requests and the like."""
+        """Return the work of a query, if the engine counts it: bytes, requests and the like."""
         return {}
 
     def sizes(self) -> dict[str, int]:
@@ -79,13 +79,13 @@ class Engine:
 
 
 def tree_bytes(root: Path) -> int:
-    """The bytes of all files below a directory, hidden ones left out."""
+    """Sum the bytes of all files below a directory, without hidden files."""
     files = (path for path in root.rglob("*") if path.is_file() and not path.name.startswith("."))
     return sum(path.stat().st_size for path in files)
 
 
 def orc_batches(orc: Path, columns: list[str] | None = None) -> pa.RecordBatchReader:
-    """All rows of a table's ORC files, a batch for each stripe."""
+    """Read all rows of a table's ORC files, a batch for each stripe."""
     import pyarrow.orc
 
     from tests.bench.data import data_files

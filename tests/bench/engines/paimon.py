@@ -82,11 +82,11 @@ class Paimon(Engine):
         if query.where is not None:
             predicates = reader.new_predicate_builder()
             reader = reader.with_filter(_translated(query.where, predicates))
-        wanted = query.columns
-        if wanted == ():
-            wanted = columns(query.where)[:1]
-        if wanted is not None:
-            reader = reader.with_projection(list(wanted))
+        selected = query.columns
+        if selected == ():
+            selected = columns(query.where)[:1]
+        if selected is not None:
+            reader = reader.with_projection(list(selected))
         splits = reader.new_scan().plan().splits()
         table: pa.Table = reader.new_read().to_arrow(splits)
         if query.mode is Mode.COUNT:
