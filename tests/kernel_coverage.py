@@ -27,7 +27,7 @@ Line = tuple[str, int]
 
 
 def count_lines() -> dict[Line, int]:
-    """How often each line ran that has code: those of the source, and those of its C, in what Cython makes of it."""
+    """Count the runs of each line of code: those of the source, and those of its C in Cython's output."""
     (data,) = FOLDER.glob("*.gcda")
     ran = subprocess.run(
         ["gcov", "--json-format", "--stdout", data.name],

@@ -1,4 +1,4 @@
-"""What the build configuration says is what the tree holds: an editable install hides the difference."""
+"""The build configuration matches the tree: an editable install hides the difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a table with a random history: rows, keys and counts, without indexes and with them."""
+"""Checks of a table with a random history: rows, keys and counts, without indexes and with them."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def check_emptied(table: Table) -> None:
 def check_aggregates(
     table: Table, where: str | None, wanted: list[tuple[object, object]], rng: random.Random
 ) -> None:
-    """What indexes and statistics may answer alone, which know nothing of deletes.
+    """Check answers for which indexes and statistics, which know no deletes, might seem enough.
 
     Args:
         wanted: ``id`` and ``k`` of each row.

@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a reader sees, taken at some time."""
+    """The view of a reader at some time."""
 
     watermark: int
     opened: frozenset[int] = frozenset()
@@ -55,7 +55,7 @@ class Sight:
         return write_id <= self.watermark and write_id not in self.opened and write_id not in self.aborted
 
     def can_read(self, base: tuple[int, bool]) -> bool:
-        """Whether a base of this write id, which a compaction wrote or not, holds what is seen."""
+        """Return True if a base of this write id, by a compaction or not, holds the rows of this view."""
         write_id, compacted = base
         if compacted:
             return write_id <= self.watermark and write_id < min(self.opened, default=MOST)
@@ -72,7 +72,7 @@ class Sight:
 
 @dataclass(slots=True)
 class Delta:
-    """What a transaction, or a compaction, left in one directory: rows, or deletes with the transaction of each."""
+    """The content of one directory of a transaction or compaction: rows, or deletes with their transactions."""
 
     path: Path
     low: int
@@ -141,7 +141,7 @@ class History:
         )
 
     def lacks_history(self, seen: Sight) -> bool:
-        """Whether there is a partition of which no base can be read, and one may have done away with rows.
+        """Return True if no base of some partition can be read, and one may have removed rows.
 
         One of a compaction may, and of overwrites only one that is not known as aborted, where nothing older is left.
         """
@@ -427,7 +427,7 @@ class History:
                 write_version_file(directory)
 
     def _layout(self) -> dict[str, Any]:
-        """How large stripes and row groups are."""
+        """Choose the sizes of stripes and row groups."""
         return {"stripe_rows": self.rng.choice([24, 80, 1000]), "stride": self.rng.choice([4, 16, 1000])}
 
     def _flat_files(self, directory: Path, write_id: int) -> list[tuple[Row, Path]]:

@@ -1,4 +1,4 @@
-"""Which directories count: one line for each rule."""
+"""The directories that count: one line for each rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 def state_of(
     names: str, valid: str = "", originals: str = "", *, marked: str = "", read: list[str] | None = None
 ) -> AcidState:
-    """What counts.
+    """Return the directories that count.
 
     Args:
         marked: what has a marker: that of a compaction, but where ``!`` follows.

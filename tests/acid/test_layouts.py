@@ -214,7 +214,7 @@ def test_rows_of_a_transaction_that_it_deleted_itself(tmp_path: Path) -> None:
 
 
 def test_an_acid_file_among_original_ones(tmp_path: Path) -> None:
-    """What a file's fields are called tells its schema, and its rows are not counted with those of flat files."""
+    """The names of a file's fields decide its schema, and its rows do not count as those of flat files."""
     write_flat(tmp_path / "000000_0", [(1, 0, "x"), (2, 0, "x")])
     rows = [((7, B0, at), 7, (10 + at, 0, "x")) for at in (3, 4)]
     write_acid(tmp_path / "000000_0_copy_1", rows)

@@ -40,7 +40,7 @@ def write_stripe(path: Path, row_ids: Any) -> None:
 
 
 class Watched:
-    """What is done to find deleted rows."""
+    """Counts the work of finding deleted rows."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         #: Files of deletes that are opened, delete rows that are decoded, and row ids that are.
@@ -73,7 +73,7 @@ class Watched:
         patch.setattr(acid_rows, "is_consecutive", looking)
 
     def of(self, done: Callable[[], object]) -> tuple[int, int, int]:
-        """What one thing takes, while no keys of deletes are kept from before."""
+        """Return the work of one call that begins without cached keys of deletes."""
         acid_deletes.KEYS.clear()
         self.opened = self.deletes = self.row_ids = self.looks = 0
         done()

@@ -138,7 +138,7 @@ def test_flat_files_ruled_out_by_their_path_are_not_opened(
     opened: list[str],
     is_indexed: bool,
 ) -> None:
-    """Whether or not they were indexed: the plan knows their write ids, buckets and the rows before them."""
+    """Indexed or not, the plan knows the write ids, buckets and preceding rows of the files."""
     for name, first in zip(FLAT[:3], (0, 100, 200), strict=True):
         write_flat(tmp_path / name, [(first + at, at % 3, "x") for at in range(60)])
     write_flat(tmp_path / LOADED, [(300 + at, 0, "x") for at in range(40)])

@@ -83,14 +83,14 @@ def write_version_file(directory: Path, version: str = "2") -> None:
 
 
 def write_marker(directory: Path, data_format: str = "compacted") -> None:
-    """What says that a base is of a compaction, or of a table or partition that was truncated or dropped."""
+    """Write the metadata that marks a base as written by a compaction, a truncation or a drop."""
     directory.mkdir(parents=True, exist_ok=True)
     content = {"thisFileVersion": "0", "dataFormat": data_format}
     (directory / "_metadata_acid").write_text(json.dumps(content))
 
 
 def write_side_file(path: Path, *lengths: int) -> None:
-    """What says how much of a file that is still written is complete."""
+    """Write the side file that states how much of a file that is still written is complete."""
     content = b"".join(struct.pack(">q", length) for length in lengths)
     path.with_name(path.name + "_flush_length").write_bytes(content)
 

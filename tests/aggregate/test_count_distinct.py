@@ -60,7 +60,7 @@ def decoded(readers: list[OrcReader]) -> int:
 
 
 def same(value: float | None) -> float | str | None:
-    """What a double is told apart by."""
+    """Return the key by which a double is distinct."""
     return None if value is None else "NaN" if math.isnan(value) else value + 0.0
 
 

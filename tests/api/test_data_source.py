@@ -305,7 +305,7 @@ def test_fields_of_a_json_list(dotted: Path, spark: SparkSession) -> None:
 
 
 def test_conditions_on_names_with_dots(dotted: Path, spark: SparkSession) -> None:
-    """What could be a field or a column is refused, where Spark's own filters take the field."""
+    """A name that could be a field or a column is refused, where Spark's own filters take the field."""
     options = {"path": str(dotted), "where": "`a.b` = 6 AND `s.t`.u = 1"}
     scan = SourceScan(SourceTable(options, {}, None, UTC), ["n", "a", "a.b"])
     plan = scan.plan()

@@ -91,7 +91,7 @@ def rows(result: Any) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def answers(path: Path, spark: SparkSession) -> dict[str, list[Counter[str]]]:
-    """What Spark answers to the queries of each name."""
+    """Return Spark's answers to the queries of each name."""
     result = {}
     for name in (*NAMES, *OTHERS):
         texts = (query.format(name, f"orc.`{path}`") for query in QUERIES)

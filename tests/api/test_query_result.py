@@ -65,7 +65,7 @@ def run_query(text: str, table: Path) -> QueryResult:
 
 @pytest.mark.parametrize("text", SHAPES)
 def test_every_shape_has_every_method(text: str, table: Path) -> None:
-    """What the methods say is what plain Python makes of the rows."""
+    """The methods return the values that plain Python computes from the rows."""
     result = run_query(text, table)
     rows = result.to_arrow()
     assert rows.num_rows
@@ -115,7 +115,7 @@ NAN_KEY = (1, 0.0)
 
 
 def key(value: Any) -> Any:
-    """What orders a value as Spark does: NaN is one, and greatest; -0.0 is 0.0; strings go by their bytes."""
+    """Return a key that sorts as Spark does: NaN is one, and greatest; -0.0 is 0.0; strings go by their bytes."""
     if isinstance(value, float):
         return NAN_KEY if value != value else (0, value + 0.0)
     return value.encode() if isinstance(value, str) else value

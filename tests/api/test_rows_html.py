@@ -1,4 +1,4 @@
-"""What a notebook shows of a scan: its first rows, whatever is in them."""
+"""A notebook shows the first rows of a scan, for any content."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_rows_of_an_offset_are_not_read(table: Table, opened: list[OrcReader]) -
 
 
 def test_mixed_with_a_column_that_is_not_indexed(table: Table, opened: list[OrcReader]) -> None:
-    """What the files' own statistics keep of ``id`` are hundreds of rows: the row groups."""
+    """The files' own statistics of ``id`` keep hundreds of rows: the row groups."""
     # the rows wanted, those kept by indexes and statistics, and whether these are the same for certain
     cases: list[tuple[str, Callable[[Row], bool], Callable[[Row], bool], bool]] = [
         # rows known by index, and others to check

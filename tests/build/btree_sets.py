@@ -1,4 +1,4 @@
-"""What the files of BTREE indexes say, beside plain Python."""
+"""The content of the files of BTREE indexes, compared with plain Python."""
 
 from __future__ import annotations
 

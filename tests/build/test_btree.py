@@ -173,7 +173,7 @@ def test_a_writer_that_fails_leaves_nothing(
 def test_a_build_that_is_killed_before_its_commit(
     path: Path, table: Table, connection: LocalConnection
 ) -> None:
-    """What it wrote is garbage, and the next build goes on as if nothing had been."""
+    """Its output is garbage, and the next build goes on as if nothing had been written."""
     entry = IndexEntry(new_index_id(), "by_a", "a", "BTREE", "int", level="table")
     entries = run_build(connection.spark(), plan_build(table.snapshot(), [entry]), NullProgress())
     assert [item.path for item in entries] == ["f0.orc", "f1.orc", "f2.orc"]

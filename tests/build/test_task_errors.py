@@ -1,4 +1,4 @@
-"""What a build that Spark could not run says of it."""
+"""Error messages of a build that Spark could not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How builds are cut into tasks, and that the parts of a data file's index files make up what one task writes."""
+"""Builds split into tasks, and the parts of a data file's index files equal the output of a single task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TAB completes: keywords by statement, paths in quotes, names of the statement's table."""
+"""TAB completes keywords by statement, paths in quotes, and names of the statement's table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages list is what there is: reasons, states, functions, errors, options, properties, names, links."""
+"""The pages' lists are complete: reasons, states, functions, errors, options, properties, names, links."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def table(page: str, first: str) -> list[list[str]]:
 
 
 def codes(text: str) -> list[str]:
-    """What stands in backquotes."""
+    """Return the strings in backquotes."""
     return ["".join(filter(None, match)) for match in _CODE.findall(text)]
 
 

@@ -79,7 +79,7 @@ def user(number: int) -> dict[str, Any]:
 
 
 def names() -> dict[str, Any]:
-    """What the pages' examples take for given."""
+    """Return the names that the pages' examples assume."""
     hx = LocalConnection()
     t = hx.table("data/users")
     return {"hindex": hindex, "hx": hx, "t": t, "table": t, "Decimal": Decimal}
@@ -103,7 +103,7 @@ def test_python(page: str, place: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_other_python_can_be_read() -> None:
-    """What needs a session, or is run elsewhere."""
+    """Snippets that need a session, or that run elsewhere, can at least be parsed."""
     for page in ("README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))):
         for block in blocks(page, "python"):
             ast.parse(block)
@@ -193,7 +193,7 @@ def test_the_first_example(
 
 
 def shape(text: str) -> list[str]:
-    """What was printed without numbers and blanks."""
+    """Return the output without numbers and blanks."""
     return [
         re.sub(r" +", " ", re.sub(r"<?\d[\d,.-]*", "N", line)).strip() for line in text.strip().splitlines()
     ]

@@ -53,7 +53,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Pa
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What a command prints; it has to succeed, and to say nothing on standard error."""
+    """Return the output of a command; it has to succeed, and to print nothing on standard error."""
     with pytest.raises(SystemExit) as exit_:
         main(arguments)
     out, err = capsys.readouterr()

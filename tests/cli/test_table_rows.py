@@ -59,12 +59,12 @@ class Rows:
 
     @property
     def lines(self) -> list[str]:
-        """What is there to be seen, without the header."""
+        """Return the visible output, without the header."""
         return self.stream.getvalue().splitlines()[2:]
 
 
 def held_back(cells: list[str]) -> int:
-    """How many slices are taken before anything is written."""
+    """Count the slices taken before anything is written."""
     rows, taken = Rows(), 0
 
     def coming() -> Iterator[list[str]]:

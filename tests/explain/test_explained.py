@@ -237,7 +237,7 @@ def test_a_statement_lists_its_table_once(
 
 
 def test_names_are_written_as_in_sql(connection: LocalConnection, tmp_path: Path) -> None:
-    """What people read can be pasted into a statement; programs get the names as they are."""
+    """Text for people can be pasted into a statement; programs get the bare names."""
     columns = {"a b": pa.array([1, 2, 2]), "order": pa.array([{"x y": 4}] * 3), "c": pa.array([7, 8, 9])}
     write_columns(tmp_path / "odd" / "0.orc", columns)
     table = connection.table(str(tmp_path / "odd"))

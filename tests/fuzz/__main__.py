@@ -34,7 +34,7 @@ _REPORT_EVERY = 20.0
 
 @dataclass(slots=True)
 class Tally:
-    """What came of all inputs so far."""
+    """The outcomes of all inputs so far."""
 
     inputs: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -94,7 +94,7 @@ class At:
     since: float = 0.0
 
     def seconds(self, number: int, now: float) -> float:
-        """How long the worker has been seen at an input."""
+        """Return how long the worker has been seen at an input."""
         if number != self.number:
             self.number, self.since = number, now
         return now - self.since

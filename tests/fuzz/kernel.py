@@ -318,7 +318,7 @@ def call(function: Callable[..., int | None], arguments: Arguments) -> str:
 
 @contextmanager
 def _notes() -> Iterator[mmap.mmap]:
-    """What outlives this process: the input that it is at."""
+    """The record that outlives this process: the current input."""
     path = FOLDER / "input"
     path.write_bytes(bytes(64))
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 64) as memory:

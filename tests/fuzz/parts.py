@@ -54,7 +54,7 @@ class FileParts:
 
 @dataclass(slots=True)
 class Hooks:
-    """What may damage a file as it is written.
+    """Functions that damage a file as it is written.
 
     ``message`` gets each message, named, right before it is encoded; ``chunk`` a stored chunk with its header, and
     gives what is written instead. ``cut`` gets a stream's plain content and the block size, and gives the content of

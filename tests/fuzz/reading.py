@@ -40,7 +40,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one file: how many reads gave rows and how many were refused, and what was wrong."""
+    """The outcome of one file: the number of reads that gave rows, the number refused, and the faults."""
 
     read: int = 0
     refused: int = 0

@@ -38,7 +38,7 @@ def orc_files(folder: Path) -> Iterator[Path]:
 
 
 def compare(spark: SparkSession, path: Path, rng: random.Random) -> tuple[bool, str]:
-    """Whether hindex reads a file as Spark does, and what came of it."""
+    """Compare the reads of a file by hindex and Spark: return True if they are equal, and the outcome."""
     expected, refusal = _by_spark(spark, path)
     left_out: list[str] = []
     try:
@@ -91,7 +91,7 @@ def _by_spark(spark: SparkSession, path: Path) -> tuple[pa.Table | None, str]:
 
 
 def _difference(table: pa.Table, expected: pa.Table) -> str | None:
-    """What is different first, or None."""
+    """Return the first difference, or None."""
     if (table.num_rows, table.num_columns) != (expected.num_rows, expected.num_columns):
         shape = f"{expected.num_rows} of {expected.num_columns}"
         return f"{table.num_rows} rows of {table.num_columns} columns, Spark has {shape}"

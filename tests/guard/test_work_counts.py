@@ -27,7 +27,7 @@ def test_no_count_grows(counts: dict[str, dict[str, int]]) -> None:
 
 
 def test_no_count_is_accepted_that_is_out_of_date(counts: dict[str, dict[str, int]]) -> None:
-    """What takes less now is accepted as it is: a count far above it would guard nothing."""
+    """A lower count becomes the accepted one: a count far above it would guard nothing."""
     loose = [line for name, before in accepted().items() for line in growth(name, counts[name], before)]
     assert not loose, "\n".join(
         ["more is accepted than queries take:", *loose, f"to accept what is found: {COMMAND}"]

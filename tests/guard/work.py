@@ -174,7 +174,7 @@ def accepted() -> dict[str, dict[str, int]]:
 
 
 def growth(name: str, before: dict[str, int], now: dict[str, int]) -> list[str]:
-    """What is more than it was, in words."""
+    """Describe the counts that grew."""
     grown = []
     for count in GUARDED:
         most = before[count] * (1 + BYTES_TOLERANCE) if "bytes" in count else before[count]

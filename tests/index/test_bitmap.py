@@ -394,7 +394,7 @@ def _million(count: int) -> BitmapReader:
 
 
 def test_wide_ranges_of_frequent_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where values have bitmaps of their own, a range reads those of its values, or of the others."""
+    """A range over values with bitmaps of their own reads those of its values, or of the others."""
     column = pa.array(np.repeat(np.arange(100), 1000), pa.int64())
     data = build(LONG, [column])
     for low, high, max_pages in [(0, 0, 1), (0, 49, 51), (0, 98, 2), (2, 97, 5)]:

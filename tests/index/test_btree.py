@@ -36,7 +36,7 @@ STRING = TYPES["string"]
 
 
 def locate(reader: BTreeReader, domain: Domain) -> list[Place]:
-    """What a lookup finds, in the order of files and row groups."""
+    """Return the results of a lookup, in the order of files and row groups."""
     locations = reader.locate(domain)
     assert locations is not None
     return [(item.file.path, number) for item in reader.files(locations) for number in item.groups.tolist()]

@@ -325,7 +325,7 @@ def test_a_read_error_is_an_index_file_error() -> None:
 
 @pytest.mark.parametrize("name", ["BITMAP", "BLOOM"])
 def test_a_file_that_is_cut_short_after_it_was_read(tmp_path: Path, name: str) -> None:
-    """What is kept of its pages may lie in the mapped file, and would end the process."""
+    """A cached page may lie in the mapped file, and would end the process."""
     path = tmp_path / "x.hidx"
     index = file_index_type(name)
     builder = index.builder(path, LONG)

@@ -1,4 +1,4 @@
-"""What every index type must keep: random data and domains of every column type, against a plain Python oracle."""
+"""Guarantees of every index type: random data of every column type, against a plain Python oracle."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def small_file(using: str, data_type: OrcType) -> bytes:
 
 
 def answers(data: bytes, data_type: OrcType) -> list[Any]:
-    """What a file says of everything that this test asks."""
+    """Return a file's answers to all queries of this test."""
     reader = open_index(data)
     results: list[Any] = [reader.stripe_rows]
     points = [5, 9] if data_type is LONG else [b"b", b"zz"]

@@ -60,7 +60,7 @@ STEPS: dict[str, Callable[[int], None]] = {
 
 
 def look(path: str) -> list[str]:
-    """What is not as it should be."""
+    """Return the violations."""
     problems = []
     table = LocalConnection().table(path)
     indexes = table.indexes()

@@ -1,4 +1,4 @@
-"""What openLooKeng's users know: its messages, said in the same words with the remedy behind."""
+"""The messages of openLooKeng: the same words, followed by the remedy."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def test_a_file_that_comes_back_while_it_is_forgotten(
 def test_a_file_that_is_indexed_while_the_table_is_listed(
     table: Table, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What another refresh indexes right after the listing is not taken for gone."""
+    """A file that another refresh indexes right after the listing does not count as deleted."""
     table.create_index("i", "a")
     real = list_data_files
 

@@ -1,4 +1,4 @@
-"""What messages say would help does help."""
+"""The remedies that messages name do help."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ STORY = Path(__file__).parent / "fixtures" / "statements.txt"
 
 
 def outcome(connection: Connection, statement: str) -> str:
-    """What a statement did, in a line."""
+    """Format the outcome of a statement in a line."""
     try:
         result = connection.sql(statement)
     except HindexError as error:
@@ -55,7 +55,7 @@ def checked(result: CheckResult) -> str:
 
 
 def fits(actual: str, expected: str) -> bool:
-    """Whether an outcome is the expected one, where ``*`` is anything; an error may go on."""
+    """Return True if an outcome is the expected one, where ``*`` matches anything; an error may go on."""
     if expected.startswith("error: "):
         expected += "*"
     return fnmatch.fnmatchcase(actual, expected.replace("[", "[[]"))

@@ -1,4 +1,4 @@
-"""What the reader's tests have in common: a small file taken apart."""
+"""Fixtures of the reader's tests: a small file taken apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a read holds at once, and which rows it is asked for."""
+"""Memory that a read holds at once, and the rows that it returns."""
 
 from __future__ import annotations
 

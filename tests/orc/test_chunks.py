@@ -87,7 +87,7 @@ def _chunk(body: bytes, *, is_original: bool = False) -> bytes:
 
 @pytest.mark.parametrize(("codec", "body"), NOTHING.values(), ids=NOTHING)
 def test_a_chunk_of_nothing(codec: int, body: bytes) -> None:
-    """What is not refused adds nothing to the content of the chunks around it."""
+    """Accepted content adds nothing to the content of the chunks around it."""
     decompressor = Decompressor(CODECS[codec], 1 << 16)
     good = _chunk(compressed(codec, b"content")) + _chunk(b"c", is_original=True)
     assert decompressor.decompress_all(memoryview(good), 1 << 16) == b"contentc"

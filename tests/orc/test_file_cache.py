@@ -1,4 +1,4 @@
-"""What is remembered of files serves the same file only, and within its bound."""
+"""The cache of files serves the same file only, and stays within its bound."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_lengths_that_are_sure_to_be_missing(parts: FileParts) -> None:
 @pytest.mark.parametrize("name", ["text", "texts/0", "list", "map"])
 @pytest.mark.usefixtures("windows")
 def test_patched_lengths_of_64_bits(parts: FileParts, name: str) -> None:
-    """Where the packed values have 64 bits, a patch is put over their lowest ones by Java, C++ and processors."""
+    """Java, C++ and processors apply a patch to the lowest bits of packed values of 64 bits."""
     num_rows = TABLE.num_rows
     patch = ((1 << 47) + 5).to_bytes(7, "big")
     run = bytes([0x80 | 31 << 1 | 1, 255, 29, 1, 0]) + pack([1] * 512, 64) + patch
@@ -178,7 +178,7 @@ def test_rows_without_a_row(parts: FileParts) -> None:
 )
 @pytest.mark.usefixtures("windows")
 def test_much_behind_the_last_value(parts: FileParts, name: str, kind: StreamKind, codec: int) -> None:
-    """What no value can need is not decompressed: here it is a hundred megabytes."""
+    """The reader does not decompress bytes that no value can need: here a hundred megabytes."""
     stripe = parts.stripes[0]
     places = [(s.column, s.kind) for s in stripe.footer.streams]
     good = stripe.streams[places.index((column_of(parts, name), kind))]
@@ -197,7 +197,7 @@ def test_much_behind_the_last_value(parts: FileParts, name: str, kind: StreamKin
 @pytest.mark.parametrize("calendar", [1, 2])
 @pytest.mark.usefixtures("windows")
 def test_days_beyond_the_calendar(tmp_path: Path, rng: np.random.Generator, calendar: int) -> None:
-    """What does not fit 32 bits is the same on every path: its low bits, then of the file's calendar."""
+    """A value beyond 32 bits is the same on every path: its low bits, then of the file's calendar."""
     days = [*rng.integers(-(1 << 63), (1 << 63) - 1, ROWS - 4).tolist(), 1 << 31, -1 << 32, (1 << 32) + 7, -9]
     path = tmp_path / "t.orc"
     write_pyarrow(path, pa.table({"day": pa.array(range(ROWS), pa.date32())}), "none", stride=STRIDE)

@@ -81,7 +81,7 @@ def field(table: pa.Table, path: str) -> pa.ChunkedArray:
 
 
 def has_inner_struct(table: pa.Table, path: str) -> bool:
-    """Whether there is a struct within a struct on the way to a field, or in it."""
+    """Return True if a struct within a struct is on the way to a field, or in it."""
 
     def below(data_type: pa.DataType, structs: int) -> bool:
         structs += pa.types.is_struct(data_type)

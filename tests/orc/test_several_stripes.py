@@ -65,7 +65,7 @@ def parts(taken_apart: FileParts) -> FileParts:
 
 
 def stream_of(parts: FileParts, column: int, kind: StreamKind) -> int:
-    """Which of the first stripe's streams it is."""
+    """Return the position of a stream among those of the first stripe."""
     (at,) = (i for i, s in enumerate(parts.stripes[0].footer.streams) if (s.column, s.kind) == (column, kind))
     return at
 

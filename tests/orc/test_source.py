@@ -1,4 +1,4 @@
-"""Where bytes come from: ranges, coalescing, and files that change while they are open."""
+"""Byte sources: ranges, coalescing, and files that change while they are open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What statistics are worth: one line for each rule, with statistics as a writer would leave them."""
+"""Validity of statistics: one line for each rule, with statistics as a writer would leave them."""
 
 from __future__ import annotations
 

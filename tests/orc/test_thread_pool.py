@@ -135,7 +135,7 @@ def test_a_map_finishes_alone_when_its_pool_is_closed() -> None:
 
 
 def test_a_system_without_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What could not be handed to a thread of its own may still come to one that is there."""
+    """Work that gets no thread of its own may still go to an existing one."""
     start = threading.Thread.start
     started: list[threading.Thread] = []
 
@@ -158,7 +158,7 @@ def test_a_system_without_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_memory_is_kept_for_busy_threads() -> None:
-    """What they were asked to help with ends before they come to it."""
+    """The work ends before they can help with it."""
 
     class Large:
         pass

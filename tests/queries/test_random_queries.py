@@ -99,7 +99,7 @@ def database(spark: SparkSession) -> Iterator[str]:
 
 @dataclass
 class Part:
-    """What FROM has of one name: the name, and the kinds of its columns."""
+    """A name in FROM: the name, and the kinds of its columns."""
 
     name: str
     columns: dict[str, str]

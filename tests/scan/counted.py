@@ -29,7 +29,7 @@ def indexed_table(connection: LocalConnection, path: Path) -> Table:
 
 
 def grouped(values: list[Any]) -> dict[Any, int]:
-    """How often each value occurs, in the order of results."""
+    """Count each value, in the order of results."""
     counted = Counter(values)
     nulls = {None: counted.pop(None)} if None in counted else {}
     return nulls | dict(sorted(counted.items()))

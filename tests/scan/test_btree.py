@@ -66,7 +66,7 @@ def groups_of(rows: list[int]) -> set[tuple[str, int]]:
 
 
 def planned_groups(table: Table, where: str) -> dict[str, set[int]]:
-    """What the tasks of a scan with one indexed leaf are told: row groups of 100 rows, by file."""
+    """Return the row groups of 100 rows, by file, in the tasks of a scan with one indexed leaf."""
     result = {}
     for task in table.scan(where).plan().tasks:
         (located,) = task.candidates
@@ -318,7 +318,7 @@ def test_a_range_that_is_too_wide(table: Table, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_leaves_of_one_column_are_looked_up_apart(tmp_path: Path, connection: LocalConnection) -> None:
-    """What an index says of one value of a column is not taken for what it says of another."""
+    """The entry of one value of a column does not serve for another value."""
     for number in range(3):
         values = [1000 * number + i for i in range(500)]
         write_rows(tmp_path / "t" / f"{number}.orc", 500 * number, values)

@@ -49,7 +49,7 @@ TYPES: dict[str, tuple[pa.DataType, list[Any], str]] = {
 
 
 def work(readers: list[OrcReader]) -> int:
-    """How much was decoded of files."""
+    """Count the row groups and whole columns that were decoded."""
     return sum(r.counts.row_groups + r.counts.whole_columns for r in readers)
 
 

@@ -1,4 +1,4 @@
-"""Which indexes are asked, and in which order: by the pages of index files that are read."""
+"""Scans choose indexes and their order by the pages of index files that they read."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def test_what_depends_on_the_clock_of_a_session(written: Path, connection: Local
 
 
 def test_proofs_near_transitions(written: Path, connection: LocalConnection) -> None:
-    """What indexes say of wall clocks is not wrong where instants are other ones."""
+    """Indexes of wall clocks stay right where instants differ."""
     table = connection.table(str(written))
     table.create_index("i", "t")
     try:

@@ -135,7 +135,7 @@ def test_an_index_file_of_a_partition_that_it_no_longer_covers(
 
 
 def test_strict_is_of_the_indexes_that_are_asked(constant: Table) -> None:
-    """What else stands in the predicate does not open an index that has nothing to tell."""
+    """Other conditions of the predicate do not open an index that cannot answer them."""
     remove_index_files(constant)
     constant.create_index("by_a", "a")
     for where, rows in KNOWN.items():

@@ -227,7 +227,7 @@ def test_random_tables(turn: int, rng: np.random.Generator, tmp_path: Path) -> N
 
 
 def might_match(values: list[Any], text: str, kind: Kind, overlaps: Test) -> bool:
-    """Whether a row group's least and greatest value, and whether there are nulls, leave anything open."""
+    """Return True if a row group's minimum, maximum and null flag leave anything open."""
     present = sorted(kind.order(value) for value in values if value is not None)
     if "IS NULL" in text:
         return len(present) < len(values)

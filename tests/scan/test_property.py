@@ -96,7 +96,7 @@ def test_rows_are_those_of_spark(
 
 
 def spark_schema(spark: SparkSession, made: RandomTable) -> str | StructType:
-    """What Spark is told of the files' columns; it knows CHAR only as files have it."""
+    """Return the schema of the files' columns for Spark; it knows CHAR only as files have it."""
     # the first file has every column
     return spark.read.orc(str(made.files[0])).schema if made.has_char else made.schema
 

@@ -335,7 +335,7 @@ def test_ignored_files_are_noted(
 
 
 def told(case: Case) -> dict[Reason, list[str]]:
-    """What a table with an index that serves says of a predicate that it answers."""
+    """Return the notes of a predicate that a usable index answers."""
     case.index()
     notes = reasons(case.table.scan(case.where))
     case.table.drop_index("by_a")

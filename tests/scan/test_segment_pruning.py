@@ -1,4 +1,4 @@
-"""What a manifest keeps of many files: those that cannot match are ruled out together, and never wrongly."""
+"""A manifest's summaries of many files rule out those that cannot match together, and never wrongly."""
 
 from __future__ import annotations
 

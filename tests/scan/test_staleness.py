@@ -497,7 +497,7 @@ def test_a_rebuild_lets_files_be_skipped_unopened_again(
 
 @pytest.mark.usefixtures("built_here")
 def test_directories_that_change_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What two files are told by may be the same: clocks of file systems tick every few milliseconds."""
+    """Two files may have the same size and time: clocks of file systems tick every few milliseconds."""
     for part, first in ((1, 2000), (2, 2600)):
         write_rows(tmp_path / "t" / f"p={part}" / "x.orc", 0, list(range(first, first + 500)))
     assert len({path.stat().st_size for path in (tmp_path / "t").rglob("*.orc")}) == 1

@@ -59,7 +59,7 @@ def remove_index_files(table: Table) -> None:
 
 
 def damage_pages(table: Table) -> None:
-    """What shows only when a page is read."""
+    """Damage all index files where only reading a page shows it."""
     for file in Path(table.uri).rglob("*.hidx"):
         data = bytearray(file.read_bytes())
         data[10] ^= 0x55

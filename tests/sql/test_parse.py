@@ -1,4 +1,4 @@
-"""What fixtures cannot say in one line: typed values, marked positions, limits, splitting, imports."""
+"""Parsing that fixtures cannot state in one line: typed values, marked positions, limits, splitting, imports."""
 
 from __future__ import annotations
 

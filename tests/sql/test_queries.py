@@ -1,4 +1,4 @@
-"""What is learned of a query: where it names tables, the conditions of their rows, the columns that it asks for."""
+"""Analysis of a query: its table names, the conditions on their rows and the columns it reads."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ def test_what_only_spark_understands() -> None:
     ],
 )
 def test_tables_that_are_named_otherwise(text: str) -> None:
-    """Who reads a common table expression that way asks all of it."""
+    """Such a reader of a common table expression reads all of it."""
     query = parse_query(text)
     assert query is not None
     assert query.problem is not None

@@ -1,4 +1,4 @@
-"""Where stores are, whose they are, and names that would leave them."""
+"""Locations of stores, their owners, and names that would leave them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ SEGMENT = 8
 
 
 def state(manifest: Manifest | None, mine: str) -> dict[str, dict[str, str]]:
-    """What the store has of one process: for each of its indexes, the index file of each data file."""
+    """Return the index files of one process in the store: for each of its indexes, by data file."""
     if manifest is None:
         return {}
     return {
@@ -111,7 +111,7 @@ def work(root: str, mine: str, rounds: int, seed: int, problems: list[str]) -> N
 
 
 def check(root: str, problems: list[str]) -> Manifest:
-    """Whether the store as a whole is sound; the manifest."""
+    """Check that the store as a whole is sound, and return the manifest."""
     store = Store(root, "/t")
     manifest = store.load()
     assert manifest is not None

@@ -1,4 +1,4 @@
-"""What aggregates and orders must be, by Arrow on the rows that Spark reads."""
+"""Expected aggregates and orders, computed by Arrow on the rows that Spark reads."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _check_pairs(scan: Scan, names: list[str], columns: dict[str, pa.ChunkedArra
 
 
 def _ranks(column: pa.ChunkedArray, plain: pa.Array) -> dict[Any, tuple[Any, ...]]:
-    """What orders the values of a column, NULL first and NaN last, by what they are compared as."""
+    """Return a sort key for the values of a column, NULL first and NaN last, by their compared form."""
     values = plain.to_pylist()
     floats = pa.types.is_floating(column.type)
     ranks = [value if value is None or not floats else _rank(value) for value in column.to_pylist()]

@@ -20,7 +20,7 @@ _CONNECT = ("protobuf>=6.33.5", "grpcio-status", "googleapis-common-protos")
 
 
 def found_by(module: str, *arguments: str, packages: Path | None = None) -> dict[str, Any]:
-    """What a program of the tests found: the JSON behind ``FOUND`` on a line of its output.
+    """Run a program of the tests and return its report: the JSON behind ``FOUND`` on a line of its output.
 
     Args:
         packages: a folder of packages that go before those that are installed.
@@ -41,7 +41,7 @@ def found_by(module: str, *arguments: str, packages: Path | None = None) -> dict
 
 
 def connect_packages() -> Path:
-    """What a client and a server of Spark Connect need, installed where it is kept for the next run."""
+    """Install the packages of a client and a server of Spark Connect, once, and return their folder."""
     packages = ROOT / "build" / "connect"
     if not (packages / "google").exists():
         install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages)]

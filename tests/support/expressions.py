@@ -58,7 +58,7 @@ def _constant(rng: Rng, data_type: str) -> str:
 
 
 def _generic(rng: Rng, column: Column, other: Column) -> str:
-    """What takes values of any type."""
+    """Return a random expression whose operands may have any type."""
     a, b, constant = column.name, other.name, _constant(rng, column.type)
     op = _pick(rng, _OPERATORS)
     return _pick(

@@ -15,7 +15,7 @@ _START = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
 def on_native_thread(work: Callable[[], T]) -> T:
-    """What work gives on a new thread, which Python learns of by this call and forgets behind it.
+    """Run work on a new native thread, which Python knows during the call only, and return its result.
 
     Raises:
         IndexError: if the work fails; ctypes prints how.

@@ -35,7 +35,7 @@ _STATUS = {
 
 @dataclass
 class Fault:
-    """What happens to the requests whose method and path match.
+    """A fault of the requests whose method and path match.
 
     ``code`` answers with an S3 error instead of serving, or after having served where ``served`` is set: the answer
     is lost. ``delay`` seconds pass before. After ``times`` requests all is well again.
@@ -74,7 +74,7 @@ class S3Server:
             self.faults.remove(fault)
 
     def count(self, method: str, path: str) -> int:
-        """How many requests were seen."""
+        """Count the requests seen."""
         return sum(m == method and re.search(path, p) is not None for m, p in self.requests)
 
 

@@ -90,7 +90,7 @@ def ids(scan: Scan | QueryResult) -> list[int]:
 
 
 def reasons(scan: Scan) -> dict[Reason, list[str]]:
-    """What EXPLAIN says was not used: the subjects by reason."""
+    """Return the subjects that EXPLAIN lists as not used, by reason."""
     found: dict[Reason, list[str]] = {}
     for note in scan.explain().notes:
         found.setdefault(note.reason, []).append(note.subject)

@@ -80,7 +80,7 @@ class RandomTable:
 
     @property
     def has_char(self) -> bool:
-        """Whether a column is CHAR, which Spark takes from files, and from no DDL."""
+        """Return True if a column is CHAR, which Spark takes from files, and from no DDL."""
         return any(column.type == CHAR for column in self.columns)
 
     def add_file(self, path: Path | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""What a scan has to do, in counts: bytes, requests, chunks, row groups, index pages. No times."""
+"""The work of a scan, in counts: bytes, requests, chunks, row groups, index pages. No times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def forget() -> None:
 
 
 def scan_counts(scan: Scan) -> dict[str, int]:
-    """What giving a scan's rows takes with nothing in memory, one stripe after the other.
+    """Count the work of returning a scan's rows with empty caches, one stripe after the other.
 
     Returns:
         `hindex.orc.ReadCounts` summed over the data files; ``index_files`` opened, ``index_pages`` and ``index_bytes``
@@ -66,7 +66,7 @@ def _opened() -> Iterator[list[IndexFileReader]]:
 
 
 def decoded(readers: list[OrcReader]) -> int:
-    """How many columns of row groups, or of whole stripes, had values of theirs read."""
+    """Count the columns of row groups, or of whole stripes, of which values were read."""
     counts = [reader.counts for reader in readers]
     return sum(item.row_groups + item.whole_columns for item in counts)
 

@@ -25,7 +25,7 @@ CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("partition_cas
 
 
 def agrees(result: PartitionValue, kind: Kind, spark_text: str | None) -> bool:
-    """Whether a value is the one that Spark casts to that string."""
+    """Return True if a value is the one that Spark casts to that string."""
     if spark_text is None:
         return result.value is None and result.key is None
     match kind:
