@@ -23,12 +23,12 @@ MAPPED = {name: folder for name, folder in CONFIG["package-dir"].items() if name
 
 
 def packages_in_tree() -> list[str]:
-    found = []
+    packages = []
     for package, folder in CONFIG["package-dir"].items():
         for source in (ROOT / folder).rglob("*.py"):
             inside = source.parent.relative_to(ROOT / folder)
-            found.append(".".join((package, *inside.parts)))
-    return sorted(set(found))
+            packages.append(".".join((package, *inside.parts)))
+    return sorted(set(packages))
 
 
 def test_every_package_of_the_tree_is_in_the_wheel() -> None:
@@ -123,15 +123,15 @@ def test_without_a_compiler_one_line_says_what_to_install(
 
 def imported_packages() -> set[str]:
     """Top-level names that hindex imports anywhere, its own and the standard library's left out."""
-    found = set()
+    imported = set()
     for folder in CONFIG["package-dir"].values():
         for source in (ROOT / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(source.read_text())):
                 if isinstance(node, ast.Import):
-                    found |= {alias.name.split(".")[0] for alias in node.names}
+                    imported |= {alias.name.split(".")[0] for alias in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module:
-                    found.add(node.module.split(".")[0])
-    return found - {"hindex"} - sys.stdlib_module_names
+                    imported.add(node.module.split(".")[0])
+    return imported - {"hindex"} - sys.stdlib_module_names
 
 
 def test_every_import_is_a_declared_dependency() -> None:

@@ -71,7 +71,7 @@ def test_groups_are_sorted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the end, and not in each part; integers of one column are counted by sorting them."""
     calls: list[str] = []
 
-    def told(name: str) -> None:
+    def count_calls_of(name: str) -> None:
         real = getattr(groups, name)
 
         def counted(table: pa.Table) -> pa.Table:
@@ -80,8 +80,8 @@ def test_groups_are_sorted_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(groups, name, counted)
 
-    told("sort_groups")
-    told("_merge_integers")
+    count_calls_of("sort_groups")
+    count_calls_of("_merge_integers")
     for kind, array, expected in (
         (Kind.LONG, pa.array([3, None, 1, 3]), ["_merge_integers", "sort_groups"]),
         (Kind.STRING, pa.array(["b", None, "a", "b"]), ["sort_groups"]),

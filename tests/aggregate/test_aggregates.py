@@ -113,11 +113,11 @@ def test_keys_of_many_rows(
     masks: list[int] = []
     real = roaring.to_mask
 
-    def told(rows: Any, total: int) -> Any:
+    def counting_to_mask(rows: Any, total: int) -> Any:
         masks.append(total)
         return real(rows, total)
 
-    monkeypatch.setattr(roaring, "to_mask", told)
+    monkeypatch.setattr(roaring, "to_mask", counting_to_mask)
     rng = np.random.default_rng(11)
     few, part = rng.integers(0, 3, 30_000), rng.integers(0, 40, 30_000)
     few_or_null = pa.array(few, mask=rng.random(30_000) < 0.1)

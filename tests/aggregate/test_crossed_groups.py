@@ -179,11 +179,11 @@ def test_columns_of_the_predicate_are_decoded_once(
     reads: list[list[str]] = []
     real = scan_task_reader.ScanTaskReader._read_columns
 
-    def told(self: Any, wanted: Any, *given: Any) -> Any:
+    def recording_read(self: Any, wanted: Any, *given: Any) -> Any:
         reads.append([column.name for column in wanted if self.has(column.name)])
         return real(self, wanted, *given)
 
-    monkeypatch.setattr(scan_task_reader.ScanTaskReader, "_read_columns", told)
+    monkeypatch.setattr(scan_task_reader.ScanTaskReader, "_read_columns", recording_read)
     table = connection.table(str(tmp_path / "t")).scan("a > 549755813888 AND p = 1").value_counts(*by)
     assert reads == read
     kept = [row for row in pa.table(columns).to_pylist() if row["a"] > 549755813888]

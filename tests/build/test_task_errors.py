@@ -25,7 +25,7 @@ def traceback(last: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (
             "An exception was thrown from the Python worker:\n" + traceback("KeyError: 'x'\nand more of it"),
@@ -84,11 +84,11 @@ def traceback(last: str) -> str:
         (traceback("").rstrip(), "Traceback (most recent call last):"),
     ],
 )
-def test_the_cause_is_told(text: str, told: str | None) -> None:
+def test_the_cause_is_told(text: str, expected: str | None) -> None:
     error = failure_message(RuntimeError(text))
-    if told is None:
-        told = text.rstrip().splitlines()[-1].rstrip(".") + _REMEDY
-    assert error == f"the Spark job failed: {told}"
+    if expected is None:
+        expected = text.rstrip().splitlines()[-1].rstrip(".") + _REMEDY
+    assert error == f"the Spark job failed: {expected}"
 
 
 def test_what_a_task_of_hindex_says_is_told_as_it_is() -> None:

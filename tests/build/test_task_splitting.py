@@ -241,12 +241,12 @@ def test_a_skewed_table(skewed: Path, spark: SparkSession, monkeypatch: pytest.M
     seen: list[list[list[tuple[str, int, int | None]]]] = []
     real = task_splitting.split_build_tasks
 
-    def told(tasks: list[BuildTask], cores: int, size: int | None) -> list[tuple[BuildTask, ...]]:
+    def recording_split(tasks: list[BuildTask], cores: int, size: int | None) -> list[tuple[BuildTask, ...]]:
         groups = real(tasks, cores, size)
         seen.append([[(task.path, task.first, task.end) for task in some] for some in groups])
         return groups
 
-    monkeypatch.setattr("hindex.build.job.split_build_tasks", told)
+    monkeypatch.setattr("hindex.build.job.split_build_tasks", recording_split)
     table = hindex.connect(spark=spark).table(str(skewed))
     spark.conf.set(TASK_BYTES_SETTING, "15k")
     try:

@@ -37,8 +37,8 @@ NOON = datetime.datetime(2024, 1, 2, 12)
 
 
 def translate(expression: pc.Expression) -> tuple[str, bool]:
-    found = translate_filter(expression, SCHEMA, lambda predicate: None)
-    return str(found.predicate), found.is_exact
+    translated = translate_filter(expression, SCHEMA, lambda predicate: None)
+    return str(translated.predicate), translated.is_exact
 
 
 EXACT = [
@@ -110,11 +110,11 @@ def test_superset(expression: pc.Expression, predicate: str) -> None:
 
 def test_integers_beside_floats_leave_room_for_rounding() -> None:
     """PyArrow may compare 16777217 as a 32-bit float, which is 16777216."""
-    found = translate_filter(A == 16777216.0, SCHEMA, lambda predicate: None)
-    low, high = map(str, leaves(found.predicate))  # type: ignore[arg-type]
+    translated = translate_filter(A == 16777216.0, SCHEMA, lambda predicate: None)
+    low, high = map(str, leaves(translated.predicate))  # type: ignore[arg-type]
     assert int(low.removeprefix("i >= ")) <= 16777215
     assert int(high.removeprefix("i <= ")) >= 16777217
-    assert not found.is_exact
+    assert not translated.is_exact
 
 
 def test_refused_parts_prune_nothing() -> None:
@@ -122,25 +122,25 @@ def test_refused_parts_prune_nothing() -> None:
         if any("s" in str(leaf) for leaf in leaves(predicate)):
             raise PredicateError("no")
 
-    found = translate_filter((A == 3) & (S == "x"), SCHEMA, accepts)
-    assert str(found.predicate) == "i = 3"
-    assert found.unsupported == ("s == 'x'",)
+    translated = translate_filter((A == 3) & (S == "x"), SCHEMA, accepts)
+    assert str(translated.predicate) == "i = 3"
+    assert translated.unsupported == ("s == 'x'",)
 
 
 def test_long_chains_do_not_recurse() -> None:
     many = functools.reduce(operator.or_, (value == A for value in range(3000)))
-    found = translate_filter(many, SCHEMA, lambda predicate: None)
-    assert found.is_exact
-    assert len(list(leaves(found.predicate))) == 3000  # type: ignore[arg-type]
+    translated = translate_filter(many, SCHEMA, lambda predicate: None)
+    assert translated.is_exact
+    assert len(list(leaves(translated.predicate))) == 3000  # type: ignore[arg-type]
 
 
 def test_texts_are_those_of_people() -> None:
     """PyArrow's own text of an expression is not always UTF-8."""
-    found = translate_filter(
+    translated = translate_filter(
         S.isin(["é" * 500] * 20) | (pc.utf8_length(S) > 2), SCHEMA, lambda predicate: None
     )
-    assert found.text.startswith("(s in ('é")
-    assert found.text.endswith("… 15 more) or greater(utf8_length(s), 2))")
+    assert translated.text.startswith("(s in ('é")
+    assert translated.text.endswith("… 15 more) or greater(utf8_length(s), 2))")
 
 
 def test_read_columns() -> None:

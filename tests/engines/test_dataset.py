@@ -74,8 +74,8 @@ def plain() -> pa.Table:
     return pa.table(columns(range(ROWS)))
 
 
-def ids(found: pa.Table) -> list[int]:
-    numbers: list[int] = found["id"].to_pylist()
+def ids(selected: pa.Table) -> list[int]:
+    numbers: list[int] = selected["id"].to_pylist()
     return sorted(numbers)
 
 
@@ -125,11 +125,11 @@ def test_duckdb(
     with caplog.at_level(logging.INFO, "hindex"), duckdb.connect() as database:
         database.register("events", table.dataset())
         database.register("plain", plain)
-        found, expected = (
+        rows, expected = (
             database.sql(f"SELECT id FROM {name} WHERE {where}").to_arrow_table()
             for name in ("events", "plain")
         )
-    assert ids(found) == ids(expected)
+    assert ids(rows) == ids(expected)
     if predicate is None:
         assert "; no filter" in pushed(caplog)  # DuckDB pushes no comparison that NaN passes
     else:
@@ -159,21 +159,21 @@ def test_polars(
     read: str,
 ) -> None:
     with caplog.at_level(logging.INFO, "hindex"):
-        found = pl.scan_pyarrow_dataset(table.dataset()).filter(condition).select("id").collect()
+        rows = pl.scan_pyarrow_dataset(table.dataset()).filter(condition).select("id").collect()
     expected = pl.scan_pyarrow_dataset(ds.dataset(plain)).filter(condition).select("id").collect()
-    assert sorted(found["id"]) == sorted(expected["id"])
+    assert sorted(rows["id"]) == sorted(expected["id"])
     assert f"; pushed {predicate}" in pushed(caplog)
     assert read in scanned(caplog)
 
 
 def test_explain(table: Table) -> None:
     dataset = table.dataset()
-    found = dataset.explain((A == 77) & (pc.utf8_length(S) > 2), columns=["id"])
-    assert (str(found.pushed), found.applied) == ("a = 77", ("greater(utf8_length(s), 2)",))
-    assert found.scan.rows is not None
-    assert (found.scan.rows.kept, found.scan.rows.total) == (ROWS // 500, ROWS)
-    assert found.scan.columns == ("id", "a", "s")
-    assert "not pushed: greater(utf8_length(s), 2)" in str(found)
+    explanation = dataset.explain((A == 77) & (pc.utf8_length(S) > 2), columns=["id"])
+    assert (str(explanation.pushed), explanation.applied) == ("a = 77", ("greater(utf8_length(s), 2)",))
+    assert explanation.scan.rows is not None
+    assert (explanation.scan.rows.kept, explanation.scan.rows.total) == (ROWS // 500, ROWS)
+    assert explanation.scan.columns == ("id", "a", "s")
+    assert "not pushed: greater(utf8_length(s), 2)" in str(explanation)
     nothing = dataset.explain(pc.utf8_length(S) > 2)
     assert nothing.pushed is None
     assert nothing.scan.rows is None or nothing.scan.rows.kept in (None, ROWS)

@@ -94,10 +94,10 @@ def in_a_child(work: Callable[[], list[str]]) -> list[str]:
         finally:
             os._exit(0)
     os.close(writer)
-    with os.fdopen(reader) as told:
-        found: list[str] = json.loads(told.read() or '["no answer"]')
+    with os.fdopen(reader) as stream:
+        faults: list[str] = json.loads(stream.read() or '["no answer"]')
     os.waitpid(child, 0)
-    return found
+    return faults
 
 
 def main(path: str, rounds: int, seed: int) -> None:

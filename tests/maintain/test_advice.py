@@ -147,10 +147,10 @@ def test_partitions_prune_before_indexes(tmp_path: Path) -> None:
 
 
 def workload_text(table: WorkloadTable, text: str) -> tuple[list[str], dict[str, int]]:
-    found = read_workload(text, table)
+    parsed = read_workload(text, table)
     return [
-        f"{'count ' if query.is_count else ''}{query.predicate}" for query in found.queries
-    ], found.ignored
+        f"{'count ' if query.is_count else ''}{query.predicate}" for query in parsed.queries
+    ], parsed.ignored
 
 
 @pytest.fixture
@@ -206,15 +206,15 @@ def test_hindex_log(named: WorkloadTable, events: Path, caplog: pytest.LogCaptur
     lines = "\n".join(
         f"2026-11-25 12:00:00 INFO {record.name} {record.getMessage()}" for record in caplog.records
     )
-    found = read_workload(lines, named)
-    assert [str(query.predicate) for query in found.queries] == [
+    parsed = read_workload(lines, named)
+    assert [str(query.predicate) for query in parsed.queries] == [
         "user = 5 AND id < 1000",
         "country = 'NO'",
         "status = 500",
     ]
-    assert [query.is_count for query in found.queries] == [False, True, False]
-    assert found.used_indexes == {"by_user", "by_country"}
-    assert found.ignored == {
+    assert [query.is_count for query in parsed.queries] == [False, True, False]
+    assert parsed.used_indexes == {"by_user", "by_country"}
+    assert parsed.ignored == {
         "it has no condition on the table alone": 1,
         "the log has its condition only in part": 1,
     }

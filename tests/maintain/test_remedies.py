@@ -38,7 +38,7 @@ def replace(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "change", "told", "remedy"),
+    ("reason", "change", "problem", "remedy"),
     [
         (Reason.NEW_FILE, lambda path: add_file(path / "p=1" / "y.orc", 90_000), "REFRESH INDEX", _REFRESH),
         (Reason.STALE_FILE, replace, "REFRESH INDEX", _REFRESH),
@@ -53,7 +53,7 @@ def replace(path: Path) -> None:
     ids=["new file", "stale file", "index missing", "corrupt"],
 )
 def test_what_explain_says_helps(
-    path: Path, reason: Reason, change: Callable[[Path], object], told: str, remedy: str
+    path: Path, reason: Reason, change: Callable[[Path], object], problem: str, remedy: str
 ) -> None:
     hx = LocalConnection()
     hx.sql(f"CREATE INDEX i USING bitmap ON '{path}' (a)")
@@ -61,7 +61,7 @@ def test_what_explain_says_helps(
     scan = hx.table(str(path)).scan("a = 3", ["id"])
     explained = scan.explain()
     assert [note.reason for note in explained.notes] == [reason]
-    assert f"; {told} " in reason.sentence
+    assert f"; {problem} " in reason.sentence
     assert reason.sentence in explained.to_text()
     before = ids(scan)
     if remedy is _REBUILD:
@@ -99,9 +99,9 @@ def test_a_store_that_is_a_file(
     table = hindex.connect(place if given == "parameter" else None).table(path)
     with pytest.raises(StoreError) as caught:
         table.create_index("i", "a")
-    told = str(caught.value)
-    assert told.startswith(f"cannot create '{place}")
-    assert told.endswith(
+    message = str(caught.value)
+    assert message.startswith(f"cannot create '{place}")
+    assert message.endswith(
         f": Not a directory; there is a file where a directory has to be: move it away, or {_ELSEWHERE}"
     )
     assert place.read_text() == "in the way"
@@ -109,7 +109,7 @@ def test_a_store_that_is_a_file(
 
 
 @pytest.mark.parametrize(
-    ("number", "told"),
+    ("number", "expected"),
     [
         (errno.ENOTDIR, "there is a file where a directory has to be: move it away"),
         (errno.ENOSPC, "make room there"),
@@ -120,9 +120,9 @@ def test_a_store_that_is_a_file(
         (None, "make room or grant access there"),
     ],
 )
-def test_what_helps_where_a_store_cannot_be_written(number: int | None, told: str) -> None:
+def test_what_helps_where_a_store_cannot_be_written(number: int | None, expected: str) -> None:
     error = OSError("no reason") if number is None else OSError(number, os.strerror(number))
-    assert write_remedy(error) == f"{told}, or {_ELSEWHERE}"
+    assert write_remedy(error) == f"{expected}, or {_ELSEWHERE}"
 
 
 def test_a_store_that_readers_would_take_for_data(path: Path, tmp_path: Path) -> None:

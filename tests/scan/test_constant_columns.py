@@ -111,7 +111,7 @@ def test_nulls(typed: Table, opened: list[OrcReader]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "told"),
+    ("where", "constant"),
     [
         ("int = 7 AND small > 0", ("int",)),
         ("int = 7 AND (small = 5 OR big = 8)", ("int",)),
@@ -127,13 +127,13 @@ def test_nulls(typed: Table, opened: list[OrcReader]) -> None:
         ("int = 7 AND int IS NULL", ()),
     ],
 )
-def test_only_what_all_rows_have(typed: Table, where: str, told: tuple[str, ...]) -> None:
+def test_only_what_all_rows_have(typed: Table, where: str, constant: tuple[str, ...]) -> None:
     scan = typed.scan(where, ["small", "int", "id"])
     everything = typed.scan(where, ["small", "int", "id"], mode=Mode.PROVE)
     assert scan.to_arrow().equals(everything.to_arrow())
     assert everything.proof is not None
     assert not everything.proof.disagreements
-    assert scan.explain().fixed == told
+    assert scan.explain().fixed == constant
 
 
 def test_values_that_are_equal_and_differ_are_read(tmp_path: Path, connection: LocalConnection) -> None:

@@ -161,12 +161,12 @@ def check(
     order: Ids,
     all_indexed: bool,
     rng: np.random.Generator,
-    told: str,
+    state: str,
 ) -> None:
     window = int(rng.choice(_WINDOWS))
     scan = table.scan(predicate)
     explained = scan.explain()
-    context = f"WHERE {predicate} ({window})\n{told}\n{explained}"
+    context = f"WHERE {predicate} ({window})\n{state}\n{explained}"
     names = list(answers.rows.column_names)
     expected_values = [str(name) for name in rng.permutation(names)[: int(rng.integers(1, len(names) + 1))]]
     with readers(window):

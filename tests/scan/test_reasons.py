@@ -248,7 +248,7 @@ def test_every_reason_has_something_that_brings_it_about(
 ) -> None:
     local_build.install(monkeypatch)
     case = Case(tmp_path / "t", monkeypatch)
-    assert reason not in told(case)
+    assert reason not in notes_of_used_index(case)
     PRODUCERS[reason](case)
     scan = case.table.scan(case.where)
     explanation = scan.aggregate([], case.groups).explain() if case.groups else scan.explain()
@@ -334,7 +334,7 @@ def test_ignored_files_are_noted(
     assert len(table.scan().to_arrow()) == 2
 
 
-def told(case: Case) -> dict[Reason, list[str]]:
+def notes_of_used_index(case: Case) -> dict[Reason, list[str]]:
     """Return the notes of a predicate that a usable index answers."""
     case.index()
     notes = reasons(case.table.scan(case.where))

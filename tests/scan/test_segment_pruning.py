@@ -130,7 +130,7 @@ def copy(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "rows", "files", "told"),
+    ("change", "rows", "files", "expected"),
     [
         (rewrite, [70, 9000], {1, 20}, {Reason.STALE_FILE: [file(20)]}),
         (add, [70, 9000], {1}, {Reason.NEW_FILE: ["05b.orc"]}),
@@ -144,7 +144,7 @@ def test_a_change_among_files_that_are_ruled_out_is_seen(
     change: Callable[[Path], None],
     rows: list[int],
     files: set[int],
-    told: dict[Reason, list[str]],
+    expected: dict[Reason, list[str]],
 ) -> None:
     change(clustered)
     scan = read_anew(clustered).scan("a = 70")
@@ -152,4 +152,4 @@ def test_a_change_among_files_that_are_ruled_out_is_seen(
     assert planned == {file(number) for number in files} | ({"05b.orc"} if change is add else set())
     assert len(looked_at) == 1
     assert sorted(ids(scan)) == rows
-    assert reasons(scan) == told
+    assert reasons(scan) == expected

@@ -33,9 +33,9 @@ def compare(hx: hindex.Connection, text: str) -> QueryExplanation:
     wanted = hx.spark().sql(text)
     query = parse_query(text)
     assert query is not None
-    found = run_query(hx, query)
-    assert found.schema == wanted.schema
-    assert rows(found) == rows(wanted), text
+    result = run_query(hx, query)
+    assert result.schema == wanted.schema
+    assert rows(result) == rows(wanted), text
     return explain_query(hx, query)
 
 

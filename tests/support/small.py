@@ -84,17 +84,17 @@ def scan_of(path: Path, where: str) -> Scan:
 
 def ids(scan: Scan | QueryResult) -> list[int]:
     """The ids of a scan's or a query's rows, in order; counting them gives the same number."""
-    found: list[int] = scan.to_arrow().column("id").to_pylist()
-    assert scan.count() == len(found)
-    return found
+    row_ids: list[int] = scan.to_arrow().column("id").to_pylist()
+    assert scan.count() == len(row_ids)
+    return row_ids
 
 
 def reasons(scan: Scan) -> dict[Reason, list[str]]:
     """Return the subjects that EXPLAIN lists as not used, by reason."""
-    found: dict[Reason, list[str]] = {}
+    subjects: dict[Reason, list[str]] = {}
     for note in scan.explain().notes:
-        found.setdefault(note.reason, []).append(note.subject)
-    return found
+        subjects.setdefault(note.reason, []).append(note.subject)
+    return subjects
 
 
 def store_state(table: Table) -> dict[str, bytes]:

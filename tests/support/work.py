@@ -54,15 +54,15 @@ def scan_counts(scan: Scan) -> dict[str, int]:
 @contextmanager
 def _opened() -> Iterator[list[IndexFileReader]]:
     """The index files that are opened meanwhile."""
-    found: list[IndexFileReader] = []
+    index_files: list[IndexFileReader] = []
     real = IndexFileReader.__init__
 
     def noted(self: IndexFileReader, *arguments: Any, **options: Any) -> None:
         real(self, *arguments, **options)
-        found.append(self)
+        index_files.append(self)
 
     with mock.patch.object(IndexFileReader, "__init__", noted):
-        yield found
+        yield index_files
 
 
 def decoded(readers: list[OrcReader]) -> int:

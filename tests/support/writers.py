@@ -61,8 +61,8 @@ def write_pyorc(
         types: of columns whose Arrow type does not tell, such as ``char(4)``.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    told = {field.name: type_name(field.type) for field in table.schema} | dict(types or {})
-    names = ",".join(f"{name}:{of}" for name, of in told.items())
+    column_types = {field.name: type_name(field.type) for field in table.schema} | dict(types or {})
+    names = ",".join(f"{name}:{of}" for name, of in column_types.items())
     columns = [_python_values(table.column(i)) for i in range(table.num_columns)]
     with (
         path.open("wb") as file,

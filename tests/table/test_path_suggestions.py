@@ -106,7 +106,7 @@ def test_few_names_of_a_large_directory_are_compared(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "expected"),
     [
         ("data/user", "; did you mean '{}/data/users'?"),
         ("~/data", "; did you mean '{}/data'? a ~ is not expanded"),
@@ -122,7 +122,7 @@ def test_few_names_of_a_large_directory_are_compared(tmp_path: Path, monkeypatch
     ],
 )
 def test_what_may_have_been_meant(
-    written: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    written: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data" / "users").mkdir(parents=True)
     (tmp_path / "data" / "users" / "x.orc").write_bytes(b"ORC")
@@ -133,8 +133,8 @@ def test_what_may_have_been_meant(
     _, _, remedy = str(caught.value).partition(
         f"no such file or directory: {os.path.realpath(written[written.find(':d') + 1 :])}"
     )
-    assert remedy.startswith(told.format(tmp_path))
-    assert bool(remedy) == bool(told)
+    assert remedy.startswith(expected.format(tmp_path))
+    assert bool(remedy) == bool(expected)
     # of a table of a catalog, whose place is gone
     with pytest.raises(TableNotFoundError, match=r"no such file or directory: /no/such/place$"):
         list_data_files("/no/such/place", name="db.events")
