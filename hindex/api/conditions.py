@@ -316,26 +316,23 @@ def _node(value: Value) -> Expression:
 def _literal_array(values: Sequence[Any]) -> LiteralArray | None:
     """Return many integers of 64 bits, strings or dates, and None among them, as one array; otherwise None."""
     types = set(map(type, values)) if len(values) >= MANY_RANGES else set()
-    kinds = types - {type(None)}
-    present = values if len(kinds) == len(types) else [value for value in values if value is not None]
-    has_null = len(kinds) < len(types)
-    if kinds == {str}:
-        return _arrow_literals(LiteralKind.STRING, present, pa.large_string(), has_null)
-    if kinds == {datetime.date}:
-        return _arrow_literals(LiteralKind.DATE, present, pa.date32(), has_null)
+    value_types = types - {type(None)}
+    if value_types == {str}:
+        kind, data_type = LiteralKind.STRING, pa.large_string()
+    elif value_types == {datetime.date}:
+        kind, data_type = LiteralKind.DATE, pa.date32()
     # durations of numpy are integers to it
-    if kinds and all(
-        issubclass(kind, int | np.integer) and not issubclass(kind, bool | np.timedelta64) for kind in kinds
+    elif value_types and all(
+        issubclass(item, int | np.integer) and not issubclass(item, bool | np.timedelta64)
+        for item in value_types
     ):
-        return _arrow_literals(LiteralKind.INTEGER, present, pa.int64(), has_null)
-    return None
-
-
-def _arrow_literals(
-    kind: LiteralKind, values: Sequence[Any], data_type: pa.DataType, has_null: bool
-) -> LiteralArray | None:
+        kind, data_type = LiteralKind.INTEGER, pa.int64()
+    else:
+        return None
+    has_null = len(value_types) < len(types)
+    present = [value for value in values if value is not None] if has_null else values
     try:
-        return LiteralArray(kind, pa.array(values, data_type), has_null)
+        return LiteralArray(kind, pa.array(present, data_type), has_null)
     except (OverflowError, UnicodeError, pa.ArrowInvalid):
         # beyond 64 bits, or no Unicode text
         return None

@@ -511,7 +511,7 @@ def test_progress_of_a_failed_build_does_not_end_full(path: Path, table: Table, 
     assert progress.units < len(plan.tasks)
 
 
-def test_a_store_that_cannot_be_written_is_told_before_spark_starts(
+def test_an_unwritable_store_is_an_error_before_spark_starts(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (path / "_hindex").write_text("in the way")

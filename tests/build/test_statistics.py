@@ -35,7 +35,7 @@ def truth(reader: OrcReader, stripe: int, name: str) -> list[ColumnStats]:
 
 @pytest.mark.parametrize("write", [write_pyarrow, write_pyorc], ids=["pyarrow", "pyorc"])
 @pytest.mark.parametrize("data_type", TYPES)
-def test_what_is_told_is_what_the_values_have(tmp_path: Path, write: Any, data_type: str) -> None:
+def test_statistics_are_those_of_the_values(tmp_path: Path, write: Any, data_type: str) -> None:
     seed = 77
     rng = np.random.default_rng(seed)
     column = Column("c", data_type, random_pool(rng, data_type))

@@ -84,19 +84,19 @@ def traceback(last: str) -> str:
         (traceback("").rstrip(), "Traceback (most recent call last):"),
     ],
 )
-def test_the_cause_is_told(text: str, expected: str | None) -> None:
+def test_the_message_has_the_cause(text: str, expected: str | None) -> None:
     error = failure_message(RuntimeError(text))
     if expected is None:
         expected = text.rstrip().splitlines()[-1].rstrip(".") + _REMEDY
     assert error == f"the Spark job failed: {expected}"
 
 
-def test_what_a_task_of_hindex_says_is_told_as_it_is() -> None:
+def test_errors_of_hindex_in_a_task_keep_their_message() -> None:
     text = traceback("hindex.errors.BuildError: index build failed on data file 'x': No module named 'lz4'")
     assert failure_message(RuntimeError(text)) == "index build failed on data file 'x': No module named 'lz4'"
 
 
-def test_the_last_error_of_hindex_is_told_not_its_cause() -> None:
+def test_the_message_is_the_last_error_of_hindex() -> None:
     cause = traceback("hindex.errors.OrcError: bad footer")
     text = f"{cause}\nThe above exception was the direct cause of the following exception:\n\n"
     text += traceback("hindex.errors.BuildError: index build failed on data file 'x': bad footer")

@@ -260,7 +260,7 @@ def test_names_are_written_as_in_sql(connection: LocalConnection, tmp_path: Path
     assert messages.not_read == "not read (constant under the predicate): `a b`"
 
 
-def test_a_table_without_files_is_told_as_such(connection: LocalConnection, tmp_path: Path) -> None:
+def test_a_table_without_files_is_explained(connection: LocalConnection, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     explained: Any = connection.sql(f"EXPLAIN SELECT * FROM '{tmp_path}/empty'")
     assert explained.path is ReadPath.NOTHING

@@ -56,7 +56,7 @@ def test_counts_tell_the_queries_apart(counts: dict[str, dict[str, int]], place:
 
 
 @pytest.mark.parametrize("count", GUARDED)
-def test_growth_is_told(count: str) -> None:
+def test_growth_is_described(count: str) -> None:
     before = dict.fromkeys(GUARDED, 1000)
     (line,) = growth("q", before, before | {count: 1100})
     assert line == f"q: {count} 1,000 -> 1,100 (+100, +10%)"

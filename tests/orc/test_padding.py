@@ -58,7 +58,7 @@ def test_a_length_that_no_memory_has() -> None:
 
 
 @pytest.mark.usefixtures("windows")
-def test_a_length_that_no_memory_has_is_told_with_its_place(
+def test_a_length_beyond_memory_is_an_error_with_its_position(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "a.orc"

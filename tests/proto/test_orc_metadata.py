@@ -82,7 +82,7 @@ def test_statistics_of_cut_strings_are_bytes() -> None:
     assert orc.StringStatistics.FromString(written).lower_bound == cut
 
 
-def test_missing_is_told_from_zero() -> None:
+def test_missing_differs_from_zero() -> None:
     assert not orc.ColumnStatistics.FromString(b"").HasField("has_null")
     assert orc.ColumnStatistics(has_null=False).HasField("has_null")
 

@@ -284,7 +284,7 @@ def test_one_clear_error_from_statements(
     assert store_state(table) == before
 
 
-def test_a_mistake_in_a_select_is_told_before_rows_are_asked_for(path: Path) -> None:
+def test_a_select_returns_a_query_result(path: Path) -> None:
     scan = hindex.connect().sql(f"SELECT id FROM '{path}' WHERE a = 4 LIMIT 3")
     assert isinstance(scan, hindex.QueryResult)
     assert ids(scan) == [1004, 1014, 1024]

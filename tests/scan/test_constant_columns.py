@@ -21,6 +21,7 @@ from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ROWS as SMALL
 from tests.support.small import keep_stat, write_columns, write_rows
+from tests.support.work import decoded
 
 ROWS = 500
 #: Of each type some values, the first of which is asked for, with the literal; they take turns.
@@ -46,11 +47,6 @@ TYPES: dict[str, tuple[pa.DataType, list[Any], str]] = {
         "TIMESTAMP '2001-02-03 04:05:06.789012'",
     ),
 }
-
-
-def work(readers: list[OrcReader]) -> int:
-    """Count the row groups and whole columns that were decoded."""
-    return sum(r.counts.row_groups + r.counts.whole_columns for r in readers)
 
 
 @pytest.fixture(scope="module")
@@ -80,18 +76,18 @@ def test_values_are_those_of_the_data(typed: Table, name: str, opened: list[OrcR
     assert rows.equals(typed.scan(f"{name} = {literal}", ["id", name], mode=Mode.PROVE).to_arrow())
     assert both.explain().fixed == (name,)
 
-    before = work(opened)
+    before = decoded(opened)
     alone = typed.scan(f"{name} = {literal}", [name])
     assert alone.to_arrow().column(name).to_pylist() == [values[0]] * len(expected)
     assert alone.head(3).num_rows == 3
-    assert work(opened) == before
+    assert decoded(opened) == before
     assert str(alone.explain().path.value).startswith("index")
     # with another column as much as of that one
     typed.scan(f"{name} = {literal}", ["id"]).to_arrow()
-    once = work(opened) - before
+    once = decoded(opened) - before
     both.to_arrow()
     assert once > 0
-    assert work(opened) == before + 2 * once
+    assert decoded(opened) == before + 2 * once
 
 
 def test_nulls(typed: Table, opened: list[OrcReader]) -> None:
@@ -101,7 +97,7 @@ def test_nulls(typed: Table, opened: list[OrcReader]) -> None:
     assert rows.equals(
         pa.table({"int": pa.nulls(len(expected), pa.int32()), "bool": pa.nulls(len(expected), pa.bool_())})
     )
-    assert work(opened) == 0
+    assert decoded(opened) == 0
     explained = scan.explain()
     assert explained.fixed == ("int", "bool")
     messages = "not read (constant under the predicate): int, bool"
@@ -174,10 +170,10 @@ def test_what_is_too_large_for_an_array_is_read(
         return typed.scan("text = 'ä''b'", ["text"])
 
     assert asked().to_arrow().num_rows == ROWS // 4
-    assert work(opened) == 0
+    assert decoded(opened) == 0
     monkeypatch.setattr(file_columns, "_MAX_BYTES", 100)
     assert asked().to_arrow().column("text").to_pylist() == ["ä'b"] * (ROWS // 4)
-    assert work(opened) > 0
+    assert decoded(opened) > 0
 
 
 def test_files_of_other_types_and_without_the_column(tmp_path: Path, connection: LocalConnection) -> None:
@@ -199,10 +195,10 @@ def test_fields_of_structs(tmp_path: Path, connection: LocalConnection, opened: 
     table.create_index("by_city", "addr.city")
     assert table.scan("addr.city = 'Ulm'", ["addr.city"]).to_arrow().column(0).to_pylist() == ["Ulm"]
     assert table.scan("addr.city IS NULL", ["addr.city"]).to_arrow().column(0).to_pylist() == [None, None]
-    assert work(opened) == 0
+    assert decoded(opened) == 0
     # the struct itself is another column
     assert table.scan("addr.city IS NULL", ["addr"]).to_arrow().column(0).to_pylist() == people[1:3]
-    assert work(opened) > 0
+    assert decoded(opened) > 0
 
 
 def test_orders_groups_and_limits(typed: Table) -> None:

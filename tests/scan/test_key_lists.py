@@ -139,7 +139,7 @@ def test_isin_of_strings_and_dates(
 ) -> None:
     rng = np.random.default_rng(len(values))
     column = [None if rng.random() < 0.01 else values[at] for at in rng.integers(0, len(values), 20_000)]
-    # the first half only: row groups of the others are skipped where an index tells
+    # with duplicates, and none of the second half
     keys = [values[at] for at in rng.integers(0, len(values) // 2, 2_000)]
     rows = pa.table({"v": column, "at": np.arange(len(column))})
     pyarrow.orc.write_table(rows, tmp_path / "f.orc")
@@ -176,8 +176,8 @@ def test_isin_of_strings_and_dates(
         ("s", list(range(3_000))),
     ],
 )
-def test_lists_of_another_type_than_the_columns_are_sparks(
-    spark: SparkSession, tmp_path: Path, column: str, keys: list[Any]
+def test_lists_of_every_type_keep_the_rows_of_spark(
+    spark: SparkSession, column: str, keys: list[Any]
 ) -> None:
     selected = (
         "CAST(id AS INT) k, CAST(id AS STRING) s, date_add(DATE '1960-01-01', CAST(id AS INT)) d, "
@@ -193,7 +193,7 @@ def test_lists_of_another_type_than_the_columns_are_sparks(
         spark.sql(f"INSERT INTO lists SELECT {selected} FROM range(0, 8000, 1, 1)")
         table = hindex.connect(spark=spark).table("lists")
         table.create_index("i", column=column)
-        # the text has a literal for each key
+        # as SQL, the condition has a literal for each key
         condition = hindex.col(column).isin(keys)
         expected = spark.sql(f"SELECT k FROM lists WHERE {condition}").collect()
         assert len(expected) > 1_000

@@ -186,7 +186,7 @@ def test_explaining_is_no_query(table: Table, lines: Lines) -> None:
     assert lines() == []
 
 
-def test_a_proof_is_told(connection: LocalConnection, table: Table, lines: Lines) -> None:
+def test_a_proof_is_logged(connection: LocalConnection, table: Table, lines: Lines) -> None:
     assert table.scan("a = 3", mode="prove").to_arrow().num_rows == 900
     ((level, line),) = lines()
     assert level == logging.INFO

@@ -221,9 +221,7 @@ def test_such_a_file_where_the_listing_alone_is_believed(
     assert not table.refresh_indexes().changed
 
 
-def test_a_data_file_that_cannot_be_read_is_told_by_whoever_reads_it(
-    connection: LocalConnection, tmp_path: Path
-) -> None:
+def test_every_reader_reports_an_unreadable_data_file(connection: LocalConnection, tmp_path: Path) -> None:
     for part in (1, 2):
         write_rows(tmp_path / f"t/p={part}/x.orc", part, [part])
     table = connection.table(str(tmp_path / "t"))

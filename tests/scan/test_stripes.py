@@ -125,7 +125,7 @@ def test_a_fixed_value_that_is_too_large_for_the_rows_of_one_stripe(
     assert table.scan("s = 'x'", ["s"]).to_arrow().column("s").to_pylist() == ["x"] * letters.count("x")
 
 
-def test_damage_in_one_stripe_of_several_is_told(table: Table, path: Path) -> None:
+def test_damage_in_one_stripe_of_several_is_an_error(table: Table, path: Path) -> None:
     with OrcReader(path / "one.orc") as reader:
         stripe = reader.stripes[5]
         begin, end = (

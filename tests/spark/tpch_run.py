@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "2",
 }
 

@@ -443,7 +443,7 @@ def test_objects_are_read_up_to_their_last_byte(bucket: str, s3: S3Server) -> No
         storage.read("some", 10)
 
 
-def test_an_empty_manifest_is_told_as_such(table: str) -> None:
+def test_an_empty_manifest_is_an_error(table: str) -> None:
     t = LocalConnection().table(table)
     t.create_index("g", "g", "bitmap")
     (last,) = (key for key in keys(f"{table}/_hindex") if key.endswith(".manifest"))

@@ -16,7 +16,7 @@ ARCHIVE = ROOT / "build" / "spark.jsa"
 
 def java_environment() -> dict[str, str]:
     """Return variables with which Java starts quickly, in this process and in those that it starts."""
-    # generated code pays where rows are many
+    # compiling generated code would take longer than interpreting plans of few rows and many expressions
     options = f"{QUICK_JAVA} -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
     if ARCHIVE.exists():
         # without a log, as an archive that does not fit is no matter

@@ -38,15 +38,7 @@ def spark_answers(
     reader = spark.read if schema is None else spark.read.schema(schema)
     frame = reader.orc(str(path))
     flags = [f.expr(text).cast("boolean").alias(f"_p{i}") for i, text in enumerate(predicates)]
-    with_codegen = spark.conf.get("spark.sql.codegen.wholeStage")
-    # compiling hundreds of expressions would take far longer than running them
-    spark.conf.set("spark.sql.codegen.wholeStage", "false")
-    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    try:
-        rows = frame.select("*", *flags).toArrow()
-    finally:
-        spark.conf.set("spark.sql.codegen.wholeStage", str(with_codegen))
-        spark.conf.unset("spark.sql.codegen.factoryMode")
+    rows = frame.select("*", *flags).toArrow()
     rows = rows.sort_by("id").combine_chunks()
     ids = np.asarray(rows.column("id"))
     kept = tuple(

@@ -66,7 +66,7 @@ def _opened() -> Iterator[list[IndexFileReader]]:
 
 
 def decoded(readers: list[OrcReader]) -> int:
-    """Count the columns of row groups, or of whole stripes, of which values were read."""
+    """Count the decoded columns: one for each row group, or for a whole stripe."""
     counts = [reader.counts for reader in readers]
     return sum(item.row_groups + item.whole_columns for item in counts)
 

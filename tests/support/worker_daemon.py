@@ -1,6 +1,6 @@
 """Spark's daemon of Python workers, which has imported what its workers import: they are forked with it.
 
-A worker collects garbage after each task; what is frozen is not looked at.
+A worker collects garbage after each task; frozen objects are exempt from that.
 """
 
 from __future__ import annotations
