@@ -5,6 +5,8 @@ from numpy.typing import NDArray
 
 _Bytes: TypeAlias = NDArray[np.uint8]
 _Ints: TypeAlias = NDArray[np.int64]
+#: Arrays of two dimensions: byte planes.
+_Planes: TypeAlias = NDArray[np.uint8]
 
 STREAM_ENDS: int
 LONG_VARINT: int
@@ -14,6 +16,8 @@ BAD_LENGTH: int
 BAD_ENTRY: int
 BAD_CHUNK: int
 BAD_FRAME: int
+BAD_ORDER: int
+BAD_ROW: int
 
 ERRORS: dict[int, str]
 
@@ -81,3 +85,14 @@ def list_chunks(
 ) -> int: ...
 def measure_frames(data: _Bytes, offsets: _Ints, lengths: _Ints, originals: _Bytes, sizes: _Ints) -> int: ...
 def rescale(words: _Ints, scales: _Ints, scale: int, rest: _Ints) -> int: ...
+def sum_planes(planes: _Planes, before: int, out: _Ints) -> int: ...
+def unpack_rows(
+    firsts: _Planes,
+    gaps: _Planes,
+    starts: NDArray[np.int32],
+    outside: _Ints,
+    numbers: _Ints,
+    is_delta: bool,
+    total: int,
+    out: NDArray[np.uint32],
+) -> int: ...

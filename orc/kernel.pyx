@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=False, cdivision=True
-"""The compiled part of the ORC decoder: encoded streams to the values at selected positions.
+"""The compiled code: encoded ORC streams to the values at selected positions, and leaf pages of indexes to rows.
 
 It takes buffers and fills buffers. It knows no files, no schemas and no Arrow classes, holds no global state, and
 releases the interpreter's lock. Callers allocate the outputs.
@@ -28,6 +28,8 @@ cpdef enum:
     BAD_ENTRY = 6
     BAD_CHUNK = 7
     BAD_FRAME = 8
+    BAD_ORDER = 9
+    BAD_ROW = 10
 
 #: What each code says.
 ERRORS = {
@@ -39,6 +41,8 @@ ERRORS = {
     BAD_ENTRY: "a value is no entry of its dictionary",
     BAD_CHUNK: "a chunk runs past the end of its stream",
     BAD_FRAME: "a chunk is not a single zstd frame",
+    BAD_ORDER: "the values do not ascend",
+    BAD_ROW: "a row lies outside the stripe",
 }
 
 cdef extern from *:
@@ -1203,3 +1207,115 @@ def rescale(int64_t[:, ::1] words, const int64_t[::1] scales, int64_t scale, int
                 rest[left] = k
                 left += 1
     return left
+
+
+cdef inline uint64_t _plane_value(const uint8_t *planes, int64_t count, int64_t width, int64_t k) noexcept nogil:
+    """Number k of an array that is stored as planes of `count` bytes, lowest bytes first."""
+    cdef uint64_t value = 0
+    cdef int64_t plane
+    for plane in range(width):
+        value |= <uint64_t>planes[plane * count + k] << (8 * plane)
+    return value
+
+
+def sum_planes(const uint8_t[:, ::1] planes, int64_t before, int64_t[::1] out):
+    """Compute the running sums of an array of byte planes, where each number counts one more.
+
+    Args:
+        planes: uint8[W, N], at most 8 planes: all lowest bytes, then all second bytes, and so on.
+        before: what precedes the first sum.
+        out: int64[N].
+
+    Returns:
+        0, or BAD_ORDER with the number of a sum that is not above the one before it, in the place of the byte.
+    """
+    cdef int64_t k, count = planes.shape[1], width = planes.shape[0], result = 0
+    cdef uint64_t total = <uint64_t>before
+    if out.shape[0] != count or width > 8:
+        raise ValueError("there is a sum for each number, of at most eight bytes")
+    cdef const uint8_t *data = &planes[0, 0] if width and count else NULL
+    with nogil:
+        for k in range(count):
+            total += (data[k] if width == 1 else _plane_value(data, count, width, k)) + 1
+            out[k] = <int64_t>total
+            if k and out[k] <= out[k - 1]:
+                result = _error(BAD_ORDER, k)
+                break
+    return result
+
+
+def unpack_rows(
+    const uint8_t[:, ::1] firsts,
+    const uint8_t[:, ::1] gaps,
+    const int32_t[::1] starts,
+    const int64_t[::1] outside,
+    const int64_t[::1] numbers,
+    bint is_delta,
+    int64_t total,
+    uint32_t[::1] out,
+):
+    """Unpack the rows of some keys of a leaf page. Rows of other keys stay packed.
+
+    Args:
+        firsts: uint8[W, F], W planes for the first row of each inline key.
+        gaps: uint8[V, G], planes for the rows between the other inline rows, key by key.
+        starts: int32[K + 1], the rows of key k are numbers ``starts[k]`` to ``starts[k + 1]`` of the inline rows.
+        outside: int64, the keys without inline rows, ascending.
+        numbers: int64, the keys to unpack, ascending.
+        is_delta: first rows are zigzag differences from those before.
+        total: rows are below it.
+        out: uint32, as long as the rows of these keys in all.
+
+    Returns:
+        0, or BAD_ROW with the number of a key in the place of the byte.
+    """
+    cdef int64_t i, k, end, rank, gap, before = 0, at = 0, filled = 0, result = 0, count
+    cdef int64_t keys = starts.shape[0] - 1, selected = numbers.shape[0], without = outside.shape[0]
+    cdef int64_t first_count = firsts.shape[1], first_width = firsts.shape[0]
+    cdef int64_t gap_count = gaps.shape[1], gap_width = gaps.shape[0], room = out.shape[0]
+    cdef uint64_t row = 0, step, sum_of_steps = 0
+    cdef bint is_inside
+    if first_width > 4 or gap_width > 4 or total < 0 or total > 0xFFFFFFFF:
+        raise ValueError("rows have at most four bytes")
+    cdef const uint8_t *first_data = &firsts[0, 0] if first_width and first_count else NULL
+    cdef const uint8_t *gap_data = &gaps[0, 0] if gap_width and gap_count else NULL
+    with nogil:
+        for i in range(selected):
+            k = numbers[i]
+            if not 0 <= k < keys or (i and k <= numbers[i - 1]):
+                result = -1
+                break
+            while before < without and outside[before] < k:
+                before += 1
+            count = starts[k + 1] - <int64_t>starts[k]
+            if count == 0:
+                continue
+            # the first rows and the gaps of inline keys only are stored
+            rank, gap = k - before, starts[k] - (k - before)
+            is_inside = 0 <= rank < first_count and 0 <= gap <= gap_count - count + 1
+            if count < 0 or count > room - filled or not is_inside:
+                result = -1
+                break
+            if is_delta:
+                while at <= rank:
+                    step = _plane_value(first_data, first_count, first_width, at)
+                    sum_of_steps += _unzigzag(step)
+                    at += 1
+                row = sum_of_steps
+            else:
+                row = _plane_value(first_data, first_count, first_width, rank)
+            out[filled] = <uint32_t>row
+            filled += 1
+            end = gap + count - 1
+            while gap < end and row < <uint64_t>total:
+                row += _plane_value(gap_data, gap_count, gap_width, gap) + 1
+                out[filled] = <uint32_t>row
+                filled += 1
+                gap += 1
+            # rows of a key ascend: where the last one fits, all do
+            if row >= <uint64_t>total:
+                result = _error(BAD_ROW, k)
+                break
+    if result == -1 or (result == 0 and filled != room):
+        raise ValueError("the keys, their rows and the room for them do not fit each other")
+    return result

@@ -313,7 +313,7 @@ class BTreeReader:
             IndexFileError: if the leaf, or a page that it points to, is corrupt.
         """
         counts = leaf.inline_counts
-        numbers, locations = [np.repeat(np.arange(len(counts)), counts)], [leaf.rows(0, len(counts))]
+        numbers, locations = [np.repeat(np.arange(len(counts)), counts)], [leaf.rows()]
         outside = np.flatnonzero(counts == 0)
         for number, rows in zip(
             outside.tolist(), self._tree.bitmaps(leaf.overflow_pages(outside)), strict=True

@@ -12,6 +12,8 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -214,6 +216,12 @@ def encode_page(blocks: Sequence[Buffer], *, compress: bool = True) -> bytes:
     return page
 
 
+@cache
+def _block_headers(count: int) -> struct.Struct:
+    """Return the format of the headers of all blocks of a page."""
+    return struct.Struct("<" + _BLOCK.format.removeprefix("<") * count)
+
+
 def _max_raw(stored: int) -> int:
     """Raw bytes that a block of some stored ones may have."""
     return min(max(LONG_BLOCK, LONG_BLOCK_FACTOR * stored), MAX_BLOCK)
@@ -243,34 +251,43 @@ def _footer_bytes(footer: Footer) -> bytes:
 class Page:
     """A page whose checksum is verified; blocks are decompressed on demand."""
 
-    __slots__ = ("_blocks", "_name")
+    # numbers in few tuples: a lookup makes thousands of pages, and the garbage collector visits each object in them
+    __slots__ = ("_codecs", "_data", "_name", "_raw", "_starts")
 
     def __init__(self, data: memoryview, name: str) -> None:
+        self._data = data
         self._name = name
-        self._blocks: list[tuple[int, memoryview, int]] = []
         count = data[0] if len(data) else 0
         at = 1 + count * _BLOCK.size
         if not len(data) or at > len(data):
             raise self.error("its block headers do not fit in it")
-        for codec, stored, raw in _BLOCK.iter_unpack(data[1:at]):
-            if at + stored > len(data):
-                raise self.error("a block does not fit in it")
+        headers = _block_headers(count).unpack_from(data, 1)
+        self._codecs, self._raw = headers[::3], headers[2::3]
+        self._starts = tuple(accumulate(headers[1::3], initial=at))
+        for codec, stored, raw in zip(self._codecs, headers[1::3], self._raw, strict=True):
             if codec not in (CODEC_NONE, CODEC_ZSTD):
                 raise self.error(f"block codec {codec} is unknown")
             if raw > MAX_BLOCK or (raw != stored if codec == CODEC_NONE else raw > _max_raw(stored)):
                 raise self.error(f"a block of {stored} bytes claims a raw length of {raw}")
-            self._blocks.append((codec, data[at : at + stored], raw))
-            at += stored
-        if at != len(data):
-            raise self.error(f"{len(data) - at} bytes follow its blocks")
+        end = self._starts[-1]
+        if end > len(data):
+            raise self.error("a block does not fit in it")
+        if end < len(data):
+            raise self.error(f"{len(data) - end} bytes follow its blocks")
 
     def __len__(self) -> int:
-        return len(self._blocks)
+        return len(self._codecs)
+
+    @property
+    def nbytes(self) -> int:
+        """Size as stored, in bytes."""
+        return len(self._data)
 
     @property
     def sizes(self) -> list[tuple[int, int, int]]:
         """The codec of each block, and its lengths as stored and raw."""
-        return [(codec, len(stored), raw) for codec, stored, raw in self._blocks]
+        stored = (end - start for start, end in pairwise(self._starts))
+        return list(zip(self._codecs, stored, self._raw, strict=True))
 
     def error(self, message: str) -> IndexFileError:
         """Return the error for this page."""
@@ -286,9 +303,10 @@ class Page:
         Raises:
             IndexFileError: if there is no such block, or it contradicts its header.
         """
-        if number >= len(self._blocks):
-            raise self.error(f"it has {len(self._blocks)} blocks and number {number} is wanted")
-        codec, stored, raw = self._blocks[number]
+        if number >= len(self):
+            raise self.error(f"it has {len(self)} blocks and number {number} is wanted")
+        codec, raw = self._codecs[number], self._raw[number]
+        stored = self._data[self._starts[number] : self._starts[number + 1]]
         if length is not None and raw != length:
             raise self.error(f"block {number} holds {raw} bytes and {length} are expected")
         if max_length is not None and raw > max_length:
@@ -502,7 +520,9 @@ def split_bytes(values: UIntArray, width: int) -> list[bytes]:
     return [view[:, plane].tobytes() for plane in range(width)]
 
 
-def join_bytes(planes: Sequence[memoryview], count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def join_bytes(
+    planes: Sequence[Buffer | npt.NDArray[np.uint8]], count: int, dtype: npt.DTypeLike
+) -> npt.NDArray[Any]:
     """Join planes of ``count`` bytes each to ``count`` values; without a plane, they are zeros."""
     values = np.zeros(count, np.dtype(dtype).newbyteorder("<"))
     view = values.view(np.uint8).reshape(count, values.itemsize)

@@ -10,7 +10,6 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 from hindex.domain import Key, Range, RangeArray, integer_arrays
 from hindex.index.index_file import Buffer, Page, PageRef, byte_width, join_bytes, split_bytes
 from hindex.keys import KeyArray, KeyKind
+from hindex.orc import kernel
 from hindex.orc.decode.arrow_arrays import bool_array
 
 _HEADER = struct.Struct("<IIqQBBBBB")
@@ -41,6 +41,8 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32 | np.int64]
 UInt32s = npt.NDArray[np.uint32]
+#: Byte planes of an array of numbers: width, then count.
+Planes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ def shift_overflow_pages(page: Page, shift: int) -> list[Buffer] | None:
 
 
 class LeafPage:
-    """A decoded leaf page. Rows stay packed until their first use.
+    """A decoded leaf page. Its rows stay packed.
 
     Args:
         total: rows of the stripe.
@@ -187,11 +189,11 @@ class LeafPage:
             self.keys = self._integer_keys(count, first_key, key_width)
         else:
             self.keys = self._byte_keys(count, first_key, key_width)
-        counts = self._planes(count_width, count, np.int64) + 1
-        if int(counts.sum()) != row_count:
+        # counts of at most four bytes: their sum cannot wrap
+        ends = np.zeros(count + 1, np.int64)
+        kernel.sum_planes(self._planes(count_width, count), 0, ends[1:])
+        if int(ends[-1]) != row_count:
             raise page.error("its counts do not add up to its directory entry")
-        #: rows of each key
-        self.counts: Ints = counts
         self._firsts_at, self._first_width, self._gap_width = self._at, first_width, gap_width
         self._at += first_width + gap_width
         self._pointers = np.frombuffer(
@@ -200,53 +202,67 @@ class LeafPage:
         if len(page) != self._at + (1 if overflow_count else 0):
             raise page.error(f"it has {len(page)} blocks")
         self._overflow_keys = self._pointers["key"].astype(np.int64)
+        self._counts: Int64s | None = None
         if overflow_count:
             numbers = self._overflow_keys
             if int(numbers.max()) >= count or bool((np.diff(numbers) <= 0).any()):
                 raise page.error("its pointers are not in order")
-            counts = counts.copy()
-            counts[numbers] = 0
-        if int(counts.sum()) != self._inline:
+            self._counts = np.diff(ends)
+            inline = self._counts.copy()
+            inline[numbers] = 0
+            np.cumsum(inline, out=ends[1:])
+        if int(ends[-1]) != self._inline:
             raise page.error("its inline rows do not add up")
-        #: inline rows of each key: 0 for a key outside. Leaves are kept by the thousand, and so few rows need 32 bits.
-        self.inline_counts: Int32s = counts.astype(np.int32)
-        if not overflow_count:
-            self.counts = self.inline_counts
-        self._starts = _starts(self.inline_counts)
+        # leaves are kept by the thousand, and so few rows need 32 bits
+        self._starts: Int32s = ends.astype(np.int32)
+
+    @property
+    def counts(self) -> Ints:
+        """Return the number of rows of each key."""
+        return self.inline_counts if self._counts is None else self._counts
+
+    @property
+    def inline_counts(self) -> Int32s:
+        """Return the number of inline rows of each key: 0 for a key outside."""
+        return np.diff(self._starts)
 
     @property
     def nbytes(self) -> int:
-        """Size in memory, in bytes, with its rows unpacked and the page that they come from."""
+        """Size in memory, in bytes, with the page that its rows are unpacked from."""
         leaf_keys = self.keys
         keys = (
             leaf_keys.nbytes
             if isinstance(leaf_keys, np.ndarray)
             else len(leaf_keys.data) + leaf_keys.offsets.nbytes
         )
-        counts = self.inline_counts.nbytes + (0 if self.counts is self.inline_counts else self.counts.nbytes)
-        page = sum(stored for _, stored, _ in self._page.sizes)
-        # the first row of each key, where its rows and its gaps start, and the gaps: one less for each key inline
-        gaps = self._inline - int(np.count_nonzero(self.inline_counts))
-        return int(keys + counts + page + 12 * len(self.counts) + 4 * gaps)
+        counts = self._starts.nbytes + (0 if self._counts is None else self._counts.nbytes)
+        return int(keys + counts + self._page.nbytes)
 
-    def _planes(self, width: int, count: int, dtype: npt.DTypeLike) -> npt.NDArray[np.int64]:
-        blocks = [self._page.block(self._at + plane, count) for plane in range(width)]
+    def _planes(self, width: int, count: int) -> Planes:
+        planes = self._read_planes(self._at, width, count)
         self._at += width
-        return join_bytes(blocks, count, dtype)
+        return planes
+
+    def _read_planes(self, at: int, width: int, count: int) -> Planes:
+        """Return the planes of an array of numbers whose first block is ``at``."""
+        blocks = [self._page.block(at + plane, count) for plane in range(width)]
+        data = blocks[0] if width == 1 else b"".join(blocks)
+        return np.frombuffer(data, np.uint8).reshape(width, count)
 
     def _integer_keys(self, count: int, first_key: int, width: int) -> Int64s:
-        steps = self._planes(width, count, np.uint64).view(np.uint64)
-        steps[1:] += np.uint64(1)
-        steps[0] = np.array(first_key, np.int64).view(np.uint64)
-        keys = np.cumsum(steps, dtype=np.uint64).view(np.int64)
-        if bool((keys[1:] <= keys[:-1]).any()):
+        planes = self._planes(width, count)
+        keys = np.empty(count, np.int64)
+        keys[:1] = first_key
+        if kernel.sum_planes(np.ascontiguousarray(planes[:, 1:]), first_key, keys[1:]) or (
+            count > 1 and keys[1] <= first_key
+        ):
             raise self._page.error("its keys are not in order")
         return keys
 
     def _byte_keys(self, count: int, length: int, width: int) -> ByteKeys:
         if width > 4:
             raise self._page.error("a key length wider than 32 bits is promised")
-        lengths = self._planes(width, count, np.int64)
+        lengths = join_bytes(list(self._planes(width, count)), count, np.int64)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         if int(offsets[-1]) != length:
             raise self._page.error("its key lengths do not add up")
@@ -257,26 +273,6 @@ class LeafPage:
         data = self._page.block(self._at, length)
         self._at += 1
         return ByteKeys(offsets, data)
-
-    @cached_property
-    def _packed(self) -> tuple[UInt32s, Int32s, UInt32s]:
-        """First rows, the position of each key's first gap, and the gaps."""
-        keep = self.inline_counts > 0
-        keys = int(np.count_nonzero(keep))
-        width = self._first_width
-        blocks = [self._page.block(self._firsts_at + plane, keys) for plane in range(width)]
-        first_rows = join_bytes(blocks, keys, np.int64)
-        if self._mode == _FIRSTS_DELTA:
-            first_rows = np.cumsum((first_rows >> 1) ^ -(first_rows & 1))
-        if keys and (int(first_rows.min()) < 0 or int(first_rows.max()) >= self._total):
-            raise self._page.error("a row lies outside the stripe")
-        firsts = np.zeros(len(self.counts), np.uint32)
-        firsts[keep] = first_rows
-        inner = self._inline - keys
-        blocks = [
-            self._page.block(self._firsts_at + width + plane, inner) for plane in range(self._gap_width)
-        ]
-        return firsts, _starts(self.inline_counts - keep), join_bytes(blocks, inner, np.uint32)
 
     def owners(self) -> Int64s:
         """Return the key ordinal of each inline row, in the order of `rows`."""
@@ -291,56 +287,33 @@ class LeafPage:
         array = pa.Array.from_buffers(pa.large_binary(), len(leaf_keys), buffers)
         return array if kept is None else array.filter(bool_array(kept, None))
 
-    def rows(self, start: int, end: int) -> UInt32s:
-        """Return the inline rows of keys ``start`` to ``end`` (exclusive), key after key."""
-        firsts, gap_starts, gaps = self._packed
-        inner = gaps[gap_starts[start] : gap_starts[end]]
-        if end - start == 1:
-            count = int(self._starts[end] - self._starts[start])
-            # one key's rows ascend: the last is the greatest, and where it fits so do all
-            if count and int(firsts[start]) + int(inner.sum(dtype=np.int64)) + len(inner) >= self._total:
-                raise self._page.error("a row lies outside the stripe")
-            ascending = np.empty(count, np.uint32)
-            if count:
-                ascending[0] = firsts[start]
-                np.add(inner, 1, out=ascending[1:])
-            return np.cumsum(ascending, dtype=np.uint32, out=ascending)
-        return self._unpacked(firsts[start:end], self.inline_counts[start:end], inner)
+    def rows(self, numbers: Int64s | None = None) -> UInt32s:
+        """Return the inline rows of some keys, given by their ascending ordinals in this leaf, or of all.
 
-    def select_rows(self, numbers: Int64s) -> list[UInt32s]:
-        """Return the inline rows of some keys, given by their ascending ordinals in this leaf."""
-        if len(numbers) <= 4:
-            return [self.rows(number, number + 1) for number in numbers.tolist()]
-        firsts, gap_starts, gaps = self._packed
-        counts, begins = self.inline_counts[numbers], gap_starts[numbers]
-        gap_counts = gap_starts[numbers + 1] - begins
-        # the positions of these keys' gaps: gaps of other keys stay packed
-        at = concatenate_ranges(begins, gap_counts)
-        return [self._unpacked(firsts[numbers], counts, gaps[at])]
-
-    def _unpacked(self, firsts: UInt32s, counts: Int32s, inner: UInt32s) -> UInt32s:
-        """Unpack the inline rows of some keys, key after key, from their first rows, counts and all of their gaps.
+        Those of other keys stay packed.
 
         Raises:
             IndexFileError: if one lies outside the stripe.
         """
-        count = int(counts.sum())
-        if not len(inner):
-            rows = firsts[counts > 0].astype(np.int64)
+        starts = self._starts
+        if numbers is None:
+            numbers, count = np.arange(len(self.keys)), self._inline
         else:
-            # one running sum over all keys; each key's is brought back to its own first row
-            heads = np.cumsum(counts) - counts
-            steps = np.zeros(count + 1, np.int64)
-            inside = np.ones(count + 1, np.bool_)
-            inside[heads[counts > 0]] = False
-            inside[count] = False
-            steps[inside] = inner
-            steps[inside] += 1
-            np.cumsum(steps, out=steps)
-            rows = steps[:count] + np.repeat(firsts - steps[heads], counts)
-        if count and int(rows.max()) >= self._total:
+            count = int((starts[numbers + 1] - starts[numbers]).sum())
+        rows = np.empty(count, np.uint32)
+        if not count:
+            return rows
+        inline_keys = len(self.keys) - len(self._overflow_keys)
+        firsts = self._read_planes(self._firsts_at, self._first_width, inline_keys)
+        gaps = self._read_planes(
+            self._firsts_at + self._first_width, self._gap_width, self._inline - inline_keys
+        )
+        is_delta = self._mode == _FIRSTS_DELTA
+        if kernel.unpack_rows(
+            firsts, gaps, starts, self._overflow_keys, numbers, is_delta, self._total, rows
+        ):
             raise self._page.error("a row lies outside the stripe")
-        return rows.astype(np.uint32)
+        return rows
 
     def overflow_pages(self, numbers: Int64s) -> list[OverflowRows]:
         """Return the overflow pages of some keys, given by their ascending ordinals in this leaf."""
@@ -378,13 +351,6 @@ class LeafPage:
         """Return the number of keys below ``key``; with ``right``, of those not above it."""
         keys = self.keys
         return (bisect_right if right else bisect_left)(range(len(keys)), key, key=keys.__getitem__)
-
-
-def _starts(counts: Ints) -> Int32s:
-    """Return the start of each key's rows among all inline rows of a leaf, and the end of the last one's."""
-    starts = np.zeros(len(counts) + 1, np.int32)
-    np.cumsum(counts, out=starts[1:])
-    return starts
 
 
 def concatenate_ranges(starts: Ints, counts: Ints) -> Int64s:

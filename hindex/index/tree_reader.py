@@ -174,30 +174,25 @@ class TreeReader:
         outside: list[OverflowRows] = []
         for leaf, (number, selection) in zip(self.leaves(list(selections)), selections.items(), strict=True):
             keys = np.arange(len(leaf.keys)) if selection.is_whole else leaf.find(selection.ranges)
-            if not len(keys):
-                continue
-            start, end = int(keys[0]), int(keys[-1]) + 1
-            if len(selections) == len(keys) == 1 and leaf.inline_counts[start] >= _MANY_ROWS:
-                return self._rows_of_key(number, leaf, start)
-            if end - start == len(keys):
-                inline.append(leaf.rows(start, end))
-            else:
-                inline.extend(leaf.select_rows(keys))
+            if len(selections) == len(keys) == 1 and leaf.inline_counts[keys[0]] >= _MANY_ROWS:
+                return self._rows_of_key(number, leaf, keys)
+            rows = leaf.rows(keys)
+            if len(rows):
+                inline.append(rows)
             outside.extend(leaf.overflow_pages(keys))
         sets = self.bitmaps(outside) if outside else []
-        inline = [rows for rows in inline if len(rows)]
         if inline:
             near = np.concatenate(inline) if len(inline) > 1 else inline[0]
             sets.append(roaring.from_rows(np.unique(near) if self._shared_rows else near, self._total))
         return BitMap.union(*sets) if len(sets) > 1 else sets[0] if sets else BitMap()
 
-    def _rows_of_key(self, number: int, leaf: LeafPage, key: int) -> BitMap:
+    def _rows_of_key(self, number: int, leaf: LeafPage, key: Int64s) -> BitMap:
         """Return the inline rows of one key, cached because unpacking them is slow."""
 
         def make() -> BitMap:
-            return roaring.from_rows(leaf.rows(key, key + 1), self._total)
+            return roaring.from_rows(leaf.rows(key), self._total)
 
-        return self._file.get_or_derive(self._leaves[number], key, make, roaring.nbytes)
+        return self._file.get_or_derive(self._leaves[number], int(key[0]), make, roaring.nbytes)
 
     def estimate_cost(self, selections: Mapping[int, KeySelection]) -> LookupCost:
         """Estimate the rows of selected keys, how many of them are unpacked one by one, and the leaves to read.
@@ -230,7 +225,7 @@ class TreeReader:
         mask = None
         results = []
         for leaf in self.leaves(range(len(self))):
-            inline = leaf.rows(0, len(leaf.keys))
+            inline = leaf.rows()
             if len(inline) and mask is None:
                 mask = roaring.to_mask(rows, self._total)
             inside = leaf.owners() if mask is None else leaf.owners()[mask[inline]]
@@ -250,7 +245,7 @@ class TreeReader:
         mask = None if rows is None else roaring.to_mask(rows, self._total)
         for number in reversed(range(len(self))) if descending else range(len(self)):
             (leaf,) = self.leaves([number])
-            numbers, owners = leaf.rows(0, len(leaf.keys)), leaf.owners()
+            numbers, owners = leaf.rows(), leaf.owners()
             sets = [(key, np.asarray(bitmap.to_array())) for key, bitmap in self._overflow_rows(leaf)]
             if sets:
                 numbers = np.concatenate([numbers, *(key_rows for _, key_rows in sets)])

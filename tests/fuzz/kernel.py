@@ -247,6 +247,27 @@ class Inputs:
         scales = [chance.choice([scale, 0, 3, 18, *_ODD]) for _ in range(count)]
         return [_ints(values).reshape(-1, 2), _ints(scales), scale, _room(count)]
 
+    def _sum_planes(self, chance: random.Random) -> Arguments:
+        width, count = chance.choice([0, 1, 2, 8, 9]), chance.choice([0, 1, 30])
+        planes = np.frombuffer(chance.randbytes(width * count), np.uint8).reshape(width, count)
+        return [planes, chance.choice([0, chance.getrandbits(62), *_ODD]), _room(count)]
+
+    def _unpack_rows(self, chance: random.Random) -> Arguments:
+        counts = [chance.choice([0, 1, 1, 2, 9]) for _ in range(chance.choice([0, 1, 20]))]
+        inline = sum(map(bool, counts))
+        firsts, gaps = (
+            np.frombuffer(chance.randbytes(width * count), np.uint8).reshape(width, count)
+            for width, count in ((chance.randrange(5), inline), (chance.randrange(5), sum(counts) - inline))
+        )
+        starts = np.cumsum([0, *counts]).astype(np.int32)
+        if chance.random() < 0.1:
+            starts[chance.randrange(len(starts))] = chance.choice([-(1 << 31), -1, (1 << 31) - 1])
+        outside = [at for at, count in enumerate(counts) if not count]
+        numbers = sorted(chance.sample(range(len(counts)), chance.randint(0, len(counts))))
+        room = np.zeros(sum(counts[number] for number in numbers), np.uint32)
+        total = chance.choice([(1 << 32) - 1, 1 << 20, 300, *_ODD])
+        return [firsts, gaps, starts, _ints(outside), _ints(numbers), chance.random() < 0.5, total, room]
+
 
 def _ints(values: Any) -> Array:
     return np.array(values, np.int64)
