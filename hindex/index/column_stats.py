@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.domain import Domain, Key, Range, integer_arrays
+from hindex.domain import Domain, Key, Range, RangeArray, integer_arrays
 from hindex.keys import KeyKind, array_keys, min_max_keys
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import manifest_pb2 as pb
@@ -90,8 +90,12 @@ class ColumnStats:
             return None
         ranges = domain.ranges
         # ranges ascend: the first one that does not end before the least key
-        at = bisect_left(ranges, True, key=lambda item: not _ends_before(item, low))
-        return ranges[at] if at < len(ranges) and not self._starts_after(ranges[at]) else None
+        if isinstance(ranges, RangeArray) and ranges.integers is not None:
+            at = int(ranges.integers[1].searchsorted(low))
+        else:
+            at = bisect_left(ranges, True, key=lambda item: not _ends_before(item, low))
+        candidate = ranges[at] if at < len(ranges) else None
+        return None if candidate is None or self._starts_after(candidate) else candidate
 
     def _starts_after(self, item: Range) -> bool:
         low, high = item.low, self.max_key

@@ -38,12 +38,13 @@ if TYPE_CHECKING:
     from hindex.sql.queries import Query, QueryTable
     from hindex.sql.statements import TableRef
 
-#: Maximum share of a table's rows for reading it through its indexes. On six million rows of lineitem, with three
-#: columns and scattered rows, the processor time was half of Spark's at 0.04 % of the rows, 0.9 of it at 0.3 %, and 1.3
-#: of it at 1.2 %: passing one row to Spark takes as long as Spark takes to decode a hundred.
-MAX_SHARE = 0.005
-#: The same for lookup joins, as a multiple: Spark has to join all rows that it reads. On twelve million rows of
-#: lineitem, the processor time was half of Spark's at 0.4 % of the rows, 0.6 of it at 1 %, and 1.1 of it at 2 %.
+#: Maximum share of a table's rows for reading it through its indexes. On twelve million rows of lineitem, with three
+#: columns and scattered rows, the processor time was 0.55 of Spark's at 0.5 % of the rows, 0.8 of it at 1 %, and equal
+#: at 2 %; the time by the clock was 0.5, 0.65 and 0.75 of it. Passing one row to Spark takes as long as Spark takes to
+#: decode fifty.
+MAX_SHARE = 0.01
+#: The same for lookup joins, as a multiple: Spark has to join all rows that it reads. The processor time was 0.55 of
+#: Spark's at 0.5 % of the rows, 0.9 of it at 1 % and 2 %, and equal at 3 %.
 LOOKUP_FACTOR = 2
 #: Maximum share of a table's rows that are compared with keys here, to see how many match.
 MAX_CANDIDATE_SHARE = 0.05

@@ -11,15 +11,15 @@ from math import prod
 from hindex.index.index_type import Bounds, LookupCost
 from hindex.keys import KeyKind
 
-#: Rows that can be decoded and compared while one row is unpacked from an index: 45 ns against 13 for a bigint, and a
-#: little more because indexes are read one after the other. With nothing in memory, an index that keeps 24 % of
-#: the rows took 0.97 of the time, 27 % 1.01 and 30 % 1.07; by the clock 0.96, 1.09 and 1.18.
-_ROWS_PER_WALKED = 4
-#: The same where the column is read anyway, so that only comparing it and skipping between the rows are saved: up to
-#: here an index was no slower (it took 0.94 of the time where it kept 5 % of the rows, and 1.0 to 1.1 at 10 %).
-_ROWS_PER_WALKED_IF_READ = 12
-#: Rows that can be decoded and compared while a page is read and parsed: 0.1 ms at 10 ns, for strings 0.25 ms at 65 ns.
-_ROWS_PER_PAGE = {KeyKind.INT64: 10_000, KeyKind.BYTES: 4_000}
+#: Rows that can be decoded and compared while one row is unpacked from an index: 6 to 13 ns against 13 for a bigint.
+#: With nothing in memory, an index that kept 20 % of the rows took 0.67 of the time, 35 % 0.70 to 0.78 and 50 % 0.76 to
+#: 0.85.
+_ROWS_PER_WALKED = 1
+#: The same where the column is read anyway, so that only comparing it and skipping between the rows are saved: an index
+#: that kept 20 % of the rows took 0.67 to 0.83 of the time.
+_ROWS_PER_WALKED_IF_READ = 3
+#: Rows that can be decoded and compared while a page is read and parsed: 70 µs at 13 ns, for strings 250 at 65.
+_ROWS_PER_PAGE = {KeyKind.INT64: 5_000, KeyKind.BYTES: 4_000}
 #: A lookup that unpacks at most so many rows from at most so many pages is cheap in any case.
 _CHEAP_ROWS = 10_000
 _CHEAP_PAGES = 4

@@ -12,6 +12,7 @@ import pytest
 
 from hindex.domain import MAX_KEY, MIN_KEY, Domain, Range, RangeArray
 from hindex.index.btree import BTreeReader, BTreeWriter, IndexedFile, stripe_entries
+from hindex.index.column_stats import ColumnStats
 from hindex.index.index_file import IndexFileReader
 from hindex.index.tree_writer import byte_keys
 from hindex.keys import array_keys
@@ -189,3 +190,39 @@ def test_members_of_a_column_that_is_read() -> None:
     texts = pa.array([None, *(f"{n:05}".encode() for n in range(9000))], pa.large_binary())
     keys = [f"{n:05}".encode() for n in numbers]
     assert texts.filter(pa.array(_members(Domain.points(keys), texts))).to_pylist() == keys
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [(5, 5), (9, 9), (20, 20), (21, 40), (100, 100)],
+        [(5, 5), (9, 9), (20, 20), (100, 4000), (8000, 8000)],
+        [(MIN_KEY, -3), (0, 0), (2, 2), (4, 4), (90, MAX_KEY)],
+        [(MIN_KEY, MIN_KEY), (0, 0), (2, 3), (5, 6), (MAX_KEY - 1, MAX_KEY)],
+    ],
+    ids=["keys in runs", "a long range", "open ends", "greatest keys"],
+)
+def test_members_of_keys_and_ranges(spans: list[tuple[int, int]]) -> None:
+    column = [MIN_KEY, MIN_KEY + 1, *range(-10, 9000), MAX_KEY - 2, MAX_KEY - 1, MAX_KEY]
+    expected = [value for value in column if any(low <= value <= high for low, high in spans)]
+    ranges = RangeArray(*(np.array(ends, np.int64) for ends in zip(*spans, strict=True)))
+    array = np.array(column)
+    assert array[_members(Domain(ranges), array)].tolist() == expected
+
+
+def test_statistics_compare_a_list_as_they_compare_its_ranges(
+    rng: np.random.Generator, objects: list[int]
+) -> None:
+    lows = np.unique(rng.integers(-2000, 2000, 60)) * 10
+    highs = lows + rng.integers(0, 8, len(lows))
+    ranges = tuple(Range(low, high) for low, high in zip(lows.tolist(), highs.tolist(), strict=True))
+    listed, separate = Domain(RangeArray(lows, highs)), Domain(ranges)
+    outcomes = set()
+    for low in range(-20_100, 20_100, 7):
+        stats = ColumnStats(100, 0, low, low + int(rng.integers(0, 400)) * int(rng.integers(0, 2)))
+        outcome = stats.can_match(listed), stats.all_match(listed)
+        assert outcome == (stats.can_match(separate), stats.all_match(separate))
+        outcomes.add(outcome)
+    assert outcomes == {(False, False), (True, False), (True, True)}
+    # a range becomes an object only if a column's values may be in it
+    assert len(objects) <= 2 * len(range(-20_100, 20_100, 7))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,3 +112,28 @@ def test_a_frame_has_an_estimated_size(rows: int, spark: SparkSession) -> None:
     size = int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
     # Spark broadcasts a table of less than 10 MiB for a join
     assert (size > 10 << 20) == (rows >= 700_000)
+
+
+class _RangeFrame:
+    """What `task_frame` needs of a session: it keeps the function of the tasks."""
+
+    def range(self, *_: int) -> _RangeFrame:
+        return self
+
+    def mapInArrow(self, run: Any, _: Any) -> Any:  # noqa: N802 a method of PySpark's
+        return run
+
+
+def test_imported_modules_are_no_part_of_collections_after_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_tasks, "check_workers", lambda _: None)
+    batch = pa.RecordBatch.from_pydict({"a": [1]})
+    session: Any = _RangeFrame()
+    run: Any = task_frame(session, ["task"], lambda _: iter([batch]), batch.schema)
+    spark_tasks.freeze_modules.cache_clear()
+    gc.unfreeze()
+    try:
+        assert list(run(iter([pa.RecordBatch.from_pydict({"id": [0]})]))) == [batch]
+        assert gc.get_freeze_count() > 1000
+    finally:
+        gc.unfreeze()
+        spark_tasks.freeze_modules.cache_clear()
