@@ -250,6 +250,10 @@ def _members(domain: Domain, keys: KeyArray) -> Mask:
 
 def _integer_members(domain: Domain, keys: npt.NDArray[np.int64]) -> Mask:
     lows, highs = integer_arrays(domain.ranges)
+    if len(lows) > _FEW_RANGES and len(keys):
+        # of a sorted column, few ranges can match
+        inside = slice(highs.searchsorted(keys.min()), lows.searchsorted(keys.max(), side="right"))
+        lows, highs = lows[inside], highs[inside]
     if len(lows) <= _FEW_RANGES:
         members = np.zeros(len(keys), np.bool_)
         for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
@@ -262,8 +266,8 @@ def _integer_members(domain: Domain, keys: npt.NDArray[np.int64]) -> Mask:
         return _truth(pc.is_in(pa.array(keys), value_set=pa.array(listed)))
     # the last range that starts at or before a key is the only one that can hold it
     at = np.searchsorted(lows, keys, side="right") - 1
-    inside: Mask = (at >= 0) & (keys <= highs[at])
-    return inside
+    is_member: Mask = (at >= 0) & (keys <= highs[at])
+    return is_member
 
 
 def _bytes_members(domain: Domain, keys: pa.LargeBinaryArray) -> Mask:
