@@ -367,6 +367,15 @@ def integer_arrays(ranges: Sequence[Range]) -> tuple[Int64s, Int64s]:
     return arrays[:, 0], arrays[:, 1]
 
 
+def concatenate_ranges(
+    starts: npt.NDArray[np.int32 | np.int64], counts: npt.NDArray[np.int32 | np.int64]
+) -> Int64s:
+    """Return so many consecutive numbers from each start, one range after the other."""
+    numbers = np.repeat(starts - (np.cumsum(counts) - counts), counts)
+    numbers += np.arange(len(numbers))
+    return numbers
+
+
 def _pack(ranges: list[Range]) -> Sequence[Range]:
     """Return ranges as arrays if they are many and arrays can represent them, else as a tuple."""
     if len(ranges) >= MANY_RANGES:

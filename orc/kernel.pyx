@@ -1219,18 +1219,19 @@ cdef inline uint64_t _plane_value(const uint8_t *planes, int64_t count, int64_t 
 
 
 def sum_planes(const uint8_t[:, ::1] planes, int64_t before, int64_t[::1] out):
-    """Compute the running sums of an array of byte planes, where each number counts one more.
+    """Compute the running sums of an array of byte planes, after adding 1 to each number.
 
     Args:
         planes: uint8[W, N], at most 8 planes: all lowest bytes, then all second bytes, and so on.
-        before: what precedes the first sum.
+        before: the number that the first sum adds to.
         out: int64[N].
 
     Returns:
-        0, or BAD_ORDER with the number of a sum that is not above the one before it, in the place of the byte.
+        0, or BAD_ORDER with the number of a sum that is not above the number it adds to, in the place of the byte.
     """
     cdef int64_t k, count = planes.shape[1], width = planes.shape[0], result = 0
     cdef uint64_t total = <uint64_t>before
+    cdef int64_t last = before
     if out.shape[0] != count or width > 8:
         raise ValueError("there is a sum for each number, of at most eight bytes")
     cdef const uint8_t *data = &planes[0, 0] if width and count else NULL
@@ -1238,9 +1239,10 @@ def sum_planes(const uint8_t[:, ::1] planes, int64_t before, int64_t[::1] out):
         for k in range(count):
             total += (data[k] if width == 1 else _plane_value(data, count, width, k)) + 1
             out[k] = <int64_t>total
-            if k and out[k] <= out[k - 1]:
+            if out[k] <= last:
                 result = _error(BAD_ORDER, k)
                 break
+            last = out[k]
     return result
 
 
@@ -1290,7 +1292,7 @@ def unpack_rows(
             count = starts[k + 1] - <int64_t>starts[k]
             if count == 0:
                 continue
-            # the first rows and the gaps of inline keys only are stored
+            # only inline keys have first rows and gaps
             rank, gap = k - before, starts[k] - (k - before)
             is_inside = 0 <= rank < first_count and 0 <= gap <= gap_count - count + 1
             if count < 0 or count > room - filled or not is_inside:

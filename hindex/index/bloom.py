@@ -25,7 +25,7 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyroaring import BitMap
 
-from hindex.domain import Domain, RangeArray, integer_arrays
+from hindex.domain import Domain, RangeArray, concatenate_ranges, integer_arrays
 from hindex.errors import IndexFileError
 from hindex.index.column_stats import ColumnStats
 from hindex.index.file_builder import FileBuilder
@@ -47,7 +47,6 @@ from hindex.index.index_type import (
     StripeSummary,
     enumerable,
 )
-from hindex.index.leaf_page import concatenate_ranges
 from hindex.index.merge import copy_pages, directory, move_pages
 from hindex.index.postings import Postings, group
 from hindex.index.roaring import MAX_ROWS, from_groups, group_count

@@ -312,9 +312,8 @@ class BTreeReader:
         Raises:
             IndexFileError: if the leaf, or a page that it points to, is corrupt.
         """
-        counts = leaf.inline_counts
-        numbers, locations = [np.repeat(np.arange(len(counts)), counts)], [leaf.rows()]
-        outside = np.flatnonzero(counts == 0)
+        numbers, locations = [leaf.owners()], [leaf.rows()]
+        outside = leaf.overflow_keys
         for number, rows in zip(
             outside.tolist(), self._tree.bitmaps(leaf.overflow_pages(outside)), strict=True
         ):

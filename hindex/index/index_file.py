@@ -251,7 +251,7 @@ def _footer_bytes(footer: Footer) -> bytes:
 class Page:
     """A page whose checksum is verified; blocks are decompressed on demand."""
 
-    # numbers in few tuples: a lookup makes thousands of pages, and the garbage collector visits each object in them
+    # three tuples hold all headers: a lookup makes thousands of pages, and the garbage collector visits each object
     __slots__ = ("_codecs", "_data", "_name", "_raw", "_starts")
 
     def __init__(self, data: memoryview, name: str) -> None:
@@ -520,9 +520,7 @@ def split_bytes(values: UIntArray, width: int) -> list[bytes]:
     return [view[:, plane].tobytes() for plane in range(width)]
 
 
-def join_bytes(
-    planes: Sequence[Buffer | npt.NDArray[np.uint8]], count: int, dtype: npt.DTypeLike
-) -> npt.NDArray[Any]:
+def join_bytes(planes: Sequence[memoryview], count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """Join planes of ``count`` bytes each to ``count`` values; without a plane, they are zeros."""
     values = np.zeros(count, np.dtype(dtype).newbyteorder("<"))
     view = values.view(np.uint8).reshape(count, values.itemsize)

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.domain import Key, Range, RangeArray, integer_arrays
-from hindex.index.index_file import Buffer, Page, PageRef, byte_width, join_bytes, split_bytes
+from hindex.domain import Key, Range, RangeArray, concatenate_ranges, integer_arrays
+from hindex.index.index_file import Buffer, Page, PageRef, byte_width, split_bytes
 from hindex.keys import KeyArray, KeyKind
 from hindex.orc import kernel
 from hindex.orc.decode.arrow_arrays import bool_array
@@ -189,7 +189,7 @@ class LeafPage:
             self.keys = self._integer_keys(count, first_key, key_width)
         else:
             self.keys = self._byte_keys(count, first_key, key_width)
-        # counts of at most four bytes: their sum cannot wrap
+        # a count has at most four bytes, so the sum cannot wrap
         ends = np.zeros(count + 1, np.int64)
         kernel.sum_planes(self._planes(count_width, count), 0, ends[1:])
         if int(ends[-1]) != row_count:
@@ -201,10 +201,11 @@ class LeafPage:
         )
         if len(page) != self._at + (1 if overflow_count else 0):
             raise page.error(f"it has {len(page)} blocks")
-        self._overflow_keys = self._pointers["key"].astype(np.int64)
+        #: Ordinals of the keys whose rows are overflow pages, ascending.
+        self.overflow_keys: Int64s = self._pointers["key"].astype(np.int64)
         self._counts: Int64s | None = None
         if overflow_count:
-            numbers = self._overflow_keys
+            numbers = self.overflow_keys
             if int(numbers.max()) >= count or bool((np.diff(numbers) <= 0).any()):
                 raise page.error("its pointers are not in order")
             self._counts = np.diff(ends)
@@ -213,7 +214,7 @@ class LeafPage:
             np.cumsum(inline, out=ends[1:])
         if int(ends[-1]) != self._inline:
             raise page.error("its inline rows do not add up")
-        # leaves are kept by the thousand, and so few rows need 32 bits
+        # thousands of leaves are cached, and 32 bits hold the number of inline rows
         self._starts: Int32s = ends.astype(np.int32)
 
     @property
@@ -236,7 +237,8 @@ class LeafPage:
             else len(leaf_keys.data) + leaf_keys.offsets.nbytes
         )
         counts = self._starts.nbytes + (0 if self._counts is None else self._counts.nbytes)
-        return int(keys + counts + self._page.nbytes)
+        pointers = self._pointers.nbytes + self.overflow_keys.nbytes
+        return int(keys + counts + pointers + self._page.nbytes)
 
     def _planes(self, width: int, count: int) -> Planes:
         planes = self._read_planes(self._at, width, count)
@@ -250,20 +252,20 @@ class LeafPage:
         return np.frombuffer(data, np.uint8).reshape(width, count)
 
     def _integer_keys(self, count: int, first_key: int, width: int) -> Int64s:
-        planes = self._planes(width, count)
+        steps = np.ascontiguousarray(self._planes(width, count)[:, 1:])
         keys = np.empty(count, np.int64)
         keys[:1] = first_key
-        if kernel.sum_planes(np.ascontiguousarray(planes[:, 1:]), first_key, keys[1:]) or (
-            count > 1 and keys[1] <= first_key
-        ):
+        if kernel.sum_planes(steps, first_key, keys[1:]):
             raise self._page.error("its keys are not in order")
         return keys
 
     def _byte_keys(self, count: int, length: int, width: int) -> ByteKeys:
         if width > 4:
             raise self._page.error("a key length wider than 32 bits is promised")
-        lengths = join_bytes(list(self._planes(width, count)), count, np.int64)
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        offsets = np.zeros(count + 1, np.int64)
+        kernel.sum_planes(self._planes(width, count), 0, offsets[1:])
+        # the sums count one more for each length
+        offsets -= np.arange(count + 1)
         if int(offsets[-1]) != length:
             raise self._page.error("its key lengths do not add up")
         if count > 1 and length > MAX_KEY_BYTES:
@@ -276,7 +278,7 @@ class LeafPage:
 
     def owners(self) -> Int64s:
         """Return the key ordinal of each inline row, in the order of `rows`."""
-        return np.repeat(np.arange(len(self.counts)), self.inline_counts)
+        return np.repeat(np.arange(len(self.keys)), self.inline_counts)
 
     def key_array(self, kept: npt.NDArray[np.bool_] | None = None) -> KeyArray:
         """Return the keys, or those under a mask."""
@@ -293,7 +295,7 @@ class LeafPage:
         Those of other keys stay packed.
 
         Raises:
-            IndexFileError: if one lies outside the stripe.
+            IndexFileError: if one lies outside the stripe, or a block is corrupt.
         """
         starts = self._starts
         if numbers is None:
@@ -303,21 +305,22 @@ class LeafPage:
         rows = np.empty(count, np.uint32)
         if not count:
             return rows
-        inline_keys = len(self.keys) - len(self._overflow_keys)
+        inline_keys = len(self.keys) - len(self.overflow_keys)
         firsts = self._read_planes(self._firsts_at, self._first_width, inline_keys)
         gaps = self._read_planes(
             self._firsts_at + self._first_width, self._gap_width, self._inline - inline_keys
         )
         is_delta = self._mode == _FIRSTS_DELTA
-        if kernel.unpack_rows(
-            firsts, gaps, starts, self._overflow_keys, numbers, is_delta, self._total, rows
-        ):
-            raise self._page.error("a row lies outside the stripe")
+        status = kernel.unpack_rows(
+            firsts, gaps, starts, self.overflow_keys, numbers, is_delta, self._total, rows
+        )
+        if status:
+            raise self._page.error(kernel.ERRORS[status & 255])
         return rows
 
     def overflow_pages(self, numbers: Int64s) -> list[OverflowRows]:
         """Return the overflow pages of some keys, given by their ascending ordinals in this leaf."""
-        keys = self._overflow_keys
+        keys = self.overflow_keys
         if not len(keys):
             return []
         positions = np.minimum(np.searchsorted(keys, numbers), len(keys) - 1)
@@ -351,13 +354,6 @@ class LeafPage:
         """Return the number of keys below ``key``; with ``right``, of those not above it."""
         keys = self.keys
         return (bisect_right if right else bisect_left)(range(len(keys)), key, key=keys.__getitem__)
-
-
-def concatenate_ranges(starts: Ints, counts: Ints) -> Int64s:
-    """Return so many consecutive numbers from each start, one range after the other."""
-    numbers = np.repeat(starts - (np.cumsum(counts) - counts), counts)
-    numbers += np.arange(len(numbers))
-    return numbers
 
 
 def _mask(array: pa.Array) -> npt.NDArray[np.bool_]:

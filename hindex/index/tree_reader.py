@@ -175,7 +175,7 @@ class TreeReader:
         for leaf, (number, selection) in zip(self.leaves(list(selections)), selections.items(), strict=True):
             keys = np.arange(len(leaf.keys)) if selection.is_whole else leaf.find(selection.ranges)
             if len(selections) == len(keys) == 1 and leaf.inline_counts[keys[0]] >= _MANY_ROWS:
-                return self._rows_of_key(number, leaf, keys)
+                return self._rows_of_key(number, leaf, int(keys[0]))
             rows = leaf.rows(keys)
             if len(rows):
                 inline.append(rows)
@@ -186,13 +186,13 @@ class TreeReader:
             sets.append(roaring.from_rows(np.unique(near) if self._shared_rows else near, self._total))
         return BitMap.union(*sets) if len(sets) > 1 else sets[0] if sets else BitMap()
 
-    def _rows_of_key(self, number: int, leaf: LeafPage, key: Int64s) -> BitMap:
+    def _rows_of_key(self, number: int, leaf: LeafPage, key: int) -> BitMap:
         """Return the inline rows of one key, cached because unpacking them is slow."""
 
         def make() -> BitMap:
-            return roaring.from_rows(leaf.rows(key), self._total)
+            return roaring.from_rows(leaf.rows(np.array([key])), self._total)
 
-        return self._file.get_or_derive(self._leaves[number], int(key[0]), make, roaring.nbytes)
+        return self._file.get_or_derive(self._leaves[number], key, make, roaring.nbytes)
 
     def estimate_cost(self, selections: Mapping[int, KeySelection]) -> LookupCost:
         """Estimate the rows of selected keys, how many of them are unpacked one by one, and the leaves to read.
@@ -262,8 +262,7 @@ class TreeReader:
     def _overflow_rows(self, leaf: LeafPage) -> list[tuple[int, BitMap]]:
         """Return the ordinals of a leaf's keys with overflow pages, and their bitmaps."""
         pointers = leaf.overflow_pages(np.arange(len(leaf.keys)))
-        keys = np.flatnonzero((leaf.inline_counts == 0) & (leaf.counts > 0)).tolist()
-        return list(zip(keys, self.bitmaps(pointers), strict=True)) if pointers else []
+        return list(zip(leaf.overflow_keys.tolist(), self.bitmaps(pointers), strict=True)) if pointers else []
 
     def bitmaps(self, pointers: Sequence[OverflowRows]) -> list[BitMap]:
         """Row sets that are pages of their own; they are shared and must not be changed.

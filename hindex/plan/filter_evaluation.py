@@ -11,14 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from hindex.domain import Domain, Key, RangeArray, integer_arrays
+from hindex.domain import Domain, Key, RangeArray, concatenate_ranges, integer_arrays
 from hindex.errors import PredicateError
 from hindex.expr import nodes
 from hindex.expr.evaluate import evaluate
 from hindex.expr.nodes import Column, Constant, ConstantValue
 from hindex.expr.vector import Errors, joined
 from hindex.index.index_type import Bounds
-from hindex.index.leaf_page import concatenate_ranges
 from hindex.keys import KeyArray, array_keys, key_decimal, key_float
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import (
@@ -41,8 +40,6 @@ Mask = npt.NDArray[np.bool_]
 
 #: Up to so many int64 ranges are tested one by one; more are searched.
 _FEW_RANGES = 3
-#: Ranges of so many further keys on average are tested as a set of keys.
-_KEYS_PER_RANGE = 4
 #: Up to so many ranges of bytes that are not points are tested one by one on every value.
 _FEW_BYTE_RANGES = 8
 
@@ -251,7 +248,7 @@ def _members(domain: Domain, keys: KeyArray) -> Mask:
 def _integer_members(domain: Domain, keys: npt.NDArray[np.int64]) -> Mask:
     lows, highs = integer_arrays(domain.ranges)
     if len(lows) > _FEW_RANGES and len(keys):
-        # of a sorted column, few ranges can match
+        # only ranges between the least and the greatest value can match: few, if the column is sorted
         inside = slice(highs.searchsorted(keys.min()), lows.searchsorted(keys.max(), side="right"))
         lows, highs = lows[inside], highs[inside]
     if len(lows) <= _FEW_RANGES:
@@ -260,8 +257,9 @@ def _integer_members(domain: Domain, keys: npt.NDArray[np.int64]) -> Mask:
             members |= keys == low if low == high else (keys >= low) & (keys <= high)
         return members
     further = highs.view(np.uint64) - lows.view(np.uint64)
-    if further.sum(dtype=np.float64) <= _KEYS_PER_RANGE * len(lows):
-        # a hash table of all keys: a binary search takes three to six times as long
+    if len(lows) + further.sum(dtype=np.float64) <= len(keys):
+        # a hash table, which is worth making for more values than it has keys: a binary search takes up to six times
+        # as long
         listed = concatenate_ranges(lows, further.view(np.int64) + 1)
         return _truth(pc.is_in(pa.array(keys), value_set=pa.array(listed)))
     # the last range that starts at or before a key is the only one that can hold it

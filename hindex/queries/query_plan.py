@@ -23,7 +23,7 @@ from hindex.scan.scan_task import ScanTask
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import Unit
 from hindex.spark.compatibility import is_ansi, is_rule_independent, is_set, setting_difference
-from hindex.spark.scan import MAX_LOCAL_VALUES, RowScan, collect_if_small, rows_frame, scan_frame
+from hindex.spark.scan import RowScan, collect_if_small, rows_frame, scan_frame
 from hindex.spark.session import session_time_zones
 from hindex.spark.types import is_same_type
 from hindex.sql.predicate import Predicate, all_of, columns
@@ -48,6 +48,8 @@ MAX_SHARE = 0.01
 LOOKUP_FACTOR = 2
 #: Maximum share of a table's rows that are compared with keys here, to see how many match.
 MAX_CANDIDATE_SHARE = 0.05
+#: Maximum number of their values (rows times columns) that match: the driver passes them to Spark.
+MAX_CANDIDATE_VALUES = 1_000_000
 #: Minimum number of values (rows times needed columns) for using indexes at all: planning takes about as long as Spark
 #: takes to decode so many.
 MIN_VALUES = 5_000_000
@@ -321,7 +323,7 @@ class TablePlanner:
         kept, rows = estimate.rows, None
         if kept.share is not None and max_share < kept.share <= MAX_CANDIDATE_SHARE:
             # an index of row groups: only their rows show how many match
-            most = min(int(max_share * (kept.total or 0)), MAX_LOCAL_VALUES // len(names))
+            most = min(int(max_share * (kept.total or 0)), MAX_CANDIDATE_VALUES // len(names))
             rows = collect_if_small(scan, plan, most, estimate.units)
             if rows is not None:
                 kept = RowCount(rows.num_rows, kept.total)

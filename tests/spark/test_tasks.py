@@ -129,11 +129,11 @@ def test_imported_modules_are_no_part_of_collections_after_a_task(monkeypatch: p
     batch = pa.RecordBatch.from_pydict({"a": [1]})
     session: Any = _RangeFrame()
     run: Any = task_frame(session, ["task"], lambda _: iter([batch]), batch.schema)
-    spark_tasks.freeze_modules.cache_clear()
+    spark_tasks.freeze_objects.cache_clear()
     gc.unfreeze()
     try:
         assert list(run(iter([pa.RecordBatch.from_pydict({"id": [0]})]))) == [batch]
         assert gc.get_freeze_count() > 1000
     finally:
         gc.unfreeze()
-        spark_tasks.freeze_modules.cache_clear()
+        spark_tasks.freeze_objects.cache_clear()

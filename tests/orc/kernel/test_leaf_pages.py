@@ -39,7 +39,7 @@ def test_random_sums(width: int, rng: np.random.Generator) -> None:
         before = chance.choice([0, LOW, HIGH, chance.randint(LOW, HIGH)])
         sums = [wrap(total) for total in accumulate((value + 1 for value in values), initial=before)][1:]
         # a sum that wraps is below the one before it
-        wrong = next((at for at in range(1, len(sums)) if sums[at] <= sums[at - 1]), None)
+        wrong = next((at for at, (a, b) in enumerate(pairwise([before, *sums])) if b <= a), None)
         result, out = sum_planes(values, width, before)
         assert result == (0 if wrong is None else wrong << 8 | BAD_ORDER)
         assert out[:wrong] == sums[:wrong]
