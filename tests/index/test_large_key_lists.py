@@ -199,8 +199,9 @@ def test_members_of_a_column_that_is_read() -> None:
         [(5, 5), (9, 9), (20, 20), (100, 4000), (8000, 8000)],
         [(MIN_KEY, -3), (0, 0), (2, 2), (4, 4), (90, MAX_KEY)],
         [(MIN_KEY, MIN_KEY), (0, 0), (2, 3), (5, 6), (MAX_KEY - 1, MAX_KEY)],
+        [(MIN_KEY, MIN_KEY), (0, 0), (2, 2), (5, 5), (MAX_KEY, MAX_KEY)],
     ],
-    ids=["keys in runs", "a long range", "open ends", "greatest keys"],
+    ids=["keys in runs", "a long range", "open ends", "greatest keys", "single keys at both ends"],
 )
 def test_members_of_keys_and_ranges(spans: list[tuple[int, int]]) -> None:
     column = [MIN_KEY, MIN_KEY + 1, *range(-10, 9000), MAX_KEY - 2, MAX_KEY - 1, MAX_KEY]
