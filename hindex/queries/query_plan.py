@@ -48,7 +48,7 @@ MAX_SHARE = 0.01
 LOOKUP_FACTOR = 2
 #: Maximum share of a table's rows that are compared with keys here, to see how many match.
 MAX_CANDIDATE_SHARE = 0.05
-#: Maximum number of their values (rows times columns) that match: the driver passes them to Spark.
+#: Maximum number of matching values (rows times columns) of such a table: the driver passes them to Spark.
 MAX_CANDIDATE_VALUES = 1_000_000
 #: Minimum number of values (rows times needed columns) for using indexes at all: planning takes about as long as Spark
 #: takes to decode so many.

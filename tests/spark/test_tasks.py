@@ -115,7 +115,7 @@ def test_a_frame_has_an_estimated_size(rows: int, spark: SparkSession) -> None:
 
 
 class _RangeFrame:
-    """What `task_frame` needs of a session: it keeps the function of the tasks."""
+    """Stands in for a session and its DataFrame: ``mapInArrow`` returns the function that runs the tasks."""
 
     def range(self, *_: int) -> _RangeFrame:
         return self
