@@ -5,8 +5,6 @@ from numpy.typing import NDArray
 
 _Bytes: TypeAlias = NDArray[np.uint8]
 _Ints: TypeAlias = NDArray[np.int64]
-#: Arrays of two dimensions: byte planes.
-_Planes: TypeAlias = NDArray[np.uint8]
 
 STREAM_ENDS: int
 LONG_VARINT: int
@@ -18,6 +16,11 @@ BAD_CHUNK: int
 BAD_FRAME: int
 BAD_ORDER: int
 BAD_ROW: int
+BAD_BLOCK: int
+BAD_LEAF: int
+BAD_KEYS: int
+BAD_COUNTS: int
+BAD_POINTERS: int
 
 ERRORS: dict[int, str]
 
@@ -85,14 +88,25 @@ def list_chunks(
 ) -> int: ...
 def measure_frames(data: _Bytes, offsets: _Ints, lengths: _Ints, originals: _Bytes, sizes: _Ints) -> int: ...
 def rescale(words: _Ints, scales: _Ints, scale: int, rest: _Ints) -> int: ...
-def sum_planes(planes: _Planes, before: int, out: _Ints) -> int: ...
-def unpack_rows(
-    firsts: _Planes,
-    gaps: _Planes,
-    starts: NDArray[np.int32],
-    outside: _Ints,
-    numbers: _Ints,
-    is_delta: bool,
+def list_leaf_blocks(data: _Bytes, ends: _Ints, has_bytes: bool, heads: _Ints, blocks: _Ints) -> int: ...
+def find_rows(
+    data: _Bytes,
+    contents: _Bytes,
+    heads: _Ints,
+    blocks: _Ints,
     total: int,
-    out: NDArray[np.uint32],
+    begins: _Ints,
+    ends: _Ints,
+    lows: _Ints,
+    highs: _Ints | None,
+    low_bytes: _Bytes | None,
+    high_bytes: _Bytes | None,
+    open_range: int,
+    scratch: _Ints,
+    keys: _Ints,
+    key_bytes: _Bytes | None,
+    counts: _Ints,
+    rows: NDArray[np.uint32] | None,
+    outside: _Ints,
+    sizes: _Ints,
 ) -> int: ...

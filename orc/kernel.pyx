@@ -17,7 +17,7 @@ kernel.pyi has the types; all arrays are contiguous. S is the number of segments
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 cpdef enum:
     STREAM_ENDS = 1
@@ -30,6 +30,11 @@ cpdef enum:
     BAD_FRAME = 8
     BAD_ORDER = 9
     BAD_ROW = 10
+    BAD_BLOCK = 11
+    BAD_LEAF = 12
+    BAD_KEYS = 13
+    BAD_COUNTS = 14
+    BAD_POINTERS = 15
 
 #: What each code says.
 ERRORS = {
@@ -41,8 +46,13 @@ ERRORS = {
     BAD_ENTRY: "a value is no entry of its dictionary",
     BAD_CHUNK: "a chunk runs past the end of its stream",
     BAD_FRAME: "a chunk is not a single zstd frame",
-    BAD_ORDER: "the values do not ascend",
+    BAD_ORDER: "its keys are not in order",
     BAD_ROW: "a row lies outside the stripe",
+    BAD_BLOCK: "its block headers contradict it",
+    BAD_LEAF: "its header contradicts its blocks or its directory entry",
+    BAD_KEYS: "the bytes of its keys are not those that it claims",
+    BAD_COUNTS: "its counts do not add up",
+    BAD_POINTERS: "its pointers are not in order",
 }
 
 cdef extern from *:
@@ -1209,115 +1219,621 @@ def rescale(int64_t[:, ::1] words, const int64_t[::1] scales, int64_t scale, int
     return left
 
 
-cdef inline uint64_t _plane_value(const uint8_t *planes, int64_t count, int64_t width, int64_t k) noexcept nogil:
-    """Number k of an array that is stored as planes of `count` bytes, lowest bytes first."""
+cdef enum:
+    # fields of a page in `heads`, see list_leaf_blocks
+    FIRST_BLOCK = 0
+    KEYS = 1
+    ROWS = 2
+    INLINE_ROWS = 3
+    OUTSIDE = 4
+    FIRST_KEY = 5
+    KEY_WIDTH = 6
+    COUNT_WIDTH = 7
+    IS_DELTA = 8
+    FIRST_WIDTH = 9
+    GAP_WIDTH = 10
+    HEAD_FIELDS = 11
+
+    # fields of a block in `blocks`
+    IS_PACKED = 0
+    START = 1
+    STORED = 2
+    RAW = 3
+    BLOCK_FIELDS = 4
+
+    _HEADER_BYTES = 29
+    _POINTER_BYTES = 20
+    _MAX_IN_LEAF = 1 << 20
+    _MAX_RAW = 0x7FFFFFFF
+    _LONG_RAW = 1 << 26
+    _LONG_RAW_FACTOR = 1024
+
+
+ctypedef struct Leaf:
+    # a leaf page with its blocks decompressed
+    int64_t keys
+    int64_t inline_rows
+    int64_t inline_keys
+    int64_t outside
+    int64_t first_key
+    bint is_delta
+    int64_t key_width
+    int64_t count_width
+    int64_t first_width
+    int64_t gap_width
+    # byte planes, lowest bytes first
+    const uint8_t *key_planes[8]
+    const uint8_t *counts[4]
+    const uint8_t *firsts[4]
+    const uint8_t *gaps[4]
+    const uint8_t *key_bytes
+    const uint8_t *pointers
+
+
+cdef inline uint64_t _little_endian(const uint8_t *at, int count) noexcept nogil:
     cdef uint64_t value = 0
-    cdef int64_t plane
-    for plane in range(width):
-        value |= <uint64_t>planes[plane * count + k] << (8 * plane)
+    cdef int i
+    for i in range(count):
+        value |= <uint64_t>at[i] << (8 * i)
     return value
 
 
-def sum_planes(const uint8_t[:, ::1] planes, int64_t before, int64_t[::1] out):
-    """Compute the running sums of an array of byte planes, after adding 1 to each number.
-
-    Args:
-        planes: uint8[W, N], at most 8 planes: all lowest bytes, then all second bytes, and so on.
-        before: the number that the first sum adds to.
-        out: int64[N].
-
-    Returns:
-        0, or BAD_ORDER with the number of a sum that is not above the number it adds to, in the place of the byte.
-    """
-    cdef int64_t k, count = planes.shape[1], width = planes.shape[0], result = 0
-    cdef uint64_t total = <uint64_t>before
-    cdef int64_t last = before
-    if out.shape[0] != count or width > 8:
-        raise ValueError("there is a sum for each number, of at most eight bytes")
-    cdef const uint8_t *data = &planes[0, 0] if width and count else NULL
-    with nogil:
-        for k in range(count):
-            total += (data[k] if width == 1 else _plane_value(data, count, width, k)) + 1
-            out[k] = <int64_t>total
-            if out[k] <= last:
-                result = _error(BAD_ORDER, k)
-                break
-            last = out[k]
-    return result
+cdef inline int64_t _expected_blocks(const int64_t *head, bint has_bytes) noexcept nogil:
+    cdef int64_t planes = head[KEY_WIDTH] + head[COUNT_WIDTH] + head[FIRST_WIDTH] + head[GAP_WIDTH]
+    return 1 + planes + has_bytes + (head[OUTSIDE] > 0)
 
 
-def unpack_rows(
-    const uint8_t[:, ::1] firsts,
-    const uint8_t[:, ::1] gaps,
-    const int32_t[::1] starts,
-    const int64_t[::1] outside,
-    const int64_t[::1] numbers,
-    bint is_delta,
-    int64_t total,
-    uint32_t[::1] out,
+cdef int64_t _expected_raw(const int64_t *head, bint has_bytes, int64_t number) noexcept nogil:
+    """The bytes of a block of a leaf page after its header, which is number 0."""
+    cdef int64_t inline_keys = head[KEYS] - head[OUTSIDE]
+    number -= 1
+    if number < head[KEY_WIDTH]:
+        return head[KEYS]
+    number -= head[KEY_WIDTH]
+    if has_bytes:
+        if number == 0:
+            return head[FIRST_KEY]
+        number -= 1
+    if number < head[COUNT_WIDTH]:
+        return head[KEYS]
+    number -= head[COUNT_WIDTH]
+    if number < head[FIRST_WIDTH]:
+        return inline_keys
+    if number - head[FIRST_WIDTH] < head[GAP_WIDTH]:
+        return head[INLINE_ROWS] - inline_keys
+    return _POINTER_BYTES * head[OUTSIDE]
+
+
+cdef int _check_head(const int64_t *head, bint has_bytes) noexcept nogil:
+    """Return 0, or the code of what contradicts itself in a header."""
+    cdef int64_t keys = head[KEYS], inline_rows = head[INLINE_ROWS], inline_keys, i
+    if not 0 < keys <= _MAX_IN_LEAF or not 0 <= head[OUTSIDE] <= keys:
+        return BAD_LEAF
+    inline_keys = keys - head[OUTSIDE]
+    if not inline_keys <= inline_rows <= _MAX_IN_LEAF or (inline_keys == 0 and inline_rows):
+        return BAD_LEAF
+    if inline_rows > head[ROWS] or head[ROWS] >> 32 or not 0 <= head[IS_DELTA] <= 1:
+        return BAD_LEAF
+    if not 0 <= head[KEY_WIDTH] <= (4 if has_bytes else 8):
+        return BAD_LEAF
+    for i in range(COUNT_WIDTH, HEAD_FIELDS):
+        if not 0 <= head[i] <= 4:
+            return BAD_LEAF
+    # keys that no leaf of several has are not unpacked
+    if has_bytes and not 0 <= head[FIRST_KEY] <= (_MAX_RAW if keys == 1 else _MAX_IN_LEAF):
+        return BAD_KEYS
+    return 0
+
+
+cdef int _list_blocks(
+    const uint8_t *page, int64_t size, bint has_bytes, int64_t offset, int64_t *head, int64_t *blocks
+) noexcept nogil:
+    cdef int64_t i, count, at, stored, raw
+    cdef const uint8_t *header
+    if size < 1 or 1 + 9 * <int64_t>page[0] > size or page[0] < 1:
+        return BAD_BLOCK
+    count = page[0]
+    at = 1 + 9 * count
+    for i in range(count):
+        header = page + 1 + 9 * i
+        stored, raw = <int64_t>_little_endian(header + 1, 4), <int64_t>_little_endian(header + 5, 4)
+        if header[0] > 1 or raw > _MAX_RAW or stored > size - at:
+            return BAD_BLOCK
+        if raw != stored if header[0] == 0 else (raw > _LONG_RAW and raw > _LONG_RAW_FACTOR * stored):
+            return BAD_BLOCK
+        blocks[BLOCK_FIELDS * i + IS_PACKED] = header[0]
+        blocks[BLOCK_FIELDS * i + START] = offset + at
+        blocks[BLOCK_FIELDS * i + STORED] = stored
+        blocks[BLOCK_FIELDS * i + RAW] = raw
+        at += stored
+    if at != size:
+        return BAD_BLOCK
+    if blocks[IS_PACKED] or blocks[RAW] != _HEADER_BYTES:
+        return BAD_LEAF
+    header = page + 1 + 9 * count
+    if <int64_t>_little_endian(header, 4) != head[KEYS]:
+        return BAD_LEAF
+    head[OUTSIDE] = <int64_t>_little_endian(header + 4, 4)
+    head[FIRST_KEY] = <int64_t>_little_endian(header + 8, 8)
+    head[INLINE_ROWS] = <int64_t>_little_endian(header + 16, 8)
+    for i in range(5):
+        head[KEY_WIDTH + i] = header[24 + i]
+    cdef int code = _check_head(head, has_bytes)
+    if code:
+        return code
+    if _expected_blocks(head, has_bytes) != count:
+        return BAD_LEAF
+    for i in range(1, count):
+        if blocks[BLOCK_FIELDS * i + RAW] != _expected_raw(head, has_bytes, i):
+            return BAD_LEAF
+    return 0
+
+
+def list_leaf_blocks(
+    const uint8_t[::1] data, const int64_t[::1] ends, bint has_bytes, int64_t[:, ::1] heads, int64_t[:, ::1] blocks
 ):
-    """Unpack the rows of some keys of a leaf page. Rows of other keys stay packed.
+    """List the blocks of leaf pages, and check all that their headers say. Source: docs/format.md, "Leaf page".
 
     Args:
-        firsts: uint8[W, F], W planes for the first row of each inline key.
-        gaps: uint8[V, G], planes for the rows between the other inline rows, key by key.
-        starts: int32[K + 1], the rows of key k are numbers ``starts[k]`` to ``starts[k + 1]`` of the inline rows.
-        outside: int64, the keys without inline rows, ascending.
-        numbers: int64, the keys to unpack, ascending.
-        is_delta: first rows are zigzag differences from those before.
-        total: rows are below it.
-        out: uint32, as long as the rows of these keys in all.
+        data: uint8, the pages one after another.
+        ends: int64[P], where each page ends.
+        has_bytes: the keys are bytes, not integers.
+        heads: int64[P, 11]: the number of a page's first block, and by the directory the numbers of its keys and of
+            their rows, are given. The fields after them are set: rows inline, keys outside, the first key or the
+            bytes of all keys, planes of keys and of counts, the mode of first rows, planes of first rows and of gaps.
+        blocks: int64[B, 4], with B the sum of the pages' first bytes: 1 if it is compressed, start in data, length as
+            stored, length when decompressed.
 
     Returns:
-        0, or BAD_ROW with the number of a key in the place of the byte.
+        0, or a code with the number of a page in the place of the byte.
     """
-    cdef int64_t i, k, end, rank, gap, before = 0, at = 0, filled = 0, result = 0, count
-    cdef int64_t keys = starts.shape[0] - 1, selected = numbers.shape[0], without = outside.shape[0]
-    cdef int64_t first_count = firsts.shape[1], first_width = firsts.shape[0]
-    cdef int64_t gap_count = gaps.shape[1], gap_width = gaps.shape[0], room = out.shape[0]
-    cdef uint64_t row = 0, step, sum_of_steps = 0
-    cdef bint is_inside
-    if first_width > 4 or gap_width > 4 or total < 0 or total > 0xFFFFFFFF:
-        raise ValueError("rows have at most four bytes")
-    cdef const uint8_t *first_data = &firsts[0, 0] if first_width and first_count else NULL
-    cdef const uint8_t *gap_data = &gaps[0, 0] if gap_width and gap_count else NULL
+    cdef int64_t p, begin = 0, number = 0, pages = ends.shape[0], result = 0
+    cdef int code
+    if heads.shape[0] != pages or heads.shape[1] != HEAD_FIELDS or blocks.shape[1] != BLOCK_FIELDS:
+        raise ValueError("pages, their heads and their blocks do not fit each other")
     with nogil:
-        for i in range(selected):
-            k = numbers[i]
-            if not 0 <= k < keys or (i and k <= numbers[i - 1]):
+        for p in range(pages):
+            if not begin <= ends[p] <= data.shape[0]:
                 result = -1
                 break
-            while before < without and outside[before] < k:
-                before += 1
-            count = starts[k + 1] - <int64_t>starts[k]
-            if count == 0:
-                continue
-            # only inline keys have first rows and gaps
-            rank, gap = k - before, starts[k] - (k - before)
-            is_inside = 0 <= rank < first_count and 0 <= gap <= gap_count - count + 1
-            if count < 0 or count > room - filled or not is_inside:
+            if begin == ends[p]:
+                result = _error(BAD_BLOCK, p)
+                break
+            if heads[p, FIRST_BLOCK] != number or data[begin] > blocks.shape[0] - number:
                 result = -1
                 break
-            if is_delta:
-                while at <= rank:
-                    step = _plane_value(first_data, first_count, first_width, at)
-                    sum_of_steps += _unzigzag(step)
-                    at += 1
-                row = sum_of_steps
-            else:
-                row = _plane_value(first_data, first_count, first_width, rank)
-            out[filled] = <uint32_t>row
-            filled += 1
-            end = gap + count - 1
-            while gap < end and row < <uint64_t>total:
-                row += _plane_value(gap_data, gap_count, gap_width, gap) + 1
-                out[filled] = <uint32_t>row
-                filled += 1
-                gap += 1
-            # rows of a key ascend: where the last one fits, all do
-            if row >= <uint64_t>total:
-                result = _error(BAD_ROW, k)
+            code = BAD_BLOCK
+            if data[begin]:
+                code = _list_blocks(
+                    &data[begin], ends[p] - begin, has_bytes, begin, &heads[p, 0], &blocks[number, 0]
+                )
+            if code:
+                result = _error(code, p)
                 break
-    if result == -1 or (result == 0 and filled != room):
-        raise ValueError("the keys, their rows and the room for them do not fit each other")
+            number += data[begin]
+            begin = ends[p]
+    if result == -1:
+        raise ValueError("pages, their heads and their blocks do not fit each other")
     return result
+
+
+cdef inline uint64_t _value(const uint8_t *const *planes, int64_t width, int64_t k) noexcept nogil:
+    """Number k of an array that is stored as byte planes."""
+    cdef uint64_t value = 0
+    cdef int64_t plane
+    for plane in range(width):
+        value |= <uint64_t>planes[plane][k] << (8 * plane)
+    return value
+
+
+cdef inline uint64_t _sum(
+    const uint8_t *const *planes, int64_t width, int64_t begin, int64_t end
+) noexcept nogil:
+    """The sum of numbers `begin` to `end` of an array of at most 2**20 numbers, after adding 1 to each."""
+    cdef uint64_t total = <uint64_t>(end - begin)
+    cdef uint32_t bytes_sum
+    cdef const uint8_t *plane
+    cdef int64_t k, number
+    for number in range(width):
+        plane, bytes_sum = planes[number], 0
+        for k in range(begin, end):
+            bytes_sum += plane[k]
+        total += <uint64_t>bytes_sum << (8 * number)
+    return total
+
+
+cdef bint _open_leaf(
+    Leaf *leaf,
+    const int64_t *head,
+    bint has_bytes,
+    const int64_t[:, ::1] blocks,
+    const uint8_t[::1] data,
+    const uint8_t[::1] contents,
+) noexcept nogil:
+    """Find the blocks of a leaf; False if they do not fit it."""
+    cdef int64_t first = head[FIRST_BLOCK], count, i, at, start, raw
+    cdef const uint8_t *found[24]
+    if _check_head(head, has_bytes):
+        return False
+    count = _expected_blocks(head, has_bytes)
+    if first < 0 or first > blocks.shape[0] - count:
+        return False
+    for i in range(1, count):
+        start, raw = blocks[first + i, START], _expected_raw(head, has_bytes, i)
+        at = contents.shape[0] if blocks[first + i, IS_PACKED] else data.shape[0]
+        if not 0 <= start <= at - raw:
+            return False
+        found[i] = NULL
+        if raw:
+            found[i] = &contents[start] if blocks[first + i, IS_PACKED] else &data[start]
+    leaf.keys, leaf.outside = head[KEYS], head[OUTSIDE]
+    leaf.inline_rows, leaf.inline_keys = head[INLINE_ROWS], head[KEYS] - head[OUTSIDE]
+    leaf.first_key, leaf.is_delta = head[FIRST_KEY], head[IS_DELTA]
+    leaf.key_width, leaf.count_width = head[KEY_WIDTH], head[COUNT_WIDTH]
+    leaf.first_width, leaf.gap_width = head[FIRST_WIDTH], head[GAP_WIDTH]
+    at = 1
+    for i in range(leaf.key_width):
+        leaf.key_planes[i] = found[at + i]
+    at += leaf.key_width
+    if has_bytes:
+        leaf.key_bytes = found[at]
+        at += 1
+    for i in range(leaf.count_width):
+        leaf.counts[i] = found[at + i]
+    at += leaf.count_width
+    for i in range(leaf.first_width):
+        leaf.firsts[i] = found[at + i]
+    at += leaf.first_width
+    for i in range(leaf.gap_width):
+        leaf.gaps[i] = found[at + i]
+    if leaf.outside:
+        leaf.pointers = found[at + leaf.gap_width]
+    return True
+
+
+cdef int64_t _find_integers(
+    const Leaf *leaf,
+    const int64_t *lows,
+    const int64_t *highs,
+    int64_t r,
+    int64_t end,
+    int64_t *ordinals,
+    int64_t *keys,
+) noexcept nogil:
+    """Find a leaf's keys in ranges `r` to `end`; return their number, or -1 if the keys are not in order."""
+    cdef int64_t k = 0, found = 0, key = leaf.first_key, following
+    cdef uint64_t step
+    while True:
+        while r < end and highs[r] < key:
+            r += 1
+        if r == end:
+            return found
+        # pass over many keys at once as long as they are below the next range
+        while leaf.key_width <= 1 and k + 64 < leaf.keys and key < <int64_t>1 << 62:
+            step = _sum(leaf.key_planes, leaf.key_width, k + 1, k + 65)
+            if key + <int64_t>step > lows[r]:
+                break
+            key += <int64_t>step
+            k += 64
+        if lows[r] <= key <= highs[r]:
+            ordinals[found], keys[found] = k, key
+            found += 1
+        k += 1
+        if k == leaf.keys:
+            return found
+        step = _value(leaf.key_planes, leaf.key_width, k) + 1
+        following = <int64_t>(<uint64_t>key + step)
+        if following <= key:
+            return -1
+        key = following
+
+
+cdef inline bint _is_below(
+    const uint8_t *a, int64_t a_length, const uint8_t *b, int64_t b_length
+) noexcept nogil:
+    """True if one string of bytes comes before another."""
+    cdef int64_t common = a_length if a_length < b_length else b_length
+    cdef int order = memcmp(a, b, <size_t>common) if common else 0
+    return order < 0 or (order == 0 and a_length < b_length)
+
+
+cdef int64_t _first_from(
+    const uint8_t *keys, const int64_t *ends, int64_t begin, int64_t end, const uint8_t *bound, int64_t length
+) noexcept nogil:
+    """The first of the keys `begin` to `end` that is not below a bound; `end` if there is none."""
+    cdef int64_t step = 1, middle
+    # the bounds ascend, and so the next one is often near
+    while begin + step < end and _is_below(
+        keys + ends[begin + step], ends[begin + step + 1] - ends[begin + step], bound, length
+    ):
+        begin += step
+        step *= 2
+    if begin + step < end:
+        end = begin + step
+    while begin < end:
+        middle = begin + (end - begin) // 2
+        if _is_below(keys + ends[middle], ends[middle + 1] - ends[middle], bound, length):
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+cdef int64_t _find_bytes(
+    const Leaf *leaf,
+    const int64_t *ends,
+    const uint8_t *low_bytes,
+    const int64_t *low_ends,
+    const uint8_t *high_bytes,
+    const int64_t *high_ends,
+    int64_t r,
+    int64_t end,
+    int64_t open_range,
+    int64_t *ordinals,
+) noexcept nogil:
+    """Find a leaf's keys in ranges `r` to `end`, or equal to their lower bounds if there are no upper ones."""
+    cdef int64_t k = 0, found = 0, stop
+    while r < end and k < leaf.keys:
+        k = _first_from(
+            leaf.key_bytes, ends, k, leaf.keys, low_bytes + low_ends[r], low_ends[r + 1] - low_ends[r]
+        )
+        if r == open_range:
+            stop = leaf.keys
+        elif high_bytes != NULL:
+            stop = _first_from(
+                leaf.key_bytes, ends, k, leaf.keys, high_bytes + high_ends[r], high_ends[r + 1] - high_ends[r]
+            )
+        else:
+            # a key that is not below the bound is equal to it if it is not above it either
+            stop = k
+            if k < leaf.keys and not _is_below(
+                low_bytes + low_ends[r],
+                low_ends[r + 1] - low_ends[r],
+                leaf.key_bytes + ends[k],
+                ends[k + 1] - ends[k],
+            ):
+                stop = k + 1
+        while k < stop:
+            ordinals[found] = k
+            found += 1
+            k += 1
+        r += 1
+    return found
+
+
+cdef int _unpack_leaf(
+    const Leaf *leaf,
+    int64_t row_count,
+    int64_t total,
+    const int64_t *ordinals,
+    int64_t selected,
+    int64_t *counts,
+    uint32_t *rows,
+    int64_t *filled,
+    int64_t[:, ::1] outside,
+    int64_t *outside_filled,
+    int64_t first_number,
+) noexcept nogil:
+    """Unpack the rows of some keys of a leaf, or only count them if `rows` is NULL. Other keys' rows stay packed."""
+    cdef int64_t i, j, k, before = 0, at = 0, rank, gap, count, end, out = filled[0]
+    cdef int64_t delta_at = 0, pointed = -1, key
+    cdef uint64_t passed = 0, inline_passed = 0, between, row, sum_of_steps = 0
+    for i in range(leaf.outside):
+        key = <int64_t>_little_endian(leaf.pointers + _POINTER_BYTES * i, 4)
+        if not pointed < key < leaf.keys:
+            return BAD_POINTERS
+        pointed = key
+    i = 0
+    while True:
+        # keys `at` to k come before the next one selected; with the last one, all that are left
+        k = ordinals[i] if i < selected else leaf.keys
+        between = _sum(leaf.counts, leaf.count_width, at, k)
+        passed += between
+        inline_passed += between
+        pointed = -1
+        while before < leaf.outside:
+            key = <int64_t>_little_endian(leaf.pointers + _POINTER_BYTES * before, 4)
+            if key >= k:
+                pointed = key
+                break
+            inline_passed -= _value(leaf.counts, leaf.count_width, key) + 1
+            before += 1
+        if i == selected:
+            break
+        count = <int64_t>_value(leaf.counts, leaf.count_width, k) + 1
+        counts[i] = count
+        passed += <uint64_t>count
+        at = k + 1
+        i += 1
+        if pointed == k:
+            j = outside_filled[0]
+            if j >= outside.shape[0]:
+                return -1
+            outside[j, 0], outside[j, 1] = first_number + i - 1, count
+            outside[j, 2] = <int64_t>_little_endian(leaf.pointers + _POINTER_BYTES * before + 4, 8)
+            outside[j, 3] = <int64_t>_little_endian(leaf.pointers + _POINTER_BYTES * before + 12, 4)
+            outside[j, 4] = <int64_t>_little_endian(leaf.pointers + _POINTER_BYTES * before + 16, 4)
+            outside_filled[0] = j + 1
+            before += 1
+            continue
+        # only inline keys have first rows and gaps
+        rank, gap = k - before, <int64_t>inline_passed - (k - before)
+        inline_passed += <uint64_t>count
+        end = gap + count - 1
+        if end > leaf.inline_rows - leaf.inline_keys:
+            return BAD_COUNTS
+        if rows == NULL:
+            continue
+        if leaf.is_delta:
+            while delta_at <= rank:
+                sum_of_steps += _unzigzag(_value(leaf.firsts, leaf.first_width, delta_at))
+                delta_at += 1
+            row = sum_of_steps
+        else:
+            row = _value(leaf.firsts, leaf.first_width, rank)
+        rows[out] = <uint32_t>row
+        out += 1
+        while gap < end and row < <uint64_t>total:
+            row += _value(leaf.gaps, leaf.gap_width, gap) + 1
+            rows[out] = <uint32_t>row
+            out += 1
+            gap += 1
+        # rows of a key ascend: where the last one fits, all do
+        if row >= <uint64_t>total:
+            return BAD_ROW
+    filled[0] = out
+    if passed != <uint64_t>row_count or inline_passed != <uint64_t>leaf.inline_rows:
+        return BAD_COUNTS
+    return 0
+
+
+def find_rows(
+    const uint8_t[::1] data,
+    const uint8_t[::1] contents,
+    const int64_t[:, ::1] heads,
+    const int64_t[:, ::1] blocks,
+    int64_t total,
+    const int64_t[::1] begins,
+    const int64_t[::1] ends,
+    const int64_t[::1] lows,
+    const int64_t[::1] highs,
+    const uint8_t[::1] low_bytes,
+    const uint8_t[::1] high_bytes,
+    int64_t open_range,
+    int64_t[::1] scratch,
+    int64_t[::1] keys,
+    uint8_t[::1] key_bytes,
+    int64_t[::1] counts,
+    uint32_t[::1] rows,
+    int64_t[:, ::1] outside,
+    int64_t[::1] sizes,
+):
+    """Find the keys of leaf pages that are in some ranges, and unpack their rows. Other keys' rows stay packed.
+
+    Args:
+        data: uint8, the pages; contents: uint8, their blocks that were compressed.
+        heads: int64[P, 11], blocks: int64[B, 4], of `list_leaf_blocks`; of a compressed block, the start is in contents.
+        total: rows are below it.
+        begins, ends: int64[P], the ranges that concern a page: numbers begins[p] to ends[p], ascending and disjoint.
+        lows, highs: int64[R], of integer keys the least and the greatest of each range. Of byte keys int64[R + 1],
+            where the bounds of each range begin in low_bytes and high_bytes.
+        low_bytes: uint8, the least key of each range one after another; None for integer keys.
+        high_bytes: uint8, the least key above each range; None if each range is the one key that is its least.
+        open_range: the number of a range of bytes without an upper bound; -1 for none.
+        scratch: int64, at least one more than the keys of any page.
+        keys: int64, room for all keys of the pages: keys that are found, or where they end in key_bytes.
+        key_bytes: uint8, room for all bytes of keys; None for integer keys.
+        counts: int64, room for all keys: the rows of each key found, inline or outside.
+        rows: uint32, room for all inline rows: those of the keys found, key by key; None to leave them packed.
+        outside: int64, room for all keys outside, of five: its number among those found, its rows, and the offset,
+            length and crc32c of its page.
+        sizes: int64[4], set to how many keys, bytes of keys, rows and keys outside were found.
+
+    Returns:
+        0, or a code with the number of a page in the place of the byte.
+    """
+    cdef int64_t p, k, found, end, room, pages = heads.shape[0], ranges, result = 0, filled = 0
+    cdef int64_t key_count = 0, byte_count = 0, row_count = 0, outside_count = 0
+    cdef bint has_bytes = low_bytes is not None, has_highs = high_bytes is not None
+    cdef bint has_rows = rows is not None
+    cdef int code
+    cdef Leaf leaf
+    ranges = lows.shape[0] - has_bytes
+    if heads.shape[1] != HEAD_FIELDS or blocks.shape[1] != BLOCK_FIELDS or outside.shape[1] != 5:
+        raise ValueError(_MISFIT)
+    if begins.shape[0] != pages or ends.shape[0] != pages or not 0 <= total <= 0xFFFFFFFF:
+        raise ValueError(_MISFIT)
+    if ranges < 0 or sizes.shape[0] != 4 or has_bytes != (key_bytes is not None) or (has_highs and not has_bytes):
+        raise ValueError(_MISFIT)
+    if (has_highs or not has_bytes) and highs.shape[0] != lows.shape[0]:
+        raise ValueError(_MISFIT)
+    if has_bytes and not (_are_ends(lows, low_bytes) and (not has_highs or _are_ends(highs, high_bytes))):
+        raise ValueError(_MISFIT)
+    cdef const int64_t *low = _numbers(lows)
+    cdef const int64_t *high = _numbers(highs)
+    cdef const uint8_t *low_data = &low_bytes[0] if has_bytes and low_bytes.shape[0] else NULL
+    cdef const uint8_t *high_data = NULL
+    if has_highs:
+        # not NULL, though there may be no byte
+        high_data = &high_bytes[0] if high_bytes.shape[0] else <const uint8_t *>&sizes[0]
+    with nogil:
+        for p in range(pages):
+            if not 0 <= begins[p] <= ends[p] <= ranges or not _open_leaf(
+                &leaf, &heads[p, 0], has_bytes, blocks, data, contents
+            ):
+                result = -1
+                break
+            room = keys.shape[0] - key_count
+            if leaf.keys > room or counts.shape[0] < keys.shape[0] or scratch.shape[0] <= leaf.keys:
+                result = -1
+                break
+            if has_rows and leaf.inline_rows > rows.shape[0] - row_count:
+                result = -1
+                break
+            if has_bytes:
+                scratch[0] = 0
+                for k in range(leaf.keys):
+                    scratch[k + 1] = scratch[k] + <int64_t>_value(leaf.key_planes, leaf.key_width, k)
+                if scratch[leaf.keys] != leaf.first_key:
+                    result = _error(BAD_KEYS, p)
+                    break
+                # ordinals first, then the ends of the keys
+                found = _find_bytes(
+                    &leaf, &scratch[0], low_data, low, high_data, high, begins[p], ends[p], open_range, &counts[key_count]
+                )
+            else:
+                found = _find_integers(&leaf, low, high, begins[p], ends[p], &counts[key_count], &keys[key_count])
+                if found < 0:
+                    result = _error(BAD_ORDER, p)
+                    break
+            if has_bytes:
+                for k in range(found):
+                    end = scratch[counts[key_count + k]]
+                    filled = scratch[counts[key_count + k] + 1] - end
+                    if filled > key_bytes.shape[0] - byte_count:
+                        result = -1
+                        break
+                    if filled:
+                        memcpy(&key_bytes[byte_count], leaf.key_bytes + end, <size_t>filled)
+                    byte_count += filled
+                    keys[key_count + k] = byte_count
+                if result:
+                    break
+            for k in range(found):
+                scratch[k] = counts[key_count + k]
+            code = _unpack_leaf(
+                &leaf,
+                heads[p, ROWS],
+                total,
+                &scratch[0],
+                found,
+                &counts[key_count] if found else NULL,
+                &rows[0] if has_rows and leaf.inline_rows else NULL,
+                &row_count,
+                outside,
+                &outside_count,
+                key_count,
+            )
+            if code:
+                result = -1 if code < 0 else _error(code, p)
+                break
+            key_count += found
+    if result == -1:
+        raise ValueError(_MISFIT)
+    sizes[0], sizes[1], sizes[2], sizes[3] = key_count, byte_count, row_count, outside_count
+    return result
+
+
+_MISFIT = "leaf pages, ranges and the room for what is found do not fit each other"
+
+
+cdef bint _are_ends(const int64_t[::1] ends, const uint8_t[::1] data) noexcept nogil:
+    """True if numbers say where strings end in data."""
+    cdef int64_t k, last = 0
+    if ends[0]:
+        return False
+    for k in range(ends.shape[0]):
+        if not last <= ends[k] <= data.shape[0]:
+            return False
+        last = ends[k]
+    return True

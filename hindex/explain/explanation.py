@@ -331,6 +331,7 @@ class Explanation:
         path: how it is read.
         exact: whether indexes alone decided every row, so that no predicate is checked on data.
         fixed: the columns that are not read, as the predicate leaves them one value.
+        from_indexes: the columns that are not read, as an index has their values.
         notes: everything that was not used, in any order, duplicates allowed.
         cache: what of the index files was found in memory, and what was read; in JSON only, as it changes from one time
             to the next.
@@ -368,6 +369,7 @@ class Explanation:
     deleted: int = 0
     invisible: int = 0
     fixed: tuple[str, ...] = ()
+    from_indexes: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     spelled: tuple[tuple[str, str], ...] = ()
 
@@ -403,11 +405,18 @@ class Explanation:
         )
 
     @property
-    def not_read(self) -> str:
-        """Return the columns that are not read, as the predicate fixes their value, in words; "" for none."""
+    def not_read(self) -> list[str]:
+        """Return the columns that are not read, in words, by the reason why."""
         spelled = dict(self.spelled)
-        fixed = ", ".join(spelled.get(name, name) for name in self.fixed)
-        return f"not read (constant under the predicate): {fixed}" if fixed else ""
+        by_reason = {
+            "constant under the predicate": self.fixed,
+            "an index has their values": self.from_indexes,
+        }
+        return [
+            f"not read ({reason}): {', '.join(spelled.get(name, name) for name in names)}"
+            for reason, names in by_reason.items()
+            if names
+        ]
 
     def note_groups(self) -> tuple[NoteGroup, ...]:
         """The notes by their reasons, for people."""
@@ -447,8 +456,8 @@ class Explanation:
             if removed:
                 lines.append(f"{_INDENT}{name:<11}{removed:>{number_width},}")
         lines += ["", "Read", f"{_INDENT}{self.reading}", f"{_INDENT}{self.checked}"]
-        if self.not_read:
-            lines += _wrapped(self.not_read, hang=4)
+        for line in self.not_read:
+            lines += _wrapped(line, hang=4)
         if self.analyzed is not None:
             measured = self.analyzed.lines()
             name_width = max(len(name) for name, _ in measured)
@@ -474,6 +483,7 @@ class Explanation:
             "invisible": self.invisible,
             "exact": self.exact,
             "fixed": list(self.fixed),
+            "from_indexes": list(self.from_indexes),
             "path": self.path.name,
             "group_by": self.group or None,
             "order_by": self.order or None,
@@ -574,7 +584,7 @@ def explanation_html(explanation: Explanation) -> str:
         "<h4>Read</h4>",
         f"<div>{escape(explanation.reading)}</div>",
         f"<div>{escape(explanation.checked)}</div>",
-        *([f"<div>{escape(explanation.not_read)}</div>"] if explanation.not_read else []),
+        *(f"<div>{escape(line)}</div>" for line in explanation.not_read),
     ]
     if explanation.analyzed is not None:
         parts += [

@@ -78,6 +78,9 @@ class _Totals:
     walked: dict[str, None] = field(default_factory=dict)
     # columns whose values the predicate tells
     fixed: set[str] = field(default_factory=set)
+    # columns whose values an index has in some stripes, and those that are read in some
+    from_indexes: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
     maps: dict[str, list[StripeMap]] = field(default_factory=dict)
 
 
@@ -119,10 +122,10 @@ def explain_plan(
         if last is not None and task is not last:
             totals.notes += last.notes
         last = task  # one at a time: a table may have more files than a process may hold open
-        read = _read(task, output)
+        read = _read(task, output, result)
         # an order's column is read, too, where no index is walked for it
         sorts = bool(orders and plan.columns)
-        is_answered = not (result.undecided or read or (sorts and _read(task, plan.lookups)))
+        is_answered = not (result.undecided or read or (sorts and _read(task, plan.lookups, result)))
         if is_index_only is not None:
             is_answered = is_index_only(task, result) or (is_answered and bool(output))
         walked = _walked(plan, task, result) if sorts and limit is not None else None
@@ -134,6 +137,8 @@ def explain_plan(
         _add_leaf_results(totals, defaults.results(task, result))
         if len(result.bounds.upper):
             totals.fixed.update(column.name for column in output if task.is_constant(column.name))
+            totals.from_indexes.update(result.values)
+            totals.read.update(read)
     if last is not None:
         totals.notes += last.notes
     pruned = _Pruned.of(plan)
@@ -157,6 +162,9 @@ def explain_plan(
         fixed=()
         if totals.undecided
         else tuple(column.name for column in output if column.name in totals.fixed),
+        from_indexes=()
+        if totals.undecided
+        else tuple(column.name for column in output if column.name in totals.from_indexes - totals.read),
         notes=(*plan.notes, *totals.notes),
         cache=shared_cache().counts.since(before),
         group=group or "",
@@ -183,9 +191,13 @@ def _spelled(plan: ScanPlan) -> dict[str, str]:
     return spellings
 
 
-def _read(task: ScanTaskReader, columns: Sequence[OutputColumn]) -> list[str]:
-    """The columns that are neither the partition's nor told by the predicate."""
-    return [column.name for column in columns if not (column.is_partition or task.is_constant(column.name))]
+def _read(task: ScanTaskReader, columns: Sequence[OutputColumn], result: StripeResult) -> list[str]:
+    """The columns that neither the partition, nor the predicate, nor an index has the values of."""
+    return [
+        column.name
+        for column in columns
+        if not (column.is_partition or task.is_constant(column.name) or column.name in result.values)
+    ]
 
 
 def _walked(plan: ScanPlan, task: ScanTaskReader, result: StripeResult) -> str | None:

@@ -137,16 +137,20 @@ class BitmapReader:
         Raises:
             IndexFileError: if a page that it needs is corrupt.
         """
+        return self.lookup_keys(stripe, domain, 0)[0]
+
+    def lookup_keys(self, stripe: int, domain: Domain, max_rows: int) -> tuple[Bounds, KeyRows | None]:
+        """Implement `hindex.index.index_type.KeyedReader`."""
         directory = self._stripes[stripe]
         ranges = domain.ranges
         if self._kind is KeyKind.INT64:
             ranges = RangeArray(*integer_arrays(ranges))
         if Domain(ranges).has_every_value:
             if domain.null_allowed or not directory.null_count:
-                return Bounds.all(directory.rows)
-            return Bounds.exactly(self._but(directory, self._nulls(directory)))
+                return Bounds.all(directory.rows), None
+            return Bounds.exactly(self._but(directory, self._nulls(directory))), None
         if not ranges or not len(directory.tree):
-            return Bounds.exactly(self._nulls(directory) if domain.null_allowed else BitMap())
+            return Bounds.exactly(self._nulls(directory) if domain.null_allowed else BitMap()), None
         selections = directory.tree.select(ranges)
         if 2 * directory.tree.count_rows(selections) > directory.rows - directory.null_count:
             # most rows are members: the others are cheaper to look up
@@ -154,11 +158,13 @@ class BitmapReader:
             excluded = directory.tree.rows(directory.tree.select(others.ranges))
             if others.null_allowed:
                 excluded = excluded | self._nulls(directory)
-            return Bounds.exactly(self._but(directory, excluded))
-        rows = directory.tree.rows(selections)
+            return Bounds.exactly(self._but(directory, excluded)), None
+        found = directory.tree.find(selections)
+        rows = directory.tree.union(found)
         if domain.null_allowed:
             rows = rows | self._nulls(directory)
-        return Bounds.exactly(rows)
+        has_keys = len(rows) <= max_rows and not domain.null_allowed
+        return Bounds.exactly(rows), directory.tree.join(found) if has_keys else None
 
     def null_rows(self, stripe: int) -> BitMap:
         """Return the null rows of a stripe."""
@@ -197,7 +203,7 @@ class BitmapReader:
         if 2 * rows > filled and domain.has_spans:
             others = Domain(domain.ranges).complement(null_allowed=False)
             cost = directory.tree.estimate_cost(directory.tree.select(others.ranges))
-        return LookupCost(rows + nulls, cost.walked, cost.pages)
+        return LookupCost(rows + nulls, cost.walked, cost.pages, cost.all_pages)
 
     def close(self) -> None:
         """Close the file."""

@@ -13,7 +13,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,8 @@ from hindex.index.index_type import (
     mean_key_bytes,
     resolve_properties,
 )
-from hindex.index.leaf_page import ByteKeys, LeafPage, OverflowRows
+from hindex.index.leaf_page import ByteKeys, OverflowRows
+from hindex.index.leaf_reader import LeafKeys
 from hindex.index.postings import Postings, group
 from hindex.index.roaring import MAX_ROWS, group_count
 from hindex.index.tree_reader import TreeReader
@@ -60,7 +61,7 @@ PAGE_FILES = 512
 _MAX_PAGE_BYTES = 1 << 24
 _BASE_PAGE_BYTES = 1 << 20
 _ENCODED_STRIPE_BYTES = 10
-#: Leaves that are fetched together when a range touches many.
+#: Leaves that are looked up together: fewer may have all row groups.
 _LEAVES_AT_ONCE = 64
 # rough bytes in memory of a data file's location beside its path, and of one stripe
 _FILE_MEMORY = 400
@@ -268,12 +269,13 @@ class BTreeReader:
         locations = BitMap()
         if domain.null_allowed and self._nulls is not None:
             locations |= self._tree.bitmaps([OverflowRows(self.null_count, self._nulls)])[0]
-        selections = self._tree.select(domain.ranges)
-        if max_leaves is not None and len(selections) > max_leaves:
+        selection = self._tree.select(domain.ranges)
+        if max_leaves is not None and len(selection) > max_leaves:
             return None
-        parts = iter(selections.items())
-        while len(locations) < self.num_locations and (some := dict(islice(parts, _LEAVES_AT_ONCE))):
-            locations |= self._tree.rows(some)
+        for at in range(0, len(selection), _LEAVES_AT_ONCE):
+            if len(locations) == self.num_locations:
+                break
+            locations |= self._tree.rows(selection.part(slice(at, at + _LEAVES_AT_ONCE)))
         return locations
 
     def files(self, locations: BitMap) -> Iterator[FileGroups]:
@@ -297,7 +299,7 @@ class BTreeReader:
         for page in range(len(self._firsts)):
             yield from self._read_files(page)
 
-    def all_leaves(self) -> Iterator[LeafPage]:
+    def all_leaves(self) -> Iterator[LeafKeys]:
         """Yield every leaf in key order, for rewriting the file.
 
         Raises:
@@ -306,17 +308,15 @@ class BTreeReader:
         for number in range(len(self._tree)):
             yield from self._tree.leaves([number])
 
-    def entries(self, leaf: LeafPage) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+    def entries(self, leaf: LeafKeys) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
         """Return the entries of a leaf in no order: ordinals of keys, and numbers of row groups.
 
         Raises:
             IndexFileError: if the leaf, or a page that it points to, is corrupt.
         """
-        numbers, locations = [leaf.owners()], [leaf.rows()]
-        outside = leaf.overflow_keys
-        for number, rows in zip(
-            outside.tolist(), self._tree.bitmaps(leaf.overflow_pages(outside)), strict=True
-        ):
+        numbers, locations = [leaf.owners()], [leaf.rows]
+        bitmaps = self._tree.bitmaps(leaf.bitmap_pages)
+        for number, rows in zip(leaf.outside.tolist(), bitmaps, strict=True):
             numbers.append(np.full(len(rows), number, np.int64))
             locations.append(np.asarray(rows.to_array()))
         return np.concatenate(numbers), np.concatenate(locations).astype(np.uint32)

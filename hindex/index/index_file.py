@@ -59,6 +59,14 @@ _BLOCK = struct.Struct("<BII")
 _KEY_KINDS = {pb.KEY_KIND_INT64: KeyKind.INT64, pb.KEY_KIND_BYTES: KeyKind.BYTES}
 _KEY_KIND_NUMBERS = {kind: number for number, kind in _KEY_KINDS.items()}
 
+#: Blocks that are decompressed in one call: their contents should fit the processor's cache.
+_BLOCKS_AT_ONCE = 256
+
+#: Distinguishes a page as stored from the value decoded of it.
+_STORED = "stored"
+#: About how much memory a view of a mapped file takes.
+_VIEW_BYTES = 250
+
 #: Bytes of decoded pages kept by a reader that is given no cache.
 OWN_CACHE_BYTES = 16 * 1024 * 1024
 
@@ -279,9 +287,9 @@ class Page:
         return len(self._codecs)
 
     @property
-    def nbytes(self) -> int:
-        """Size as stored, in bytes."""
-        return len(self._data)
+    def stored(self) -> memoryview:
+        """The bytes as stored."""
+        return self._data
 
     @property
     def sizes(self) -> list[tuple[int, int, int]]:
@@ -314,16 +322,63 @@ class Page:
         if codec == CODEC_NONE:
             return stored
         try:
-            # a size that the frame states would be allocated, whatever the bound
-            if zstandard.frame_content_size(stored) not in (-1, raw):
-                raise self.error(f"block {number} disagrees with its frame about its length")
-            # a bound of 0 would mean none
-            data = _codecs.decompressor.decompress(stored, max_output_size=max(raw, 1))
-        except (zstandard.ZstdError, MemoryError) as error:
-            raise self.error(f"block {number} cannot be decompressed ({error})") from error
-        if len(data) != raw:
-            raise self.error(f"block {number} decompresses to {len(data)} bytes and {raw} are expected")
-        return memoryview(data)
+            return memoryview(decompress_block(stored, raw))
+        except ValueError as error:
+            raise self.error(f"block {number} {error}") from error
+
+
+def decompress_block(stored: memoryview, raw: int) -> bytes:
+    """Decompress a block of ``raw`` bytes.
+
+    Raises:
+        ValueError: with what is wrong with it, if it cannot be decompressed to so many bytes.
+    """
+    try:
+        # a size that the frame states would be allocated, whatever the bound
+        if zstandard.frame_content_size(stored) not in (-1, raw):
+            raise ValueError("disagrees with its frame about its length")
+        # a bound of 0 would mean none
+        data = _codecs.decompressor.decompress(stored, max_output_size=max(raw, 1))
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise ValueError(f"cannot be decompressed ({error})") from error
+    if len(data) != raw:
+        raise ValueError(f"decompresses to {len(data)} bytes and {raw} are expected")
+    return data
+
+
+def decompress_blocks(
+    data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
+) -> bytes:
+    """Decompress blocks one after another, in few calls, which let other threads run.
+
+    Args:
+        data: uint8, the stored blocks.
+        spans: int64[N, 2], the start and the length of each in ``data``.
+        sizes: int64[N], its bytes when decompressed.
+
+    Raises:
+        ValueError: with the number of a block and what is wrong with it, if it cannot be decompressed to so many bytes.
+    """
+    # a context of its own: threads must not share one
+    decompressor = zstandard.ZstdDecompressor()
+    parts: list[Any] = []
+    try:
+        for at in range(0, len(sizes), _BLOCKS_AT_ONCE):
+            frames = zstandard.BufferWithSegments(
+                data.data, spans[at : at + _BLOCKS_AT_ONCE].astype(np.uint64).tobytes()
+            )
+            lengths = sizes[at : at + _BLOCKS_AT_ONCE].astype(np.uint64).tobytes()
+            found = decompressor.multi_decompress_to_buffer(frames, decompressed_sizes=lengths)
+            parts += [found[number] for number in range(len(found))]
+    except (zstandard.ZstdError, MemoryError, ValueError):
+        # one by one they tell which of them is wrong
+        parts = []
+        for at, ((start, length), size) in enumerate(zip(spans.tolist(), sizes.tolist(), strict=True)):
+            try:
+                parts.append(decompress_block(data.data[start : start + length], size))
+            except ValueError as error:
+                raise ValueError(at, str(error)) from error
+    return b"".join(parts)
 
 
 class IndexFileReader:
@@ -405,11 +460,19 @@ class IndexFileReader:
             IndexFileError: if one does not lie among the pages or its checksum does not hold.
         """
         encoded = self.read_encoded(refs)
-        pages = [Page(data, self._page(ref)) for ref, data in zip(refs, encoded, strict=True)]
+        pages = [Page(data, self.page_name(ref)) for ref, data in zip(refs, encoded, strict=True)]
+        self._count_read(refs)
+        return pages
+
+    def _count_read(self, refs: Sequence[PageRef]) -> None:
         self.pages_read += len(refs)
         self.bytes_read += sum(ref.length for ref in refs)
         self._cache.count_read(len(refs), sum(ref.length for ref in refs))
-        return pages
+
+    def _check_length(self, is_cached: bool) -> None:
+        """Check the length of a mapped file before cached values are used, which may point into it."""
+        if is_cached and not self._source.is_remote:
+            self._fetch([])
 
     def read_encoded(self, refs: Sequence[PageRef]) -> list[memoryview]:
         """Read the bytes of pages in the given order, fetched together.
@@ -426,12 +489,34 @@ class IndexFileReader:
         for ref, data in zip(refs, pages, strict=True):
             if google_crc32c.value(bytes(data)) != ref.crc32c:
                 raise IndexFileError(
-                    f"{self._page(ref)} is corrupt: its checksum does not hold; rebuild the index"
+                    f"{self.page_name(ref)} is corrupt: its checksum does not hold; rebuild the index"
                 )
         return pages
 
-    def _page(self, ref: PageRef) -> str:
+    def page_name(self, ref: PageRef) -> str:
+        """Return the name of a page for messages."""
         return f"Index file {self.path!r}, page at {ref.offset},"
+
+    def read_stored(self, refs: Sequence[PageRef]) -> list[memoryview]:
+        """Return the bytes of pages in the given order, from the cache or from the file.
+
+        Those that are not cached are fetched together.
+
+        Raises:
+            IndexFileError: as `read_pages`.
+        """
+        identity = self._identity
+        keys = [(identity, ref.offset, _STORED) for ref in refs]
+        cached = [cast("memoryview | None", self._cache.get(key)) for key in keys]
+        missing = [at for at, page in enumerate(cached) if page is None]
+        self._check_length(len(missing) < len(refs))
+        pages = self.read_encoded([refs[at] for at in missing])
+        self._count_read([refs[at] for at in missing])
+        for at, page in zip(missing, pages, strict=True):
+            cached[at] = page
+            # a view of a mapped file takes no memory of its own
+            self._cache.put(keys[at], page, len(page) if self._source.is_remote else _VIEW_BYTES)
+        return [page for page in cached if page is not None]
 
     def read_bytes(self, offset: int, length: int) -> memoryview:
         """Read bytes of any pages as stored, for a copy.
@@ -459,9 +544,7 @@ class IndexFileReader:
         """
         cached = [self._cache.get((self._identity, ref.offset)) for ref in refs]
         missing = [at for at, value in enumerate(cached) if value is None]
-        if len(missing) < len(refs) and not self._source.is_remote:
-            # cached values may point into the mapped file: its length is checked before they are used
-            self._fetch([])
+        self._check_length(len(missing) < len(refs))
         pages = iter(self.read_pages([refs[at] for at in missing]))
         for at, (ref, cached_value) in enumerate(zip(refs, cached, strict=True)):
             if cached_value is not None:
@@ -470,22 +553,6 @@ class IndexFileReader:
             value = decode(at, next(pages))
             self._cache.put((self._identity, ref.offset), value, nbytes(value))
             yield value
-
-    def get_or_derive(self, ref: PageRef, part: int, make: Callable[[], T], nbytes: Callable[[T], int]) -> T:
-        """Return a value derived from a part of a page, from the cache if possible.
-
-        The value is shared: callers must not change it.
-
-        Args:
-            part: distinguishes it from other parts of the page.
-        """
-        key = self._identity, ref.offset, part
-        cached = self._cache.get(key)
-        if cached is not None:
-            return cast("T", cached)
-        value = make()
-        self._cache.put(key, value, nbytes(value))
-        return value
 
     @property
     def _identity(self) -> tuple[str, int, int]:

@@ -264,6 +264,10 @@ class KeyedReader(IndexReader, Protocol):
         """Return the null rows of a stripe; they are shared and must not be changed."""
         ...
 
+    def lookup_keys(self, stripe: int, domain: Domain, max_rows: int) -> tuple[Bounds, KeyRows | None]:
+        """Look up as `lookup`, with the keys of the rows if these are at most ``max_rows`` and none is null."""
+        ...
+
     def key_counts(self, stripe: int, rows: BitMap | None = None) -> KeyCounts:
         """Count some rows of a stripe (all if None) for each key."""
         ...
@@ -300,12 +304,14 @@ class MinMaxSource(IndexReader, Protocol):
 class LookupCost:
     """The estimated cost of a lookup, from the index's directory alone.
 
-    ``rows`` estimates the rows in the domain, ``walked`` the rows to unpack one by one, ``pages`` the pages to read.
+    ``rows`` estimates the rows in the domain, ``walked`` the rows to unpack one by one, ``pages`` the pages to read
+    of ``all_pages``.
     """
 
     rows: int
     walked: int
     pages: int = 0
+    all_pages: int = 0
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ they point to in a second.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,28 +19,63 @@ from BTrees.LLBTree import LLBTree
 from BTrees.OOBTree import OOBTree
 from pyroaring import BitMap
 
-from hindex.domain import Key, Range, RangeArray, count_points, integer_arrays
+from hindex.domain import MAX_KEY, Key, Range, RangeArray, integer_arrays
 from hindex.index import roaring
 from hindex.index.index_file import IndexFileReader, Page, PageRef
 from hindex.index.index_type import KeyRows, LookupCost
-from hindex.index.leaf_page import LeafPage, OverflowRows
+from hindex.index.leaf_page import OverflowRows
+from hindex.index.leaf_reader import LeafKeys, LeafPages, RangeBounds
 from hindex.index.tree_writer import Int64s, byte_keys
-from hindex.keys import KeyArray, KeyKind
+from hindex.keys import KeyArray, KeyKind, join_keys
+from hindex.orc.io.thread_pool import ThreadPool, processors
 
-#: Inline rows of a key from which on its row set is kept once it was unpacked.
+#: Rows of a key from which on it is taken to have a bitmap.
 _MANY_ROWS = 1024
 #: How many rows of a bitmap take as long as one that is unpacked.
 _BITMAP_GAIN = 16
+#: Leaves that are decoded at once: their pages take about a megabyte.
+_LEAVES_AT_ONCE = 64
 #: More ranges than this are compared with the leaves' bounds as arrays.
 _FEW_RANGES = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class KeySelection:
-    """The keys of one leaf that a lookup needs: those in some ranges, which with ``is_whole`` are all of them."""
+    """The keys that a lookup needs: those in some sorted, disjoint ranges.
 
+    Args:
+        leaves: int64[L], the numbers of the leaves that the ranges touch, ascending.
+        begins: int64[L], the ordinal of each leaf's first range.
+        ends: int64[L], the ordinal of the first range after those of each leaf.
+        is_whole: bool[L], True if all keys of a leaf are certainly selected.
+    """
+
+    leaves: Int64s
+    begins: Int64s
+    ends: Int64s
+    is_whole: npt.NDArray[np.bool_]
     ranges: Sequence[Range]
-    is_whole: bool
+
+    def __len__(self) -> int:
+        return len(self.leaves)
+
+    def part(self, within: slice | npt.NDArray[np.bool_]) -> KeySelection:
+        """Return the selection of some leaves, given by their ordinals or by a mask."""
+        return KeySelection(
+            self.leaves[within], self.begins[within], self.ends[within], self.is_whole[within], self.ranges
+        )
+
+    def count_points(self) -> Int64s:
+        """Count the ranges of each leaf that are a single key."""
+        ranges = self.ranges
+        if not isinstance(ranges, RangeArray):
+            are_points = np.array([item.is_point for item in ranges], np.bool_)
+        elif ranges.integers is None:
+            return self.ends - self.begins
+        else:
+            are_points = np.equal(*ranges.integers)
+        before: Int64s = np.concatenate([np.zeros(1, np.int64), np.cumsum(are_points)])
+        return before[self.ends] - before[self.begins]
 
 
 class TreeReader:
@@ -76,12 +111,10 @@ class TreeReader:
         self._total = total
         self._shared_rows = shared_rows
         self._leaves = leaves
-        self._leaf_keys = list(leaf_keys)
-        # rows of the leaves before each
-        self._rows_before = [0]
-        for rows in leaf_rows:
-            self._rows_before.append(self._rows_before[-1] + rows)
+        self._leaf_keys: Int64s = np.array(leaf_keys, np.int64)
+        self._leaf_rows: Int64s = np.array(leaf_rows, np.int64)
         self._bounds = bounds
+        self._int_bounds = np.array(bounds if self._kind is KeyKind.INT64 else (), np.int64)
         entries = list(zip(bounds, range(len(bounds)), strict=True))
         self._tree: Any = LLBTree(entries) if self._kind is KeyKind.INT64 else OOBTree(entries)
 
@@ -92,34 +125,50 @@ class TreeReader:
     def kind(self) -> KeyKind:
         return self._kind
 
-    def select(self, ranges: Sequence[Range]) -> dict[int, KeySelection]:
-        """Select the keys in sorted, disjoint ranges: the leaves that these touch, in order, and the ranges of each."""
+    def select(self, ranges: Sequence[Range]) -> KeySelection:
+        """Select the keys in sorted, disjoint ranges: the leaves that these touch, and the ranges of each."""
         if self._kind is KeyKind.INT64:
             ranges = RangeArray(*integer_arrays(ranges))
         if not self._leaves or not ranges:
-            return {}
+            none = np.zeros(0, np.int64)
+            return KeySelection(none, none, none, none.astype(np.bool_), ranges)
         first, last = self._touched_leaves(ranges)
         # ranges below every bound touch no leaf
         skipped = int(np.searchsorted(last, 0))
-        first, last, ranges = np.maximum(first[skipped:], 0), last[skipped:], ranges[skipped:]
+        first, last = np.maximum(first[skipped:], 0), last[skipped:]
         changes = np.zeros(len(self) + 1, np.int64)
         np.add.at(changes, first, 1)
         np.subtract.at(changes, last + 1, 1)
         numbers = np.flatnonzero(np.cumsum(changes[:-1]))
         # both ascend, because ranges do
-        starts, ends = np.searchsorted(last, numbers), np.searchsorted(first, numbers, side="right")
-        selections = {}
-        for number, start, end in zip(numbers.tolist(), starts.tolist(), ends.tolist(), strict=True):
-            part = ranges[start:end]
-            selections[number] = KeySelection(part, len(part) == 1 and self._is_inside(number, part[0]))
-        return selections
+        begins = np.searchsorted(last, numbers) + skipped
+        ends = np.searchsorted(first, numbers, side="right") + skipped
+        return KeySelection(numbers, begins, ends, self._are_whole(numbers, begins, ends, ranges), ranges)
+
+    def _are_whole(
+        self, numbers: Int64s, begins: Int64s, ends: Int64s, ranges: Sequence[Range]
+    ) -> npt.NDArray[np.bool_]:
+        """Return for each leaf whether all of its keys are certainly in its ranges: it has one, around its bounds."""
+        is_whole: npt.NDArray[np.bool_] = ends - begins == 1
+        if not isinstance(ranges, RangeArray):
+            for at in np.flatnonzero(is_whole).tolist():
+                is_whole[at] = self._is_inside(int(numbers[at]), ranges[int(begins[at])])
+            return is_whole
+        if ranges.integers is None:
+            return np.zeros(len(numbers), np.bool_)
+        lows, highs = ranges.integers
+        # the next leaf's bound is above every key of this one
+        upper = np.append(self._int_bounds[1:], MAX_KEY)[numbers]
+        is_whole &= (lows[begins] <= self._int_bounds[numbers]) & (highs[begins] >= upper)
+        return is_whole
 
     def _touched_leaves(self, ranges: Sequence[Range]) -> tuple[Int64s, Int64s]:
         """Return the first and last leaf of each range; -1 for a bound below every leaf."""
         if isinstance(ranges, RangeArray) and len(ranges) > _FEW_RANGES:
             if ranges.integers is not None:
-                bounds = np.array(self._bounds, np.int64)
-                first, last = (np.searchsorted(bounds, keys, side="right") - 1 for keys in ranges.integers)
+                first, last = (
+                    np.searchsorted(self._int_bounds, keys, side="right") - 1 for keys in ranges.integers
+                )
                 return first, last
             assert ranges.byte_keys is not None
             keys = byte_keys(ranges.byte_keys)
@@ -142,75 +191,117 @@ class TreeReader:
         array = np.array(touched, np.int64)
         return array[:, 0], array[:, 1]
 
-    def count_rows(self, selections: Mapping[int, KeySelection]) -> int:
-        """Count the rows of selected keys, once for each of their keys; ranges of a single key are left out.
+    def find(self, selection: KeySelection, *, with_rows: bool = True) -> list[LeafKeys]:
+        """Find the selected keys and their rows, some leaves at a time, in order.
+
+        Many leaves are decoded by all processors.
+
+        Args:
+            with_rows: False leaves out the rows.
+
+        Raises:
+            IndexFileError: if a page that it needs is corrupt.
+        """
+        bounds = RangeBounds.of(self._kind, selection.ranges)
+
+        def find(part: KeySelection) -> LeafKeys:
+            return self._pages(part.leaves).find(bounds, part.begins, part.ends, with_rows=with_rows)
+
+        parts = [
+            selection.part(slice(at, at + _LEAVES_AT_ONCE))
+            for at in range(0, len(selection), _LEAVES_AT_ONCE)
+        ]
+        if len(parts) < 2:
+            return [find(part) for part in parts]
+        with ThreadPool(processors() - 1) as pool:
+            return pool.map(find, parts)
+
+    def _pages(self, numbers: Int64s, pages: Sequence[memoryview] | None = None) -> LeafPages:
+        refs = [self._leaves[number] for number in numbers.tolist()]
+        return LeafPages(
+            self._file.read_stored(refs) if pages is None else pages,
+            self._kind,
+            total=self._total,
+            key_counts=self._leaf_keys[numbers],
+            row_counts=self._leaf_rows[numbers],
+            name=lambda at: self._file.page_name(refs[at]),
+        )
+
+    def count_rows(self, selection: KeySelection) -> int:
+        """Count the rows of selected keys, without those of leaves whose ranges are all single keys.
 
         Raises:
             IndexFileError: if a leaf that is selected in part is corrupt.
         """
-        before = self._rows_before
-        total, parts = 0, {}
-        for number, selection in selections.items():
-            if selection.is_whole:
-                total += before[number + 1] - before[number]
-            elif count_points(selection.ranges) < len(selection.ranges):
-                parts[number] = selection.ranges
-        for leaf, ranges in zip(self.leaves(list(parts)), parts.values(), strict=True):
-            if isinstance(ranges, RangeArray) and ranges.integers is not None:
-                is_span = np.not_equal(*ranges.integers)
-                spans: Sequence[Range] = RangeArray(*(keys[is_span] for keys in ranges.integers))
-            else:
-                spans = [item for item in ranges if not item.is_point]
-            total += int(leaf.counts[leaf.find(spans)].sum())
-        return total
+        total = int(self._leaf_rows[selection.leaves[selection.is_whole]].sum())
+        has_spans = selection.count_points() < selection.ends - selection.begins
+        parts = selection.part(has_spans & ~selection.is_whole)
+        return total + sum(int(keys.counts.sum()) for keys in self.find(parts, with_rows=False))
 
-    def rows(self, selections: Mapping[int, KeySelection]) -> BitMap:
+    def rows(self, selection: KeySelection) -> BitMap:
         """Return the rows of selected keys; the bitmap may be shared and must not be changed.
 
         Raises:
             IndexFileError: if a page that it needs is corrupt.
         """
+        return self.union(self.find(selection))
+
+    def union(self, found: Sequence[LeafKeys]) -> BitMap:
+        """Return the rows of keys that `find` returned; the bitmap may be shared and must not be changed.
+
+        Raises:
+            IndexFileError: if a page that it needs is corrupt.
+        """
         inline: list[npt.NDArray[np.uint32]] = []
-        outside: list[OverflowRows] = []
-        for leaf, (number, selection) in zip(self.leaves(list(selections)), selections.items(), strict=True):
-            keys = np.arange(len(leaf.keys)) if selection.is_whole else leaf.find(selection.ranges)
-            if len(selections) == len(keys) == 1 and leaf.inline_counts[keys[0]] >= _MANY_ROWS:
-                return self._rows_of_key(number, leaf, int(keys[0]))
-            rows = leaf.rows(keys)
-            if len(rows):
-                inline.append(rows)
-            outside.extend(leaf.overflow_pages(keys))
-        sets = self.bitmaps(outside) if outside else []
+        sets: list[BitMap] = []
+        for keys in found:
+            if len(keys.rows):
+                inline.append(keys.rows)
+            if keys.bitmap_pages:
+                sets += self.bitmaps(keys.bitmap_pages)
         if inline:
             near = np.concatenate(inline) if len(inline) > 1 else inline[0]
             sets.append(roaring.from_rows(np.unique(near) if self._shared_rows else near, self._total))
         return BitMap.union(*sets) if len(sets) > 1 else sets[0] if sets else BitMap()
 
-    def _rows_of_key(self, number: int, leaf: LeafPage, key: int) -> BitMap:
-        """Return the inline rows of one key, cached because unpacking them is slow."""
+    def join(self, found: Sequence[LeafKeys]) -> KeyRows:
+        """Return keys that `find` returned with all their rows.
 
-        def make() -> BitMap:
-            return roaring.from_rows(leaf.rows(np.array([key])), self._total)
+        Raises:
+            IndexFileError: if a page that it needs is corrupt.
+        """
+        parts = [self._with_bitmaps(keys) for keys in found]
+        return KeyRows(
+            join_keys(self._kind, [part.keys for part in parts]),
+            np.concatenate([np.zeros(0, np.int64), *(part.counts for part in parts)]),
+            np.concatenate([np.zeros(0, np.uint32), *(part.rows for part in parts)]),
+        )
 
-        return self._file.get_or_derive(self._leaves[number], key, make, roaring.nbytes)
+    def _with_bitmaps(self, keys: LeafKeys) -> KeyRows:
+        """Return keys with all their rows, those of bitmap pages among them."""
+        if not keys.bitmap_pages:
+            return KeyRows(keys.key_array(), keys.counts, keys.rows)
+        sets = [np.asarray(bitmap.to_array()) for bitmap in self.bitmaps(keys.bitmap_pages)]
+        rows = np.concatenate([keys.rows, *sets])
+        owners = [
+            keys.owners(),
+            *(np.full(len(part), at) for at, part in zip(keys.outside.tolist(), sets, strict=True)),
+        ]
+        order = np.argsort(np.concatenate(owners), kind="stable")
+        return KeyRows(keys.key_array(), keys.counts, rows[order])
 
-    def estimate_cost(self, selections: Mapping[int, KeySelection]) -> LookupCost:
+    def estimate_cost(self, selection: KeySelection) -> LookupCost:
         """Estimate the rows of selected keys, how many of them are unpacked one by one, and the leaves to read.
 
         By the directory alone: all keys of a leaf are taken to have as many rows, and a range that ends within it to
         have half of it. Keys with many rows have bitmaps, which a lookup uses in a small part of the time.
         """
-        rows = walked = 0
-        for number, selection in selections.items():
-            leaf_rows = self._rows_before[number + 1] - self._rows_before[number]
-            keys, points = self._leaf_keys[number], count_points(selection.ranges)
-            share = (
-                leaf_rows if selection.is_whole else leaf_rows // 2 if points < len(selection.ranges) else 0
-            )
-            share = max(share, points * leaf_rows // keys)
-            rows += share
-            walked += share if leaf_rows < keys * _MANY_ROWS else share // _BITMAP_GAIN
-        return LookupCost(rows, walked, len(selections))
+        rows, keys = self._leaf_rows[selection.leaves], self._leaf_keys[selection.leaves]
+        points, ranges = selection.count_points(), selection.ends - selection.begins
+        shares = np.where(selection.is_whole, rows, np.where(points < ranges, rows // 2, 0))
+        shares = np.maximum(shares, points * rows // np.maximum(keys, 1))
+        walked = np.where(rows < keys * _MANY_ROWS, shares, shares // _BITMAP_GAIN)
+        return LookupCost(int(shares.sum()), int(walked.sum()), len(selection), len(self))
 
     def key_counts(self, rows: BitMap | None) -> list[tuple[KeyArray, npt.NDArray[np.int64]]]:
         """Return the keys of some rows (all if None) and their row counts, leaf by leaf.
@@ -219,18 +310,15 @@ class TreeReader:
             IndexFileError: if a page that it needs is corrupt.
         """
         if rows is None:
-            return [
-                (leaf.key_array(), leaf.counts.astype(np.int64)) for leaf in self.leaves(range(len(self)))
-            ]
+            return [(leaf.key_array(), leaf.counts) for leaf in self.leaves(with_rows=False)]
         mask = None
         results = []
-        for leaf in self.leaves(range(len(self))):
-            inline = leaf.rows()
-            if len(inline) and mask is None:
+        for leaf in self.leaves():
+            if len(leaf.rows) and mask is None:
                 mask = roaring.to_mask(rows, self._total)
-            inside = leaf.owners() if mask is None else leaf.owners()[mask[inline]]
+            inside = leaf.owners() if mask is None else leaf.owners()[mask[leaf.rows]]
             counts = np.bincount(inside, minlength=len(leaf.keys))
-            for key, bitmap in self._overflow_rows(leaf):
+            for key, bitmap in zip(leaf.outside.tolist(), self.bitmaps(leaf.bitmap_pages), strict=True):
                 counts[key] = bitmap.intersection_cardinality(rows)
             kept = counts > 0
             results.append((leaf.key_array(kept), counts[kept]))
@@ -245,24 +333,14 @@ class TreeReader:
         mask = None if rows is None else roaring.to_mask(rows, self._total)
         for number in reversed(range(len(self))) if descending else range(len(self)):
             (leaf,) = self.leaves([number])
-            numbers, owners = leaf.rows(), leaf.owners()
-            sets = [(key, np.asarray(bitmap.to_array())) for key, bitmap in self._overflow_rows(leaf)]
-            if sets:
-                numbers = np.concatenate([numbers, *(key_rows for _, key_rows in sets)])
-                owners = np.concatenate([owners, *(np.full(len(key_rows), key) for key, key_rows in sets)])
-                order = np.argsort(owners, kind="stable")
-                numbers, owners = numbers[order], owners[order]
+            numbers = self._with_bitmaps(leaf).rows
+            owners = np.repeat(np.arange(len(leaf.keys)), leaf.counts)
             if mask is not None:
                 inside = mask[numbers]
                 numbers, owners = numbers[inside], owners[inside]
             counts = np.bincount(owners, minlength=len(leaf.keys))
             kept = counts > 0
             yield KeyRows(leaf.key_array(kept), counts[kept], numbers)
-
-    def _overflow_rows(self, leaf: LeafPage) -> list[tuple[int, BitMap]]:
-        """Return the ordinals of a leaf's keys with overflow pages, and their bitmaps."""
-        pointers = leaf.overflow_pages(np.arange(len(leaf.keys)))
-        return list(zip(leaf.overflow_keys.tolist(), self.bitmaps(pointers), strict=True)) if pointers else []
 
     def bitmaps(self, pointers: Sequence[OverflowRows]) -> list[BitMap]:
         """Row sets that are pages of their own; they are shared and must not be changed.
@@ -280,20 +358,23 @@ class TreeReader:
 
         return list(self._file.decode_pages([item.page for item in pointers], decode, roaring.nbytes))
 
-    def leaves(self, numbers: Sequence[int]) -> Iterator[LeafPage]:
-        """Decoded leaves, one by one; those that are not cached are fetched in one read."""
+    def leaves(self, numbers: Sequence[int] | None = None, *, with_rows: bool = True) -> Iterator[LeafKeys]:
+        """Yield the keys of whole leaves, of all by default; those that are not cached are fetched together.
 
-        def decode(at: int, page: Page) -> LeafPage:
-            number = numbers[at]
-            return LeafPage(
-                page,
-                self._kind,
-                total=self._total,
-                key_count=self._leaf_keys[number],
-                row_count=self._rows_before[number + 1] - self._rows_before[number],
-            )
+        Args:
+            with_rows: False leaves out the rows.
+        """
+        numbers = range(len(self)) if numbers is None else numbers
 
-        return self._file.decode_pages([self._leaves[number] for number in numbers], decode, _leaf_bytes)
+        def decode(at: int, page: Page) -> LeafKeys:
+            pages = self._pages(np.array([numbers[at]]), [page.stored])
+            return pages.find_all(with_rows=with_rows)
+
+        refs = [self._leaves[number] for number in numbers]
+        if not with_rows:
+            yield from (decode(at, page) for at, page in enumerate(self._file.read_pages(refs)))
+            return
+        yield from self._file.decode_pages(refs, decode, _leaf_bytes)
 
     def _leaf_number(self, key: Key) -> int:
         """Return the only leaf that can have a key; -1 for a key below every bound."""
@@ -313,5 +394,5 @@ class TreeReader:
         return number + 1 < len(bounds) and bounds[number + 1] <= item.high  # type: ignore[operator]
 
 
-def _leaf_bytes(leaf: LeafPage) -> int:
+def _leaf_bytes(leaf: LeafKeys) -> int:
     return leaf.nbytes

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from hindex.errors import OrcError, TableError
+from hindex.index.index_type import KeyRows
 from hindex.keys import are_values, key_array, one_key_array
 from hindex.orc import OrcReader, RowSelection
 from hindex.orc.acid.schema import acid_columns, is_row_key
+from hindex.orc.decode.arrow_arrays import fixed_array
 from hindex.orc.io.thread_pool import ThreadPool
-from hindex.orc.metadata.types import OrcType
+from hindex.orc.metadata.types import Kind, OrcType
+from hindex.orc.reader.row_selection import Rows
 from hindex.plan.filter import AllOf, Filter, Leaf
 from hindex.scan.scan_task import OutputColumn, ScanTask
 from hindex.table.file_schema import bind_paths, convert_array
@@ -21,6 +25,8 @@ from hindex.table.schema import can_convert
 _NAMED = 20
 
 
+#: Kinds whose values are read in a time zone.
+_TIMES = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT, Kind.TIMESTAMP_NTZ})
 #: An array of one repeated value may have so many bytes.
 _MAX_BYTES = 1 << 30
 
@@ -74,6 +80,19 @@ class FileColumns:
     def type_in_table(self, column: str) -> OrcType:
         """The type that the table gives a column that the task asks for."""
         return next(item.type for item in self._columns if item.name == column)
+
+    def are_keys_values(self, leaf: Leaf) -> bool:
+        """Return True if the values of a leaf's column follow from an index's keys, and not from the leaf alone."""
+        data_type, ranges = leaf.type, leaf.domain.ranges
+        return (
+            leaf.column in self._names
+            and not (len(ranges) == 1 and ranges[0].is_point)
+            and leaf.values is None
+            and not leaf.domain.null_allowed
+            and are_values(data_type)
+            and data_type.kind not in _TIMES
+            and self.type_in_file(leaf.column).same_as(data_type)
+        )
 
     def read(
         self, columns: Sequence[OutputColumn], stripe: int, selection: RowSelection, pool: ThreadPool
@@ -210,6 +229,22 @@ def constant_values(root: Filter) -> dict[str, pa.Array]:
                 assert value_range.low is not None
                 constants[part.column] = key_array(part.type, one_key_array(value_range.low))
     return constants
+
+
+def values_at(data_type: OrcType, values: KeyRows, rows: Rows) -> pa.Array | None:
+    """Return the values at some ascending rows of a stripe, given its keys with their rows; None if a row has none."""
+    order = np.argsort(values.rows)
+    at = np.searchsorted(values.rows, rows, sorter=order)
+    if len(rows) and int(at[-1]) == len(order):
+        return None
+    numbers = order[at]
+    if not np.array_equal(values.rows[numbers], rows):
+        return None
+    owners = np.repeat(np.arange(len(values.counts)), values.counts)[numbers]
+    keys = values.keys
+    if isinstance(keys, np.ndarray):
+        return key_array(data_type, keys[owners])
+    return key_array(data_type, keys.take(fixed_array(pa.int64(), owners, None)))
 
 
 def repeat_value(value: pa.Array, rows: int) -> pa.Array | None:

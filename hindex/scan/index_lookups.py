@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
+from typing import TypeVar
 
 from pyroaring import BitMap
 
 from hindex.domain import Domain
 from hindex.errors import HindexError, IndexFileError
 from hindex.index.btree import BTREE, group_rows
-from hindex.index.index_type import Bounds, IndexReader, KeyedReader, Operator
+from hindex.index.index_type import Bounds, IndexReader, KeyedReader, KeyRows, Operator
 from hindex.index.page_cache import Cache
 from hindex.index.reader_cache import open_index_file
 from hindex.keys import key_kind, same_keys
@@ -21,6 +22,8 @@ from hindex.plan.reasons import Note, Reason, failure_reason
 from hindex.scan.file_columns import FileColumns
 from hindex.scan.scan_task import CandidateRowGroups, IndexUse, ScanTask
 from hindex.table.type_text import parse_type
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +97,21 @@ class IndexLookups:
 
         Return None if the index cannot be read; it is not used again.
         """
+        return self._attempt(index, leaf, lambda: index.lookup(stripe, leaf.domain))
+
+    def lookup_keys(
+        self, index: LookupSource, stripe: int, leaf: Leaf, max_rows: int
+    ) -> tuple[Bounds, KeyRows | None] | None:
+        """Look up a leaf in one index, with the keys of at most ``max_rows`` rows if it has them; else as `lookup`."""
+        reader = index.reader
+        if not isinstance(reader, KeyedReader):
+            bounds = self.lookup(index, stripe, leaf)
+            return None if bounds is None else (bounds, None)
+        return self._attempt(index, leaf, lambda: reader.lookup_keys(stripe, leaf.domain, max_rows))
+
+    def _attempt(self, index: LookupSource, leaf: Leaf, look_up: Callable[[], T]) -> T | None:
         try:
-            return index.lookup(stripe, leaf.domain)
+            return look_up()
         except IndexFileError as error:
             self.give_up(leaf.column, index.name, error)
             return None

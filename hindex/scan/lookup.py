@@ -21,7 +21,7 @@ from hindex.plan.reasons import Note, Reason
 from hindex.scan.file_bounds import row_id_bounds
 from hindex.scan.file_columns import FileColumns
 from hindex.scan.index_lookups import IndexLookups, LookupSource
-from hindex.scan.lookup_cost import is_cheap, reason_to_skip_lookup
+from hindex.scan.lookup_cost import are_keys_spread, is_cheap, max_values, reason_to_skip_lookup
 from hindex.scan.orc_statistics import OrcStatistics, StatisticsResult, StatisticsSource
 from hindex.scan.scan_task import LeafResult, OutputColumn, ScanTask, StripeResult
 
@@ -54,6 +54,13 @@ class Lookup:
         # stripes are worked on by several threads
         self._lock = Lock()
         self._orc = OrcStatistics(reader, task.path, notes)
+        root, read = task.filter, {column.name for column in task.columns}
+        # conditions of all rows, on columns that are read
+        self._read_leaves = [
+            part
+            for part in (root.children if isinstance(root, AllOf) else (root,))
+            if isinstance(part, Leaf) and part.column in read and columns.are_keys_values(part)
+        ]
 
     def look_up(self, stripe: int, root: Filter) -> StripeResult:
         """The rows of a stripe, deleted ones among them, that a filter keeps."""
@@ -217,8 +224,7 @@ class Lookup:
                 continue
             if not self._pays(result, leaf, item, combined):
                 continue
-            assert self._indexes is not None
-            index_bounds = self._indexes.lookup(item, result.stripe, leaf)
+            index_bounds = self._look_up(result, leaf, item)
             if index_bounds is None:
                 continue
             combined = index_bounds if combined is None else combined.refine(index_bounds)
@@ -226,6 +232,19 @@ class Lookup:
             if combined.exact:
                 break
         return combined
+
+    def _look_up(self, result: StripeResult, leaf: Leaf, item: LookupSource) -> Bounds | None:
+        """Look up a leaf in one index, with the values of few rows if their column is read."""
+        assert self._indexes is not None
+        if not any(part is leaf for part in self._read_leaves):
+            return self._indexes.lookup(item, result.stripe, leaf)
+        found = self._indexes.lookup_keys(item, result.stripe, leaf, max_values(result.num_rows))
+        if found is None:
+            return None
+        index_bounds, values = found
+        if values is not None:
+            result.values[leaf.column] = values
+        return index_bounds
 
     def _pays(self, result: StripeResult, leaf: Leaf, item: LookupSource, so_far: Bounds | None) -> bool:
         """Return True if a lookup saves more than it costs.
@@ -239,10 +258,11 @@ class Lookup:
         cost = reader.estimate_cost(result.stripe, leaf.domain)
         if is_cheap(cost):
             return True
-        statistics = self._orc.statistics(result.stripe, leaf, self._columns.type_in_file(leaf.column))
         bounds_so_far = Bounds.unknown(result.num_rows) if so_far is None else so_far
-        if statistics is not None:
-            bounds_so_far = bounds_so_far.refine(statistics.bounds)
+        if not are_keys_spread(cost, result.num_rows):
+            statistics = self._orc.statistics(result.stripe, leaf, self._columns.type_in_file(leaf.column))
+            if statistics is not None:
+                bounds_so_far = bounds_so_far.refine(statistics.bounds)
         is_read = any(column.name == leaf.column for column in self._task.columns)
         kind = key_kind(leaf.type)
         assert kind is not None

@@ -24,6 +24,9 @@ _ROWS_PER_PAGE = {KeyKind.INT64: 5_000, KeyKind.BYTES: 4_000}
 #: A lookup that unpacks at most so many rows from at most so many pages is cheap in any case.
 _CHEAP_ROWS = 10_000
 _CHEAP_PAGES = 4
+#: Rows that a stripe has for each of those whose values are taken from an index: each takes up to 16 bytes of memory
+#: until its stripe is read.
+_ROWS_PER_VALUE = 64
 #: An index with more keys for each remaining row is not walked: reading the rows costs less.
 _KEYS_PER_ROW = 64
 #: Rows that can be read and grouped while the rows of two keys are intersected: 21 combinations took a tenth of the
@@ -32,6 +35,19 @@ _ROWS_PER_CROSSING = 2_000
 #: Rows of sets that can be intersected while one value is read and grouped: 0.6 ns each where they are spread evenly,
 #: which is the worst for bitmaps, against 6 ns; but sets have to be fetched, too.
 _CROSSED_PER_VALUE = 4
+
+
+def are_keys_spread(cost: LookupCost, rows: int) -> bool:
+    """Return True if few keys are in most pages of an index, and so in most row groups: statistics rule out little.
+
+    On 46 stripes of 60 million rows and 2,000 keys, the statistics took 0.07 of 0.47 s.
+    """
+    return cost.rows <= max_values(rows) and 2 * cost.pages > cost.all_pages > _CHEAP_PAGES
+
+
+def max_values(rows: int) -> int:
+    """Return the number of matching rows of a stripe up to which values are taken from an index, and not read."""
+    return rows // _ROWS_PER_VALUE
 
 
 def is_key_walk_worthwhile(keys: int, rows: int) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from hindex.domain import Domain
-from hindex.index.index_type import Bounds
+from hindex.index.index_type import Bounds, KeyRows
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import Filter, Leaf
@@ -117,6 +117,7 @@ class StripeResult:
 
     ``unanswered`` are the leaves that no index could answer; leaves that no longer mattered are in neither. Of a
     transactional table, ``key_columns`` of the file tell the rows that are ``deleted`` and ``invisible``.
+    ``values`` are the keys of some columns at all rows that may be wanted, from their indexes.
     """
 
     stripe: int
@@ -127,6 +128,7 @@ class StripeResult:
     deleted: int = 0
     invisible: int = 0
     key_columns: tuple[str, ...] = ()
+    values: dict[str, KeyRows] = field(default_factory=dict)
 
     @property
     def indexes(self) -> Iterator[str]:

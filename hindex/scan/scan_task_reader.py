@@ -26,7 +26,7 @@ from hindex.orc.reader.row_selection import Rows
 from hindex.plan.filter import Leaf
 from hindex.plan.filter_evaluation import Mask, mask
 from hindex.plan.reasons import REPLACED, REPLACED_SINCE, Note, Reason
-from hindex.scan.file_columns import FileColumns, assemble_batch, constant_values, repeat_value
+from hindex.scan.file_columns import FileColumns, assemble_batch, constant_values, repeat_value, values_at
 from hindex.scan.index_lookups import IndexLookups
 from hindex.scan.lookup import Lookup
 from hindex.scan.metrics import NO_METER, Step
@@ -193,7 +193,7 @@ class ScanTaskReader:
             missing = [column for column in columns if column.name not in arrays and not column.is_partition]
             arrays |= self._constant_columns(missing, len(selection))
             missing = [column for column in missing if column.name not in arrays]
-            arrays |= self._read_columns(missing, result.stripe, selection, pool)
+            arrays |= self._read_columns(missing, result, selection, pool)
         return assemble_batch(columns, len(selection), arrays, has_instants=self.task.timezone is not None)
 
     def count(self, result: StripeResult, pool: ThreadPool = SERIAL) -> int:
@@ -246,7 +246,7 @@ class ScanTaskReader:
         undecided = bounds.upper - bounds.lower if len(bounds.lower) else bounds.upper
         rows = RowSelection.of(undecided, result.num_rows)
         with self.meter.step(Step.PREDICATE):
-            decoded = self._read_columns(self.task.filter_columns, result.stripe, rows, pool)
+            decoded = self._read_columns(self.task.filter_columns, result, rows, pool)
         matches = mask(self.task.filter, decoded, len(rows))
         return rows.to_array()[matches], matches, decoded
 
@@ -260,11 +260,19 @@ class ScanTaskReader:
         return {name: array for name, array in arrays.items() if array is not None}
 
     def _read_columns(
-        self, columns: Sequence[OutputColumn], stripe: int, selection: RowSelection, pool: ThreadPool
+        self, columns: Sequence[OutputColumn], result: StripeResult, selection: RowSelection, pool: ThreadPool
     ) -> dict[str, pa.Array]:
+        stripe = result.stripe
+        arrays: dict[str, pa.Array] = {}
+        for column in columns:
+            if column.name in result.values:
+                values = values_at(column.type, result.values[column.name], selection.to_array())
+                if values is not None:
+                    arrays[column.name] = values
+        columns = [column for column in columns if column.name not in arrays]
         if any(self._columns.has(column.name) for column in columns):
             self.meter.add_read(self.task.path, [stripe] if len(selection) else [])
-        arrays = self._columns.read(columns, stripe, selection, pool)
+        arrays |= self._columns.read(columns, stripe, selection, pool)
         keys = [column.name for column in columns if self._columns.is_key(column.name)]
         if keys and self._live is not None:
             row_ids = self._live.row_ids(stripe, selection)

@@ -21,7 +21,8 @@ import sysconfig
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ import numpy as np
 import zstandard
 
 from tests.orc.kernel import encoders
+from tests.orc.kernel.leaf_pages import Pages, random_leaf
 from tests.support.kernel_build import ROOT, build_kernel, use_kernel
 
 FOLDER = ROOT / "build" / "fuzz" / "kernel"
@@ -247,26 +249,64 @@ class Inputs:
         scales = [chance.choice([scale, 0, 3, 18, *_ODD]) for _ in range(count)]
         return [_ints(values).reshape(-1, 2), _ints(scales), scale, _room(count)]
 
-    def _sum_planes(self, chance: random.Random) -> Arguments:
-        width, count = chance.choice([0, 1, 2, 8, 9]), chance.choice([0, 1, 30])
-        planes = np.frombuffer(chance.randbytes(width * count), np.uint8).reshape(width, count)
-        return [planes, chance.choice([0, chance.getrandbits(62), *_ODD]), _room(count)]
+    def _list_leaf_blocks(self, chance: random.Random) -> Arguments:
+        return _leaf_pages(chance)[0]
 
-    def _unpack_rows(self, chance: random.Random) -> Arguments:
-        counts = [chance.choice([0, 1, 1, 2, 9]) for _ in range(chance.choice([0, 1, 20]))]
-        inline = sum(map(bool, counts))
-        firsts, gaps = (
-            np.frombuffer(chance.randbytes(width * count), np.uint8).reshape(width, count)
-            for width, count in ((chance.randrange(5), inline), (chance.randrange(5), sum(counts) - inline))
+    def _find_rows(self, chance: random.Random) -> Arguments:
+        from hindex.orc import kernel
+
+        (data, ends, has_bytes, heads, blocks), keys = _leaf_pages(chance)
+        data = np.frombuffer(data, np.uint8)
+        with suppress(ValueError):
+            kernel.list_leaf_blocks(data, ends, has_bytes, heads, blocks)
+        # as if they had been decompressed to other bytes of the pages
+        contents = data.tobytes() * 3
+        blocks[blocks[:, 0] == 1, 1] = chance.choice([0, 0, 1, 40, len(data), *_ODD[:1]])
+        pages = len(heads)
+        bounds = sorted(chance.choices(keys, k=2 * chance.choice([0, 1, 4, 30])))
+        counts = sorted(chance.randint(0, len(bounds) // 2) for _ in range(pages))
+        begins, ends_of = _ints([0, *counts[:-1]][:pages]), _ints(counts)
+        room = int(min(max(heads[:, 1].sum(), 0), 1 << 12)) if pages else 0
+        inline = int(min(max(heads[:, 3].sum(), 0), 1 << 12)) if pages else 0
+        outside = int(min(max(heads[:, 4].sum(), 0), 1 << 12)) if pages else 0
+        lows, highs = (
+            _ints(bounds[::2]) if not has_bytes else None,
+            _ints(bounds[1::2]) if not has_bytes else None,
         )
-        starts = np.cumsum([0, *counts]).astype(np.int32)
-        if chance.random() < 0.1:
-            starts[chance.randrange(len(starts))] = chance.choice([-(1 << 31), -1, (1 << 31) - 1])
-        outside = [at for at, count in enumerate(counts) if not count]
-        numbers = sorted(chance.sample(range(len(counts)), chance.randint(0, len(counts))))
-        room = np.zeros(sum(counts[number] for number in numbers), np.uint32)
+        low_bytes = high_bytes = key_bytes = None
+        if has_bytes:
+            lows, highs = (_ints([0, *accumulate(map(len, each))]) for each in (bounds[::2], bounds[1::2]))
+            low_bytes, high_bytes = b"".join(bounds[::2]), b"".join(bounds[1::2])
+            high_bytes = None if chance.random() < 0.3 else high_bytes
+            key_bytes = np.zeros(int(min(max(heads[:, 5].sum(), 0), 1 << 16)) if pages else 0, np.uint8)
+        rows = np.zeros(inline, np.uint32) if chance.random() < 0.8 else None
         total = chance.choice([(1 << 32) - 1, 1 << 20, 300, *_ODD])
-        return [firsts, gaps, starts, _ints(outside), _ints(numbers), chance.random() < 0.5, total, room]
+        return [
+            *(data, contents, heads, blocks, total, begins, ends_of, lows, highs, low_bytes, high_bytes),
+            *(chance.choice([-1, 0, len(bounds) // 2 - 1]), _room(room + 1), _room(room), key_bytes),
+            *(_room(room), rows, np.zeros((outside, 5), np.int64), _room(4)),
+        ]
+
+
+def _leaf_pages(chance: random.Random) -> tuple[Arguments, list[Any]]:
+    """Damaged leaf pages as the arguments that list their blocks, and some keys."""
+    has_bytes = chance.random() < 0.5
+    data, ends, heads, all_keys = b"", list[int](), list[list[int]](), list[Any]()
+    for _ in range(chance.choice([1, 1, 3])):
+        leaf = random_leaf(chance, 1 << 20, has_bytes=has_bytes, size=chance.choice([1, 2, 30, 200]))
+        pages = Pages()
+        pages.add(leaf.blocks(), chance if chance.random() < 0.5 else None)
+        page = (_damaged(chance, pages.data) if chance.random() < 0.4 else pages.data) or b"\0"
+        first = sum(head[2] for head in heads)
+        heads.append([first, len(leaf.keys), page[0], sum(leaf.counts)])
+        data += page
+        ends.append(len(data))
+        all_keys += leaf.keys
+    fields = np.zeros((len(heads), 11), np.int64)
+    for at, (first, keys, _, rows) in enumerate(heads):
+        fields[at, :3] = first, keys, rows
+    blocks = np.zeros((sum(head[2] for head in heads), 4), np.int64)
+    return [data, _ints(ends), has_bytes, fields, blocks], all_keys
 
 
 def _ints(values: Any) -> Array:

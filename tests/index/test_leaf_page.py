@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,12 @@ import pytest
 
 from hindex.domain import Domain
 from hindex.errors import IndexFileError
-from hindex.index.index_file import Buffer, Page, PageRef, encode_page, split_bytes
-from hindex.index.leaf_page import MAX_KEY_BYTES, ByteKeys, LeafPage, encode
-from hindex.keys import KeyKind
-from tests.index.support import TYPES, build, read, rows
+from hindex.index.index_file import PageRef, encode_page, split_bytes
+from hindex.index.leaf_page import MAX_KEY_BYTES, ByteKeys, OverflowRows, encode
+from hindex.index.leaf_reader import LeafKeys, LeafPages
+from hindex.keys import KeyKind, key_list
+from hindex.orc import kernel
+from tests.index.support import TYPES, build, read, rows, to_array
 
 ROWS = 40_000
 
@@ -32,14 +34,14 @@ def test_many_keys_unpack_their_own_rows_only(
     reader = read(build(TYPES["bigint"], [pa.array(column, pa.int64())]))
     points = rng.choice(np.unique(column), wanted, replace=False)
     unpacked: list[int] = []
-    rows_of_keys = LeafPage.rows
+    find_rows = kernel.find_rows
 
-    def counted(leaf: LeafPage, numbers: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.uint32]:
-        unpacked_rows = rows_of_keys(leaf, numbers)
-        unpacked.append(len(unpacked_rows))
-        return unpacked_rows
+    def counted(*args: Any) -> int:
+        status = find_rows(*args)
+        unpacked.append(int(args[-1][2]))
+        return status
 
-    monkeypatch.setattr(LeafPage, "rows", counted)
+    monkeypatch.setattr(kernel, "find_rows", counted)
     result = rows(reader, 0, Domain.points(points.tolist()))
     assert set(result) == set(np.flatnonzero(np.isin(column, points)).tolist())
     # the rows of the frequent key may be a bitmap outside
@@ -48,32 +50,56 @@ def test_many_keys_unpack_their_own_rows_only(
 
 
 @pytest.mark.parametrize("frequent", [0, 7], ids=["all rows inline", "some keys outside"])
-def test_a_leaf_says_how_much_memory_it_takes(frequent: int, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("kind", ["bigint", "string"])
+def test_keys_with_their_rows(kind: str, frequent: int, rng: np.random.Generator) -> None:
     column = rng.integers(0, 10_000, ROWS)
     column[rng.random(ROWS) < 0.06 * frequent] = frequent
-    reader = read(build(TYPES["bigint"], [pa.array(column, pa.int64())]))
-    said = outside = 0
+    values: list[Any] = column.tolist() if kind == "bigint" else [f"{value:05}" for value in column]
+    reader = read(build(TYPES[kind], [to_array(TYPES[kind], values)]))
+    wanted = sorted({*rng.choice(values, 400).tolist(), values[int(np.flatnonzero(column == column[5])[0])]})
+    wanted = sorted({*wanted, values[list(column).index(frequent)]} if frequent else wanted)
+    keys = wanted if kind == "bigint" else [value.encode() for value in wanted]
+    bounds, found = reader.lookup_keys(0, Domain.points(keys), ROWS)
+    assert found is not None
+    assert set(found.rows.tolist()) == set(bounds.lower)
+    assert reader.lookup_keys(0, Domain.points(keys), len(found.rows) - 1) == (bounds, None)
+    assert key_list(found.keys) == keys
+    by_value: dict[Any, list[int]] = {}
+    for row, value in enumerate(values):
+        by_value.setdefault(value, []).append(row)
+    assert found.counts.tolist() == [len(by_value[value]) for value in wanted]
+    assert found.rows.tolist() == [row for value in wanted for row in by_value[value]]
     tree = reader._stripes[0].tree
-    leaves = list(tree.leaves(range(len(tree))))
-    for leaf in leaves:
-        assert isinstance(leaf.keys, np.ndarray)
-        arrays = [value for value in vars(leaf).values() if isinstance(value, np.ndarray)]
-        assert leaf.nbytes == sum(array.nbytes for array in arrays) + leaf._page.nbytes
-        said += leaf.nbytes
-        outside += len(leaf.overflow_pages(np.arange(len(leaf.keys))))
+    outside = sum(len(leaf.bitmap_pages) for leaf in tree.leaves())
     assert (outside > 0) == (frequent > 0)
-    # thousands are kept: a key takes 12 bytes of memory, or 20, one outside 28 more, and a leaf 4 more
-    keys = sum(len(leaf.keys) for leaf in leaves)
-    assert said <= (20 if frequent else 12) * keys + 28 * outside + 4 * len(leaves) + reader.file.length
+
+
+def test_a_leaf_says_how_much_memory_it_takes(rng: np.random.Generator) -> None:
+    column = rng.integers(0, 10_000, ROWS)
+    column[rng.random(ROWS) < 0.4] = 7
+    tree = read(build(TYPES["bigint"], [pa.array(column, pa.int64())]))._stripes[0].tree
+    for leaf in tree.leaves():
+        assert isinstance(leaf.keys, np.ndarray)
+        assert leaf.nbytes == sum(array.nbytes for array in (leaf.keys, leaf.counts, leaf.rows, leaf.outside))
+
+
+def test_keys_are_counted_without_their_rows(rng: np.random.Generator) -> None:
+    column = rng.integers(0, 10_000, ROWS)
+    reader = read(build(TYPES["bigint"], [pa.array(column, pa.int64())]))
+    leaves = list(reader._stripes[0].tree.leaves(with_rows=False))
+    assert not any(len(leaf.rows) for leaf in leaves)
+    counts = np.concatenate([leaf.counts for leaf in leaves])
+    assert counts.tolist() == np.unique(column, return_counts=True)[1].tolist()
 
 
 @pytest.mark.parametrize("counts", [[1 << 32, 2, 1], [(1 << 32) - 1, 4, 1, 1, 1], [1 << 31, 1 << 31, 3]])
 def test_counts_that_add_up_in_32_bits_alone_are_an_error(counts: list[int]) -> None:
     # what a leaf holds inline is what is left of the sum
-    inline = sum(counts) % (1 << 32)
-    page = _page(np.array(counts), inline)
-    with pytest.raises(IndexFileError, match="its inline rows do not add up"):
-        LeafPage(page, KeyKind.INT64, total=100, key_count=len(counts), row_count=sum(counts))
+    page = _page(np.array(counts), sum(counts) % (1 << 32))
+    with pytest.raises(IndexFileError, match="its header contradicts"):
+        _leaf(page, KeyKind.INT64, total=100, keys=len(counts), rows=sum(counts))
+    with pytest.raises(IndexFileError, match="its counts do not add up"):
+        _leaf(page, KeyKind.INT64, total=100, keys=len(counts), rows=sum(counts) % (1 << 32))
 
 
 def test_a_key_outside_may_have_more_rows_than_fit_32_bits_with_a_sign() -> None:
@@ -81,56 +107,79 @@ def test_a_key_outside_may_have_more_rows_than_fit_32_bits_with_a_sign() -> None
     blocks = encode(
         np.array([5, 6, 7]), counts, np.array([4, (1 << 32) - 3, 9], np.uint32), {1: PageRef(8, 9, 10)}
     )
-    leaf = LeafPage(
-        _as_page(blocks), KeyKind.INT64, total=(1 << 32) - 1, key_count=3, row_count=int(counts.sum())
-    )
-    assert leaf.rows().tolist() == [4, (1 << 32) - 3, 9]
-    assert leaf.rows(np.array([0, 1])).tolist() == [4, (1 << 32) - 3]
-    assert leaf.rows(np.array([1, 2])).tolist() == [9]
+    page, row_count = encode_page(blocks), int(counts.sum())
+    leaf = _leaf(page, KeyKind.INT64, total=(1 << 32) - 1, keys=3, rows=row_count)
+    assert leaf.rows.tolist() == [4, (1 << 32) - 3, 9]
     assert leaf.counts.tolist() == counts.tolist()
-    assert [item.count for item in leaf.overflow_pages(np.arange(3))] == [3_000_000_000]
+    assert leaf.inline_counts.tolist() == [2, 0, 1]
+    assert leaf.owners().tolist() == [0, 0, 2]
+    assert leaf.outside.tolist() == [1]
+    assert leaf.bitmap_pages == [OverflowRows(3_000_000_000, PageRef(8, 9, 10))]
     with pytest.raises(IndexFileError, match="its counts do not add up"):
-        LeafPage(
-            _as_page(blocks), KeyKind.INT64, total=(1 << 32) - 1, key_count=3, row_count=int(counts.sum()) + 1
-        )
+        _leaf(page, KeyKind.INT64, total=(1 << 32) - 1, keys=3, rows=row_count + 1)
 
 
 def test_rows_of_single_keys_near_the_end_of_32_bits() -> None:
     rows = np.array([(1 << 32) - 2, 7, 1 << 31], np.uint32)
-    blocks = encode(np.array([1, 2, 3]), np.ones(3, np.int64), rows, {})
-    leaf = LeafPage(_as_page(blocks), KeyKind.INT64, total=(1 << 32) - 1, key_count=3, row_count=3)
-    assert leaf.rows().tolist() == rows.tolist()
-    assert leaf.rows(np.array([2])).tolist() == [1 << 31]
+    page = encode_page(encode(np.array([1, 2, 3]), np.ones(3, np.int64), rows, {}))
+    leaf = _leaf(page, KeyKind.INT64, total=(1 << 32) - 1, keys=3, rows=3)
+    assert leaf.rows.tolist() == rows.tolist()
     with pytest.raises(IndexFileError, match="a row lies outside the stripe"):
-        LeafPage(_as_page(blocks), KeyKind.INT64, total=1 << 31, key_count=3, row_count=3).rows()
+        _leaf(page, KeyKind.INT64, total=1 << 31, keys=3, rows=3)
 
 
 def test_keys_that_no_leaf_of_several_has_are_not_unpacked() -> None:
-    def made(lengths: list[int]) -> LeafPage:
+    def made(lengths: list[int]) -> LeafKeys:
         keys = ByteKeys(np.concatenate([[0], np.cumsum(lengths)]), bytes(sum(lengths)))
         count = len(lengths)
         blocks = encode(keys, np.ones(count, np.int64), np.arange(count, dtype=np.uint32), {})
-        return LeafPage(_as_page(blocks), KeyKind.BYTES, total=count, key_count=count, row_count=count)
+        return _leaf(encode_page(blocks), KeyKind.BYTES, total=count, keys=count, rows=count)
 
     max_bytes = MAX_KEY_BYTES
     assert len(made([max_bytes - 1, 1]).keys) == 2
     assert len(made([max_bytes + 1]).keys) == 1
-    with pytest.raises(
-        IndexFileError, match=f"its 2 keys have {max_bytes + 1} bytes, more than the {max_bytes} allowed"
-    ):
+    with pytest.raises(IndexFileError, match="the bytes of its keys are not those that it claims"):
         made([max_bytes, 1])
 
 
-def _page(counts: npt.NDArray[np.int64], inline: int) -> Page:
+def test_a_block_that_cannot_be_decompressed_is_named() -> None:
+    blocks = encode(np.arange(0, 4000, 2), np.ones(2000, np.int64), np.arange(2000, dtype=np.uint32), {})
+    good = encode_page(blocks)
+    # the last block is compressed, and its frame ends the page
+    pages = [good, good[:-3] + b"???"]
+    with pytest.raises(IndexFileError, match=r"page 1 is corrupt: block \d cannot be decompressed"):
+        _pages(
+            [memoryview(page) for page in pages], KeyKind.INT64, total=2000, keys=[2000] * 2, rows=[2000] * 2
+        )
+
+
+def _page(counts: npt.NDArray[np.int64], inline: int) -> bytes:
     """A leaf page that tells of counts that it does not have the rows for."""
     keys, ones = np.arange(len(counts)), np.ones(len(counts), np.int64)
     blocks = encode(keys, ones, keys.astype(np.uint32), {})
     header = bytearray(blocks[0])
     struct.pack_into("<Q", header, 16, inline)
     header[25] = 4
-    # keys in sequence and counts of one have no planes
-    return _as_page([bytes(header), *split_bytes((counts - 1).astype(np.uint64), 4), *blocks[1:]])
+    # keys in sequence and counts of one have no planes, and there is a plane of first rows
+    more = max(inline - len(counts), 0)
+    header[28] = 1
+    planes = split_bytes((counts - 1).astype(np.uint64), 4)
+    return encode_page([bytes(header), *planes, *blocks[1:], bytes(more)])
 
 
-def _as_page(blocks: Sequence[Buffer]) -> Page:
-    return Page(memoryview(encode_page(blocks)), "A page")
+def _leaf(page: bytes, kind: KeyKind, *, total: int, keys: int, rows: int) -> LeafKeys:
+    pages = _pages([memoryview(page)], kind, total=total, keys=[keys], rows=[rows])
+    return pages.find_all()
+
+
+def _pages(
+    pages: list[memoryview], kind: KeyKind, *, total: int, keys: list[int], rows: list[int]
+) -> LeafPages:
+    return LeafPages(
+        pages,
+        kind,
+        total=total,
+        key_counts=np.array(keys),
+        row_counts=np.array(rows),
+        name=lambda at: f"page {at}",
+    )

@@ -21,7 +21,7 @@ from hindex.plan import filter_evaluation as evaluation
 from hindex.plan.filter import Residual
 from hindex.plan.reasons import Reason
 from hindex.scan import scan_task_reader
-from hindex.scan.scan_task import OutputColumn
+from hindex.scan.scan_task import OutputColumn, StripeResult
 from tests.support.small import ids, reasons
 from tests.support.writers import write_pyarrow
 
@@ -201,13 +201,13 @@ def test_columns_of_a_condition_are_read_first(table: Table, monkeypatch: pytest
     def spied(
         self: scan_task_reader.ScanTaskReader,
         columns: list[OutputColumn],
-        stripe: int,
+        result: StripeResult,
         selection: RowSelection,
         pool: ThreadPool,
     ) -> object:
         names = tuple(column.name for column in columns)
         asked.append((names, len(selection)))
-        return read_columns(self, columns, stripe, selection, pool)
+        return read_columns(self, columns, result, selection, pool)
 
     monkeypatch.setattr(scan_task_reader.ScanTaskReader, "_read_columns", spied)
     rows = table.scan("a = 3 AND b * 2 = 6 AND p + 0 = 1", ["id", "s", "a"]).to_arrow()

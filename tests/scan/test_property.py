@@ -69,6 +69,8 @@ def test_rows_are_those_of_spark(
 ) -> None:
     # the tables are small
     monkeypatch.setattr(lookup_cost, "_ROWS_PER_CROSSING", 4)
+    # values come from indexes whatever the share of rows, or from few rows alone
+    monkeypatch.setattr(lookup_cost, "_ROWS_PER_VALUE", int(rng.choice([1, 64])))
     made = RandomTable(spark, rng, tmp_path / "table", turn, is_varied=True)
     table = hindex.connect(spark=spark).table(str(made.path))
     indexed = create_indexes(made, table)

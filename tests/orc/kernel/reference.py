@@ -11,7 +11,7 @@ from functools import cache
 
 #: The codes of the kernel.
 STREAM_ENDS, LONG_VARINT, BAD_PATCHES, BAD_SEGMENT, BAD_LENGTH, BAD_ENTRY, BAD_CHUNK, BAD_FRAME = range(1, 9)
-BAD_ORDER, BAD_ROW = 9, 10
+BAD_ORDER, BAD_ROW, BAD_BLOCK, BAD_LEAF, BAD_KEYS, BAD_COUNTS, BAD_POINTERS = range(9, 16)
 
 #: The widths of the five bits that name one in version 2.
 WIDTHS = [*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64]
