@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hindex.sql.queries import Query
 
 #: The greatest number of rows of a small table, and so of its keys.
-MAX_ROWS = 20_000
+MAX_ROWS = 50_000
 #: The same without conditions: most such tables have all keys that a large table has.
 MAX_LISTED = 1_000
 #: The greatest share of a large table's values that is read of a small table without an index: if it has too many
@@ -94,6 +94,8 @@ class _LookupJoins:
         # by position: conditions without keys, and those with markers
         self._own: list[list[Predicate]] = []
         self._marked: list[list[Predicate]] = []
+        # by the id() of a condition that follows from others: the columns between, whose keys restrict more
+        self._between: dict[int, tuple[KeyColumn, ...]] = {}
         self._keys: dict[KeyColumn, tuple[OrcType, tuple[Literal, ...]]] = {}
         # by position: the tables whose keys restrict its rows
         self._dependencies: dict[int, set[int]] = {}
@@ -114,6 +116,7 @@ class _LookupJoins:
         for conditions in self._query.lookup_conditions(columns):
             self._own.append([item for item in conditions if not marked_columns(item)])
             self._marked.append([item for item in conditions if marked_columns(item)])
+        self._add_transitive()
         targets = [at for at in range(len(self._planned)) if self._may_be_target(at) and self._is_target(at)]
         if not targets:
             return self._planned
@@ -134,6 +137,24 @@ class _LookupJoins:
         if not any(self._planned[target].scan for target in targets):
             DECLINED.put(digest, {at: self._reasons[at] for at in targets if at in self._reasons})
         return self._planned
+
+    def _add_transitive(self) -> None:
+        """Add ``f.k IN (keys of d)`` to ``f.k IN (keys of b)`` if there is ``b.k IN (keys of d)``: b may be large."""
+        for at, conditions in enumerate(self._marked):
+            # those that are added are visited, too
+            for condition in conditions:
+                if not isinstance(condition, In):
+                    continue
+                ((key,),) = marked_columns(condition).values()
+                for other in self._marked[key.table] if key.table != at else ():
+                    ((column, _),) = marked_columns(other).items() if isinstance(other, In) else (("", ()),)
+                    if not isinstance(other, In) or column.lower() != key.column.lower():
+                        continue
+                    added = replace(condition, items=other.items)
+                    if added not in conditions:
+                        conditions.append(added)
+                        between = (key, *self._between.get(id(other), ()))
+                        self._between[id(added)] = (*self._between.get(id(condition), ()), *between)
 
     # Large tables
 
@@ -354,12 +375,18 @@ class _LookupJoins:
         # the columns of one key restrict about the same rows: the one with the fewest values is enough
         fewest: dict[int, tuple[KeyColumn, In]] = {}
         for condition in self._marked[at]:
+            between = self._between.get(id(condition), ())
+            if any(key in self._keys for key in between):
+                continue
             keys: dict[KeyColumn, Sequence[Literal]] = {}
             for column, sources in marked_columns(condition).items():
                 for key in sources:
                     data_type, values = self._keys.get(key, (None, ()))
                     is_usable = key.table != at and (with_listed or key.table not in self._listed)
-                    if data_type is not None and is_usable and _is_comparable(state, column, data_type):
+                    if data_type is None or not is_usable:
+                        continue
+                    compared = [(state, column), *((self._planned[b.table].state, b.column) for b in between)]
+                    if all(_is_comparable(*each, data_type) for each in compared):
                         keys[key] = values
             bound = with_keys(condition, keys)
             if bound is None or bound == with_keys(condition, {}):

@@ -18,9 +18,9 @@ _ROWS_PER_WALKED = 1
 #: The same where the column is read anyway, so that only comparing it and skipping between the rows are saved: an index
 #: that kept 20 % of the rows took 0.67 to 0.83 of the time. A third of the rows is the most.
 _ROWS_PER_WALKED_IF_READ = 3
-#: Rows that can be decoded and compared while a page is read and parsed: a page takes 70 µs and a bigint 13 ns; for
-#: strings, 250 µs and 65 ns.
-_ROWS_PER_PAGE = {KeyKind.INT64: 5_000, KeyKind.BYTES: 4_000}
+#: Rows that can be decoded and compared while a page is read and parsed: a page takes 40 µs and a bigint 13 ns; for
+#: strings, 50 µs and 65 ns.
+_ROWS_PER_PAGE = {KeyKind.INT64: 3_000, KeyKind.BYTES: 800}
 #: A lookup that unpacks at most so many rows from at most so many pages is cheap in any case.
 _CHEAP_ROWS = 10_000
 _CHEAP_PAGES = 4
