@@ -19,9 +19,8 @@ _OVERFLOW = np.dtype([("key", "<u4"), ("offset", "<u8"), ("length", "<u4"), ("cr
 
 _FIRSTS_ABSOLUTE = 0
 _FIRSTS_DELTA = 1
-#: Greatest number of a leaf's keys and of its inline rows.
+#: Greatest number of keys of a leaf.
 MAX_KEYS = 1 << 20
-MAX_INLINE_ROWS = 1 << 20
 #: Most bytes that its keys have together, where it has more than one: a single one may be as long as values are.
 MAX_KEY_BYTES = 1 << 20
 # a delta must be shorter than the row number by this many bits to be worth the prefix sum
