@@ -64,8 +64,6 @@ _BLOCKS_AT_ONCE = 256
 
 #: Distinguishes a page as stored from the value decoded of it.
 _STORED = "stored"
-#: About how much memory a view of a mapped file takes.
-_VIEW_BYTES = 250
 
 #: Bytes of decoded pages kept by a reader that is given no cache.
 OWN_CACHE_BYTES = 16 * 1024 * 1024
@@ -401,6 +399,9 @@ class IndexFileReader:
         self.length = source.size()
         self.pages_read = 0
         self.bytes_read = 0
+        # verified pages of a mapped file. They keep it mapped, with a file descriptor: in the cache, they would outlive
+        # this reader, of which the cache keeps a few hundred
+        self._views: dict[int, memoryview] = {}
         if self.length < len(MAGIC) + _TRAILER.size:
             raise self.error(f"it has {self.length} bytes, too few for an index file")
         start = max(0, self.length - TAIL_READ)
@@ -505,17 +506,24 @@ class IndexFileReader:
         Raises:
             IndexFileError: as `read_pages`.
         """
-        identity = self._identity
-        keys = [(identity, ref.offset, _STORED) for ref in refs]
-        cached = [cast("memoryview | None", self._cache.get(key)) for key in keys]
+        if self._source.is_remote:
+            identity = self._identity
+            keys = [(identity, ref.offset, _STORED) for ref in refs]
+            cached = [cast("memoryview | None", self._cache.get(key)) for key in keys]
+        else:
+            cached = [self._views.get(ref.offset) for ref in refs]
         missing = [at for at, page in enumerate(cached) if page is None]
         self._check_length(len(missing) < len(refs))
         pages = self.read_encoded([refs[at] for at in missing])
         self._count_read([refs[at] for at in missing])
         for at, page in zip(missing, pages, strict=True):
             cached[at] = page
-            # a view of a mapped file takes no memory of its own
-            self._cache.put(keys[at], page, len(page) if self._source.is_remote else _VIEW_BYTES)
+            if self._source.is_remote:
+                self._cache.put(keys[at], page, len(page))
+            else:
+                self._views[refs[at].offset] = page
+        if not self._source.is_remote:
+            self._cache.count(len(refs) - len(missing), len(missing))
         return [page for page in cached if page is not None]
 
     def read_bytes(self, offset: int, length: int) -> memoryview:

@@ -76,6 +76,12 @@ class Cache(LruCache[Hashable, object]):
             self._pages_read += pages
             self._bytes_read += nbytes
 
+    def count(self, hits: int, misses: int) -> None:
+        """Count what a reader found among the pages that it has read, and what not."""
+        with self._lock:
+            self._hits += hits
+            self._misses += misses
+
     def get(self, key: Hashable) -> object | None:
         """Return the value of a key, or None, and count a hit or a miss."""
         value = super().get(key)

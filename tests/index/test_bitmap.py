@@ -265,7 +265,8 @@ def test_a_small_cache_still_answers() -> None:
     reader = read(build(LONG, [pa.array(range(1000), pa.int64())], values_per_page=10), cache_bytes=1)
     for value in (5, 500, 5, 999):
         assert rows(reader, 0, Domain.points([value])) == [value]
-    assert reader.file.pages_read == 4
+    # the reader keeps views of mapped files, which take no memory
+    assert reader.file.pages_read == 3
     assert reader.file._cache.counts.bytes == 0
 
 

@@ -592,5 +592,7 @@ def test_random_joins(
             counts["lookup join with rows"] += is_lookup and bool(expected[1])
     print(f"{CASES} queries: {dict(counts)}")
     assert counts["not taken by Spark"] <= CASES // 10
-    assert counts["lookup join"] >= CASES // 5
-    assert counts["lookup join with rows"] >= CASES // 10
+    # a few queries may happen to have no rows
+    is_many = CASES >= 100
+    assert counts["lookup join"] >= (CASES // 5 if is_many else 1)
+    assert not is_many or counts["lookup join with rows"] >= CASES // 10

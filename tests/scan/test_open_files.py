@@ -1,0 +1,34 @@
+"""How many files a process holds open after scans of tables with many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from hindex.index import page_cache
+from tests.support.local_build import LocalConnection
+from tests.support.small import write_columns
+from tests.support.work import forget
+
+FILES = 30
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are listed by Linux")
+def test_index_files_do_not_stay_open(
+    tmp_path: Path, connection: LocalConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # their pages are views of mapped files, which have file descriptors
+    for number in range(FILES):
+        write_columns(tmp_path / "t" / f"{number:02}.orc", {"n": pa.array([3 * number, 3 * number + 1])})
+    table = connection.table(tmp_path / "t")
+    table.create_index("by_n", "n")
+    monkeypatch.setattr(page_cache, "MAX_FILES", 4)
+    forget()
+    keys = [3 * number for number in range(FILES)]
+    for _ in range(2):
+        assert table.scan(f"n IN ({', '.join(map(str, keys))})").to_arrow().column("n").to_pylist() == keys
+        links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        # of a file that is open, its descriptor and that of its map
+        assert 0 < sum(link.readlink().suffix == ".hidx" for link in links) <= 2 * 4
