@@ -159,12 +159,12 @@ class BitmapReader:
             if others.null_allowed:
                 excluded = excluded | self._nulls(directory)
             return Bounds.exactly(self._but(directory, excluded)), None
-        found = directory.tree.find(selections)
-        rows = directory.tree.union(found)
+        parts = directory.tree.find(selections)
+        rows = directory.tree.union(parts)
         if domain.null_allowed:
             rows = rows | self._nulls(directory)
         has_keys = len(rows) <= max_rows and not domain.null_allowed
-        return Bounds.exactly(rows), directory.tree.join(found) if has_keys else None
+        return Bounds.exactly(rows), directory.tree.join(parts) if has_keys else None
 
     def null_rows(self, stripe: int) -> BitMap:
         """Return the null rows of a stripe."""

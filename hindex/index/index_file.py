@@ -366,10 +366,10 @@ def decompress_blocks(
                 data.data, spans[at : at + _BLOCKS_AT_ONCE].astype(np.uint64).tobytes()
             )
             lengths = sizes[at : at + _BLOCKS_AT_ONCE].astype(np.uint64).tobytes()
-            found = decompressor.multi_decompress_to_buffer(frames, decompressed_sizes=lengths)
-            parts += [found[number] for number in range(len(found))]
+            blocks = decompressor.multi_decompress_to_buffer(frames, decompressed_sizes=lengths)
+            parts += [blocks[number] for number in range(len(blocks))]
     except (zstandard.ZstdError, MemoryError, ValueError):
-        # one by one they tell which of them is wrong
+        # decompress them one by one, to name the corrupt one
         parts = []
         for at, ((start, length), size) in enumerate(zip(spans.tolist(), sizes.tolist(), strict=True)):
             try:
@@ -399,8 +399,8 @@ class IndexFileReader:
         self.length = source.size()
         self.pages_read = 0
         self.bytes_read = 0
-        # verified pages of a mapped file. They keep it mapped, with a file descriptor: in the cache, they would outlive
-        # this reader, of which the cache keeps a few hundred
+        # verified pages of a mapped file, by offset. They keep it mapped, with a file descriptor. The cache bounds the
+        # number of open readers, not of pages: in the cache, pages would keep their files open after the readers went
         self._views: dict[int, memoryview] = {}
         if self.length < len(MAGIC) + _TRAILER.size:
             raise self.error(f"it has {self.length} bytes, too few for an index file")

@@ -29,6 +29,8 @@ _HEAD_FIELDS = 11
 _INLINE_ROWS, _OUTSIDE, _KEY_BYTES = 3, 4, 5
 _BLOCK_FIELDS = 4
 _IS_PACKED, _START, _STORED, _RAW = range(4)
+# rough bytes in memory of a pointer to a bitmap page
+_POINTER_MEMORY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ class LeafKeys:
         """Size in memory, in bytes."""
         keys = self.keys
         size = keys.nbytes if isinstance(keys, np.ndarray) else len(keys.data) + keys.offsets.nbytes
-        return int(size + self.counts.nbytes + self.rows.nbytes + self.outside.nbytes)
+        arrays = self.counts.nbytes + self.rows.nbytes + self.outside.nbytes
+        return int(size + arrays + _POINTER_MEMORY * len(self.bitmap_pages))
 
     def owners(self) -> Int64s:
         """Return the key ordinal of each inline row, in the order of ``rows``."""
@@ -105,6 +108,8 @@ class RangeBounds:
         if isinstance(ranges, RangeArray):
             assert ranges.byte_keys is not None
             keys = byte_keys(ranges.byte_keys)
+            # the array may be a slice of a longer one
+            keys = keys.part(0, len(keys))
             return cls(
                 np.ascontiguousarray(keys.offsets), np.zeros(0, np.int64), np.frombuffer(keys.data, np.uint8)
             )
@@ -203,12 +208,12 @@ class LeafPages:
         )
         self._check(status)
         key_count, byte_count, row_count, outside_count = sizes.tolist()
-        found: Int64s | ByteKeys = keys[:key_count].copy()
+        leaf_keys: Int64s | ByteKeys = keys[:key_count].copy()
         if data is not None:
             offsets = np.concatenate([np.zeros(1, np.int64), keys[:key_count]])
-            found = ByteKeys(offsets, data[:byte_count].tobytes())
+            leaf_keys = ByteKeys(offsets, data[:byte_count].tobytes())
         return LeafKeys(
-            found,
+            leaf_keys,
             counts[:key_count].copy(),
             rows[:row_count].copy(),
             outside[:outside_count, 0].copy(),
@@ -218,7 +223,7 @@ class LeafPages:
             ],
         )
 
-    def find_all(self, *, with_rows: bool = True) -> LeafKeys:
+    def find_all(self) -> LeafKeys:
         """Return all keys with their rows.
 
         Raises:
@@ -226,7 +231,7 @@ class LeafPages:
         """
         pages = len(self._heads)
         bounds = RangeBounds.of(self._kind, (Range(),))
-        return self.find(bounds, np.zeros(pages, np.int64), np.ones(pages, np.int64), with_rows=with_rows)
+        return self.find(bounds, np.zeros(pages, np.int64), np.ones(pages, np.int64))
 
     def _decompress(self) -> Bytes:
         """Decompress all blocks that are compressed, and note where each begins."""

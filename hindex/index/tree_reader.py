@@ -246,7 +246,7 @@ class TreeReader:
         """
         return self.union(self.find(selection))
 
-    def union(self, found: Sequence[LeafKeys]) -> BitMap:
+    def union(self, parts: Sequence[LeafKeys]) -> BitMap:
         """Return the rows of keys that `find` returned; the bitmap may be shared and must not be changed.
 
         Raises:
@@ -254,7 +254,7 @@ class TreeReader:
         """
         inline: list[npt.NDArray[np.uint32]] = []
         sets: list[BitMap] = []
-        for keys in found:
+        for keys in parts:
             if len(keys.rows):
                 inline.append(keys.rows)
             if keys.bitmap_pages:
@@ -264,17 +264,17 @@ class TreeReader:
             sets.append(roaring.from_rows(np.unique(near) if self._shared_rows else near, self._total))
         return BitMap.union(*sets) if len(sets) > 1 else sets[0] if sets else BitMap()
 
-    def join(self, found: Sequence[LeafKeys]) -> KeyRows:
+    def join(self, parts: Sequence[LeafKeys]) -> KeyRows:
         """Return keys that `find` returned with all their rows.
 
         Raises:
             IndexFileError: if a page that it needs is corrupt.
         """
-        parts = [self._with_bitmaps(keys) for keys in found]
+        whole = [self._with_bitmaps(keys) for keys in parts]
         return KeyRows(
-            join_keys(self._kind, [part.keys for part in parts]),
-            np.concatenate([np.zeros(0, np.int64), *(part.counts for part in parts)]),
-            np.concatenate([np.zeros(0, np.uint32), *(part.rows for part in parts)]),
+            join_keys(self._kind, [part.keys for part in whole]),
+            np.concatenate([np.zeros(0, np.int64), *(part.counts for part in whole)]),
+            np.concatenate([np.zeros(0, np.uint32), *(part.rows for part in whole)]),
         )
 
     def _with_bitmaps(self, keys: LeafKeys) -> KeyRows:
@@ -310,7 +310,8 @@ class TreeReader:
             IndexFileError: if a page that it needs is corrupt.
         """
         if rows is None:
-            return [(leaf.key_array(), leaf.counts) for leaf in self.leaves(with_rows=False)]
+            every = self.find(self.select((Range(),)), with_rows=False)
+            return [(keys.key_array(), keys.counts) for keys in every]
         mask = None
         results = []
         for leaf in self.leaves():
@@ -358,23 +359,14 @@ class TreeReader:
 
         return list(self._file.decode_pages([item.page for item in pointers], decode, roaring.nbytes))
 
-    def leaves(self, numbers: Sequence[int] | None = None, *, with_rows: bool = True) -> Iterator[LeafKeys]:
-        """Yield the keys of whole leaves, of all by default; those that are not cached are fetched together.
-
-        Args:
-            with_rows: False leaves out the rows.
-        """
+    def leaves(self, numbers: Sequence[int] | None = None) -> Iterator[LeafKeys]:
+        """Yield the keys of whole leaves, of all by default; those that are not cached are fetched together."""
         numbers = range(len(self)) if numbers is None else numbers
 
         def decode(at: int, page: Page) -> LeafKeys:
-            pages = self._pages(np.array([numbers[at]]), [page.stored])
-            return pages.find_all(with_rows=with_rows)
+            return self._pages(np.array([numbers[at]]), [page.stored]).find_all()
 
-        refs = [self._leaves[number] for number in numbers]
-        if not with_rows:
-            yield from (decode(at, page) for at, page in enumerate(self._file.read_pages(refs)))
-            return
-        yield from self._file.decode_pages(refs, decode, _leaf_bytes)
+        return self._file.decode_pages([self._leaves[number] for number in numbers], decode, _leaf_bytes)
 
     def _leaf_number(self, key: Key) -> int:
         """Return the only leaf that can have a key; -1 for a key below every bound."""

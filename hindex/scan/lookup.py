@@ -238,10 +238,10 @@ class Lookup:
         assert self._indexes is not None
         if not any(part is leaf for part in self._read_leaves):
             return self._indexes.lookup(item, result.stripe, leaf)
-        found = self._indexes.lookup_keys(item, result.stripe, leaf, max_values(result.num_rows))
-        if found is None:
+        answer = self._indexes.lookup_keys(item, result.stripe, leaf, max_values(result.num_rows))
+        if answer is None:
             return None
-        index_bounds, values = found
+        index_bounds, values = answer
         if values is not None:
             result.values[leaf.column] = values
         return index_bounds

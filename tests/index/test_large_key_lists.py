@@ -227,3 +227,11 @@ def test_statistics_compare_a_list_as_they_compare_its_ranges(
     assert outcomes == {(False, False), (True, False), (True, True)}
     # a range becomes an object only if a column's values may be in it
     assert len(objects) <= 2 * len(range(-20_100, 20_100, 7))
+
+
+def test_byte_keys_of_a_slice() -> None:
+    words = [f"word {number:04}" for number in range(1000)]
+    reader = read(build(TYPES["string"], [to_array(TYPES["string"], words)], values_per_page=100))
+    every = array_keys(TYPES["string"], to_array(TYPES["string"], words))
+    domain = Domain(RangeArray(every[300:500]), null_allowed=False)
+    assert reader.lookup(0, domain).lower.to_array().tolist() == list(range(300, 500))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from hindex.domain import Domain
+from hindex.domain import Domain, Range
 from hindex.errors import IndexFileError
 from hindex.index.index_file import PageRef, encode_page, split_bytes
 from hindex.index.leaf_page import MAX_KEY_BYTES, ByteKeys, OverflowRows, encode
@@ -59,16 +59,16 @@ def test_keys_with_their_rows(kind: str, frequent: int, rng: np.random.Generator
     wanted = sorted({*rng.choice(values, 400).tolist(), values[int(np.flatnonzero(column == column[5])[0])]})
     wanted = sorted({*wanted, values[list(column).index(frequent)]} if frequent else wanted)
     keys = wanted if kind == "bigint" else [value.encode() for value in wanted]
-    bounds, found = reader.lookup_keys(0, Domain.points(keys), ROWS)
-    assert found is not None
-    assert set(found.rows.tolist()) == set(bounds.lower)
-    assert reader.lookup_keys(0, Domain.points(keys), len(found.rows) - 1) == (bounds, None)
-    assert key_list(found.keys) == keys
+    bounds, key_rows = reader.lookup_keys(0, Domain.points(keys), ROWS)
+    assert key_rows is not None
+    assert set(key_rows.rows.tolist()) == set(bounds.lower)
+    assert reader.lookup_keys(0, Domain.points(keys), len(key_rows.rows) - 1) == (bounds, None)
+    assert key_list(key_rows.keys) == keys
     by_value: dict[Any, list[int]] = {}
     for row, value in enumerate(values):
         by_value.setdefault(value, []).append(row)
-    assert found.counts.tolist() == [len(by_value[value]) for value in wanted]
-    assert found.rows.tolist() == [row for value in wanted for row in by_value[value]]
+    assert key_rows.counts.tolist() == [len(by_value[value]) for value in wanted]
+    assert key_rows.rows.tolist() == [row for value in wanted for row in by_value[value]]
     tree = reader._stripes[0].tree
     outside = sum(len(leaf.bitmap_pages) for leaf in tree.leaves())
     assert (outside > 0) == (frequent > 0)
@@ -80,13 +80,15 @@ def test_a_leaf_says_how_much_memory_it_takes(rng: np.random.Generator) -> None:
     tree = read(build(TYPES["bigint"], [pa.array(column, pa.int64())]))._stripes[0].tree
     for leaf in tree.leaves():
         assert isinstance(leaf.keys, np.ndarray)
-        assert leaf.nbytes == sum(array.nbytes for array in (leaf.keys, leaf.counts, leaf.rows, leaf.outside))
+        arrays = sum(array.nbytes for array in (leaf.keys, leaf.counts, leaf.rows, leaf.outside))
+        assert leaf.nbytes == arrays + 200 * len(leaf.bitmap_pages)
 
 
 def test_keys_are_counted_without_their_rows(rng: np.random.Generator) -> None:
     column = rng.integers(0, 10_000, ROWS)
     reader = read(build(TYPES["bigint"], [pa.array(column, pa.int64())]))
-    leaves = list(reader._stripes[0].tree.leaves(with_rows=False))
+    tree = reader._stripes[0].tree
+    leaves = tree.find(tree.select((Range(),)), with_rows=False)
     assert not any(len(leaf.rows) for leaf in leaves)
     counts = np.concatenate([leaf.counts for leaf in leaves])
     assert counts.tolist() == np.unique(column, return_counts=True)[1].tolist()

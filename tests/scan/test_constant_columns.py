@@ -13,12 +13,11 @@ import pyorc
 import pytest
 
 from hindex.api.scan import Scan
-from hindex.api.table import IndexSpec, Table
+from hindex.api.table import Table
 from hindex.orc import OrcReader
 from hindex.plan.modes import Mode
 from hindex.scan import file_columns
-from tests.support import local_build
-from tests.support.local_build import LocalConnection
+from tests.support.local_build import LocalConnection, indexed_table
 from tests.support.small import ROWS as SMALL
 from tests.support.small import keep_stat, write_columns, write_rows
 from tests.support.work import decoded
@@ -55,14 +54,7 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> Table:
         name: pa.array([values[i % len(values)] for i in range(ROWS)], of)
         for name, (of, values, _) in TYPES.items()
     }
-    columns["id"] = pa.array(range(ROWS), pa.int64())
-    path = tmp_path_factory.mktemp("typed")
-    write_columns(path / "x.orc", columns, stride=1000)
-    with pytest.MonkeyPatch.context() as patch:
-        local_build.install(patch)
-        table = LocalConnection().table(path)
-        table.create_indexes([IndexSpec(f"by_{name}", name) for name in TYPES])
-    return table
+    return indexed_table(tmp_path_factory.mktemp("typed"), columns)
 
 
 @pytest.mark.parametrize("name", TYPES)

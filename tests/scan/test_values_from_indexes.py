@@ -10,12 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hindex.api.table import IndexSpec, Table
+from hindex.api.table import Table
 from hindex.orc import OrcReader
 from hindex.plan.modes import Mode
 from hindex.scan import lookup_cost
-from tests.support import local_build
-from tests.support.local_build import LocalConnection
+from tests.support.local_build import LocalConnection, indexed_table
 from tests.support.small import write_columns
 from tests.support.work import decoded
 
@@ -80,14 +79,7 @@ def wanted(name: str) -> list[int]:
 @pytest.fixture(scope="module")
 def typed(tmp_path_factory: pytest.TempPathFactory) -> Table:
     columns = {name: pa.array(values_of(name), ALL[name][0]) for name in ALL}
-    columns["id"] = pa.array(range(ROWS), pa.int64())
-    path = tmp_path_factory.mktemp("typed")
-    write_columns(path / "x.orc", columns, stride=1000)
-    with pytest.MonkeyPatch.context() as patch:
-        local_build.install(patch)
-        table = LocalConnection().table(path)
-        table.create_indexes([IndexSpec(f"by_{name}", name) for name in ALL])
-    return table
+    return indexed_table(tmp_path_factory.mktemp("typed"), columns)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pytest
 
 from hindex.api.connection import Connection
+from hindex.api.table import IndexSpec, Table
 from hindex.build import btree_job, job
 from hindex.build.btree_task import WRITTEN_SCHEMA, BTreeJob, EntryTask, ReadTask, entry_chunks, write_parts
 from hindex.build.task import (
@@ -21,6 +23,7 @@ from hindex.build.task import (
     run_merge_task,
 )
 from hindex.progress import Progress
+from tests.support.small import write_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,3 +110,14 @@ def install(monkeypatch: pytest.MonkeyPatch | None = None) -> None:
         monkeypatch.setattr(job, "_run_build_job", _build)
         monkeypatch.setattr(job, "_run_merge_job", _merge)
         monkeypatch.setattr(btree_job, "_run_sort_job", _sort)
+
+
+def indexed_table(path: Path, columns: Mapping[str, pa.Array]) -> Table:
+    """Write a table of one file with a row number ``id``, and index all other columns."""
+    rows = len(next(iter(columns.values())))
+    write_columns(path / "x.orc", {**columns, "id": pa.array(range(rows), pa.int64())}, stride=1000)
+    with pytest.MonkeyPatch.context() as patch:
+        install(patch)
+        table = LocalConnection().table(path)
+        table.create_indexes([IndexSpec(f"by_{name}", name) for name in columns])
+    return table

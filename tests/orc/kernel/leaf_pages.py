@@ -95,7 +95,7 @@ class Pages:
         self.ends.append(len(self.data))
 
     def arguments(self, leaves: list[Leaf]) -> list[Any]:
-        """What `list_leaf_blocks` takes, by the leaves that the pages should hold."""
+        """Return the arguments of `list_leaf_blocks`; the directory describes some leaves."""
         counts = [self.data[begin] for begin in [0, *self.ends[:-1]]]
         heads = np.zeros((len(leaves), 11), np.int64)
         heads[:, 0] = [sum(counts[:at]) for at in range(len(leaves))]

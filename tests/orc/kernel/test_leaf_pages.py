@@ -36,7 +36,7 @@ def open_pages(pages: Pages, leaves: list[Leaf]) -> tuple[int, list[Any]]:
 
 
 @dataclass
-class Found:
+class Selected:
     status: int
     keys: list[Key]
     counts: list[int]
@@ -93,7 +93,7 @@ def arguments_of(
     return prepared
 
 
-def find(prepared: dict[str, Any]) -> Found:
+def find(prepared: dict[str, Any]) -> Selected:
     status = kernel.find_rows(**prepared)
     for name in ("scratch", "keys", "counts", "sizes", "key_bytes", "rows"):
         if prepared[name] is not None:
@@ -103,7 +103,7 @@ def find(prepared: dict[str, Any]) -> Found:
     if prepared["key_bytes"] is not None:
         data = prepared["key_bytes"][:byte_count].tobytes()
         keys = [data[begin:end] for begin, end in pairwise([0, *keys])]
-    return Found(
+    return Selected(
         status,
         keys,
         prepared["counts"][:key_count].tolist(),
@@ -115,9 +115,9 @@ def find(prepared: dict[str, Any]) -> Found:
     )
 
 
-def expected(leaves: list[Leaf], ranges: list[list[tuple[Any, Any]]]) -> Found:
+def expected(leaves: list[Leaf], ranges: list[list[tuple[Any, Any]]]) -> Selected:
     has_bytes = isinstance(leaves[0].keys[0], bytes)
-    found = Found(0, [], [], [], [])
+    selected = Selected(0, [], [], [], [])
     for leaf, part in zip(leaves, ranges, strict=True):
         for key, rows, count in zip(leaf.keys, leaf.rows, leaf.counts, strict=True):
             if has_bytes:
@@ -130,12 +130,12 @@ def expected(leaves: list[Leaf], ranges: list[list[tuple[Any, Any]]]) -> Found:
             if not is_in:
                 continue
             if isinstance(rows, list):
-                found.rows += rows
+                selected.rows += rows
             else:
-                found.outside.append((len(found.keys), *rows))
-            found.keys.append(key)
-            found.counts.append(count)
-    return found
+                selected.outside.append((len(selected.keys), *rows))
+            selected.keys.append(key)
+            selected.counts.append(count)
+    return selected
 
 
 def random_ranges(chance: random.Random, keys: list[Any], *, are_points: bool) -> list[tuple[Any, Any]]:
@@ -177,11 +177,11 @@ def test_random_leaves(total: int, are_points: bool, has_bytes: bool, rng: np.ra
         for part in ranges[:-1]:
             part[:] = [item for item in part if item[1] is not None]
         with_rows = chance.random() < 0.8
-        found = find(arguments_of(pages, leaves, ranges, total, with_rows=with_rows))
+        selected = find(arguments_of(pages, leaves, ranges, total, with_rows=with_rows))
         wanted = expected(leaves, ranges)
         if not with_rows:
             wanted.rows = []
-        assert found == wanted, case
+        assert selected == wanted, case
 
 
 def test_keys_near_the_ends_of_64_bits() -> None:
@@ -210,7 +210,7 @@ TEXTS = Leaf([b"a", b"cd"], [[1], [0]])
 
 @pytest.mark.parametrize("leaf", [GOOD, TEXTS], ids=["integers", "bytes"])
 def test_every_changed_byte_is_an_error_or_another_page(leaf: Leaf) -> None:
-    # whatever a page says, what is found lies within it
+    # a damaged page never makes the kernel read outside of it
     blocks = leaf.blocks()
     whole = Pages()
     whole.add(blocks)
@@ -232,7 +232,7 @@ def test_every_changed_byte_is_an_error_or_another_page(leaf: Leaf) -> None:
 
 
 def pages_packed(data: bytes | bytearray) -> bool:
-    """Whether a block says that it is compressed."""
+    """Return True if a block claims to be compressed."""
     return any(data[1 + 9 * at] == 1 for at in range(data[0]) if 1 + 9 * at < len(data))
 
 
