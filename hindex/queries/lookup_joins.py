@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 MAX_ROWS = 50_000
 #: The same without conditions: most such tables have all keys that a large table has.
 MAX_LISTED = 1_000
-#: The greatest share of a large table's values that is read of a small table without an index: if it has too many
-#: rows, no more time is lost.
+#: The greatest share of a large table's values that is read of a small table: if too many rows match, no more time is
+#: lost.
 MAX_SOURCE_SHARE = 0.05
-#: Values of a small table that are read without an index whatever the large table has.
+#: Values of a small table that are read whatever the large table has.
 MIN_SOURCE_VALUES = 100_000
 #: Queries whose joins turned out to leave too many rows.
 _MAX_DECLINED = 256
@@ -311,10 +311,6 @@ class _LookupJoins:
     ) -> bool:
         """Read a small table and take its keys."""
         item = self._planned[at]
-        rows = item.decision.rows
-        if not used and rows is not None and rows.kept is not None and rows.kept > MAX_ROWS:
-            self._reasons[at] = f"{item.decision.table} leaves about {rows.kept:,} rows"
-            return False
         try:
             source_plan = self._planner.plan_key_source(
                 self._query.tables[at],

@@ -352,9 +352,9 @@ class TablePlanner:
         Its schema is missing until `confirm_source`.
 
         Args:
-            max_rows: maximum number of rows that its indexes may leave.
+            max_rows: maximum number of rows that match.
             max_listed: maximum number of rows of a table without conditions.
-            max_values: maximum number of values (rows times columns) to read without an index.
+            max_values: maximum number of values (rows times columns) to read, to see which rows match.
 
         Raises:
             HindexError: if that fails.
@@ -370,19 +370,24 @@ class TablePlanner:
         names = self._names(state)
         scan, plan = _plan_lookup(state, where, names, self._zones)
         units = rows = None
-        paths = {task.path for task in plan.tasks}
-        possible = sum(view.num_rows for view in state.snapshot.files if view.file.path in paths)
-        if possible * len(names) > max_values:
-            if not any(task.indexes or task.candidates for task in plan.tasks):
+        max_read = max_values // max(len(names), 1)
+        if any(task.indexes or task.candidates for task in plan.tasks):
+            # an index of row groups leaves more rows than match
+            limit = max(max_rows, max_read)
+            estimate = estimate_selectivity(scan, plan, limit / total, max_rows)
+            units, rows = estimate.units, estimate.rows
+            too_many = max_rows if estimate.certain > max_rows else limit
+            if rows.kept is None or rows.kept > too_many:
+                reason = f"more than {too_many:,} rows may match"
+                return PlannedTable(state, _spark_decision(table, reason, where, rows))
+        else:
+            paths = {task.path for task in plan.tasks}
+            possible = sum(view.num_rows for view in state.snapshot.files if view.file.path in paths)
+            if possible > max_read:
                 reason = (
                     f"no index is on its conditions, and {possible:,} rows are too many to read them before"
                 )
                 return PlannedTable(state, _spark_decision(table, reason, where))
-            estimate = estimate_selectivity(scan, plan, max_rows / total)
-            units, rows = estimate.units, estimate.rows
-            if rows.kept is None or rows.kept > max_rows:
-                reason = f"more than {max_rows:,} rows may match"
-                return PlannedTable(state, _spark_decision(table, reason, where, rows))
         decision = TableDecision(str(table.ref), None if where is None else str(where), None, rows)
         return PlannedTable(state, decision, scan, plan, None, units, plan.notes)
 
@@ -520,21 +525,26 @@ class SelectivityEstimate:
     """An estimate of the number of matching rows.
 
     Args:
+        rows: rows that may match.
+        certain: those among them that match by the indexes alone.
         units: all stripes with matching rows; None if only a sample of the indexes was read.
         fallbacks: indexes that could not be read, which makes the estimate too high.
     """
 
     rows: RowCount
+    certain: int
     units: list[Unit] | None
     fallbacks: tuple[Note, ...] = ()
 
 
-def estimate_selectivity(scan: RowScan, plan: ScanPlan, max_share: float) -> SelectivityEstimate:
+def estimate_selectivity(
+    scan: RowScan, plan: ScanPlan, max_share: float, max_certain: int | None = None
+) -> SelectivityEstimate:
     """Estimate the number of matching rows from the indexes of all data files, or of a sample of many.
 
-    Reading ends as soon as more than ``max_share`` of the rows match. That result is cached for the same condition on
-    the same files, unless an index could not be read, which may be temporary. Spark then reads the table, so a stale
-    entry affects speed only. Estimates below ``max_share`` are never cached.
+    Reading ends as soon as more than ``max_share`` of the rows may match, or more than ``max_certain`` rows match. That
+    result is cached for the same condition on the same files, unless an index could not be read, which may be
+    temporary. Spark then reads the table, so a stale entry affects speed only. Other estimates are never cached.
     """
     views = {view.file.path: view for view in plan.snapshot.files}
     total = sum(view.num_rows for view in plan.snapshot.files)
@@ -542,30 +552,35 @@ def estimate_selectivity(scan: RowScan, plan: ScanPlan, max_share: float) -> Sel
     step = max(len(plan.tasks) / _SAMPLED_FILES, 1.0)
     sample = [plan.tasks[int(at * step)] for at in range(min(len(plan.tasks), _SAMPLED_FILES))]
     key = _digest(
-        (scan.mode, max_share, total, possible, step), [(task, views[task.path].file) for task in sample]
+        (scan.mode, max_share, max_certain, total, possible, step),
+        [(task, views[task.path].file) for task in sample],
     )
     too_many = TOO_MANY.get(key)
     if too_many is not None:
-        return SelectivityEstimate(too_many, None)
-    kept = seen = 0
+        return too_many
+    kept = certain = seen = 0
     units: list[Unit] = []
     opened: dict[int, ScanTaskReader] = {}
     for task, result in scan.runner.run_lookups(sample, every=True):
         opened[id(task)] = task
         kept += len(result.bounds.upper)
+        certain += len(result.bounds.lower)
         seen += result.num_rows
-        if kept > max_share * total / step:
+        if kept > max_share * total / step or (max_certain is not None and certain > max_certain / step):
             break
         if len(result.bounds.upper):
             units.append((task, result))
     else:
         if step == 1.0:
-            return SelectivityEstimate(RowCount(kept, total), units)
-    rows = RowCount(round(kept * possible / seen) if seen else 0, total)
+            return SelectivityEstimate(RowCount(kept, total), certain, units)
     fallbacks = tuple(note for task in opened.values() for note in task.notes if note.reason.is_fallback)
-    if rows.share is not None and rows.share > max_share and not fallbacks:
-        TOO_MANY.put(key, rows)
-    return SelectivityEstimate(rows, None, fallbacks)
+    factor = possible / seen if seen else 0
+    rows, certain = RowCount(round(kept * factor), total), round(certain * factor)
+    estimate = SelectivityEstimate(rows, certain, None, fallbacks)
+    is_over = rows.share is not None and rows.share > max_share
+    if (is_over or (max_certain is not None and certain > max_certain)) and not fallbacks:
+        TOO_MANY.put(key, estimate)
+    return estimate
 
 
 def _digest(limits: tuple[object, ...], sample: Sequence[tuple[ScanTask, DataFile]]) -> bytes:
@@ -600,4 +615,4 @@ def _hash(value: str | bytes) -> bytes:
 
 
 #: Estimates above the maximum share, of this process.
-TOO_MANY: LruCache[bytes, RowCount] = LruCache(256)
+TOO_MANY: LruCache[bytes, SelectivityEstimate] = LruCache(256)
