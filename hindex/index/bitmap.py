@@ -152,7 +152,8 @@ class BitmapReader:
         if not ranges or not len(directory.tree):
             return Bounds.exactly(self._nulls(directory) if domain.null_allowed else BitMap()), None
         selections = directory.tree.select(ranges)
-        if 2 * directory.tree.count_rows(selections) > directory.rows - directory.null_count:
+        half = (directory.rows - directory.null_count) // 2
+        if directory.tree.max_rows(selections) > half and directory.tree.count_rows(selections) > half:
             # most rows are members: the others are cheaper to look up
             others = Domain(ranges).complement(null_allowed=not domain.null_allowed)
             excluded = directory.tree.rows(directory.tree.select(others.ranges))

@@ -61,6 +61,8 @@ _KEY_KIND_NUMBERS = {kind: number for number, kind in _KEY_KINDS.items()}
 
 #: Blocks that are decompressed in one call: their contents should fit the processor's cache.
 _BLOCKS_AT_ONCE = 256
+#: Up to so many blocks, a call for each takes less time than one for all: 20 µs and 55 µs for those of a leaf.
+_FEW_BLOCKS = 20
 
 #: Distinguishes a page as stored from the value decoded of it.
 _STORED = "stored"
@@ -357,20 +359,22 @@ def decompress_blocks(
     Raises:
         ValueError: with the number of a block and what is wrong with it, if it cannot be decompressed to so many bytes.
     """
-    # a context of its own: threads must not share one
-    decompressor = zstandard.ZstdDecompressor()
     parts: list[Any] = []
-    try:
-        for at in range(0, len(sizes), _BLOCKS_AT_ONCE):
-            frames = zstandard.BufferWithSegments(
-                data.data, spans[at : at + _BLOCKS_AT_ONCE].astype(np.uint64).tobytes()
-            )
-            lengths = sizes[at : at + _BLOCKS_AT_ONCE].astype(np.uint64).tobytes()
-            blocks = decompressor.multi_decompress_to_buffer(frames, decompressed_sizes=lengths)
-            parts += [blocks[number] for number in range(len(blocks))]
-    except (zstandard.ZstdError, MemoryError, ValueError):
-        # decompress them one by one, to name the corrupt one
-        parts = []
+    if len(sizes) > _FEW_BLOCKS:
+        # a context of its own: threads must not share one
+        decompressor = zstandard.ZstdDecompressor()
+        try:
+            for at in range(0, len(sizes), _BLOCKS_AT_ONCE):
+                frames = zstandard.BufferWithSegments(
+                    data.data, spans[at : at + _BLOCKS_AT_ONCE].astype(np.uint64).tobytes()
+                )
+                lengths = sizes[at : at + _BLOCKS_AT_ONCE].astype(np.uint64).tobytes()
+                blocks = decompressor.multi_decompress_to_buffer(frames, decompressed_sizes=lengths)
+                parts += [blocks[number] for number in range(len(blocks))]
+        except (zstandard.ZstdError, MemoryError, ValueError):
+            # decompress them one by one, to name the corrupt one
+            parts = []
+    if not parts:
         for at, ((start, length), size) in enumerate(zip(spans.tolist(), sizes.tolist(), strict=True)):
             try:
                 parts.append(decompress_block(data.data[start : start + length], size))
@@ -466,6 +470,8 @@ class IndexFileReader:
         return pages
 
     def _count_read(self, refs: Sequence[PageRef]) -> None:
+        if not refs:
+            return
         self.pages_read += len(refs)
         self.bytes_read += sum(ref.length for ref in refs)
         self._cache.count_read(len(refs), sum(ref.length for ref in refs))

@@ -133,6 +133,11 @@ class TreeReader:
             none = np.zeros(0, np.int64)
             return KeySelection(none, none, none, none.astype(np.bool_), ranges)
         first, last = self._touched_leaves(ranges)
+        if len(ranges) == 1:
+            numbers = np.arange(max(int(first[0]), 0), int(last[0]) + 1)
+            begins = np.zeros(len(numbers), np.int64)
+            ends = begins + 1
+            return KeySelection(numbers, begins, ends, self._are_whole(numbers, begins, ends, ranges), ranges)
         # ranges below every bound touch no leaf
         skipped = int(np.searchsorted(last, 0))
         first, last = np.maximum(first[skipped:], 0), last[skipped:]
@@ -207,12 +212,12 @@ class TreeReader:
         def find(part: KeySelection) -> LeafKeys:
             return self._pages(part.leaves).find(bounds, part.begins, part.ends, with_rows=with_rows)
 
+        if len(selection) <= _LEAVES_AT_ONCE:
+            return [find(selection)] if len(selection) else []
         parts = [
             selection.part(slice(at, at + _LEAVES_AT_ONCE))
             for at in range(0, len(selection), _LEAVES_AT_ONCE)
         ]
-        if len(parts) < 2:
-            return [find(part) for part in parts]
         with ThreadPool(processors() - 1) as pool:
             return pool.map(find, parts)
 
@@ -227,6 +232,10 @@ class TreeReader:
             name=lambda at: self._file.page_name(refs[at]),
         )
 
+    def max_rows(self, selection: KeySelection) -> int:
+        """Return the rows of all keys of the selected leaves."""
+        return int(self._leaf_rows[selection.leaves].sum())
+
     def count_rows(self, selection: KeySelection) -> int:
         """Count the rows of selected keys, without those of leaves whose ranges are all single keys.
 
@@ -235,6 +244,8 @@ class TreeReader:
         """
         total = int(self._leaf_rows[selection.leaves[selection.is_whole]].sum())
         has_spans = selection.count_points() < selection.ends - selection.begins
+        if not has_spans.any():
+            return total
         parts = selection.part(has_spans & ~selection.is_whole)
         return total + sum(int(keys.counts.sum()) for keys in self.find(parts, with_rows=False))
 

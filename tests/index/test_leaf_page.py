@@ -144,14 +144,22 @@ def test_keys_that_no_leaf_of_several_has_are_not_unpacked() -> None:
         made([max_bytes, 1])
 
 
-def test_a_block_that_cannot_be_decompressed_is_named() -> None:
+@pytest.mark.parametrize("count", [2, 40])
+def test_a_block_that_cannot_be_decompressed_is_named(count: int) -> None:
+    # few blocks are decompressed one by one, many in one call
     blocks = encode(np.arange(0, 4000, 2), np.ones(2000, np.int64), np.arange(2000, dtype=np.uint32), {})
     good = encode_page(blocks)
     # the last block is compressed, and its frame ends the page
-    pages = [good, good[:-3] + b"???"]
-    with pytest.raises(IndexFileError, match=r"page 1 is corrupt: block \d cannot be decompressed"):
+    pages = [*[good] * (count - 1), good[:-3] + b"???"]
+    with pytest.raises(
+        IndexFileError, match=rf"page {count - 1} is corrupt: block \d cannot be decompressed"
+    ):
         _pages(
-            [memoryview(page) for page in pages], KeyKind.INT64, total=2000, keys=[2000] * 2, rows=[2000] * 2
+            [memoryview(page) for page in pages],
+            KeyKind.INT64,
+            total=2000,
+            keys=[2000] * count,
+            rows=[2000] * count,
         )
 
 
