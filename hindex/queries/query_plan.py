@@ -614,5 +614,5 @@ def _hash(value: str | bytes) -> bytes:
     return blake2b(value.encode() if isinstance(value, str) else value, digest_size=16).digest()
 
 
-#: Estimates above the maximum share, of this process.
+#: Of this process: estimates that exceed a maximum.
 TOO_MANY: LruCache[bytes, SelectivityEstimate] = LruCache(256)

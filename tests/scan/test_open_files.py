@@ -1,4 +1,4 @@
-"""How many files a process holds open after scans of tables with many."""
+"""Scans of tables with many files close their index files."""
 
 from __future__ import annotations
 
