@@ -89,7 +89,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return max(main([name, *command_line[1:]]) for name in (QUICK if options.quick else ALL))
     section = next(section for section in SECTIONS if section.name == options.section)
     settings = [f"{name}={os.environ[name]}" for name in ENVIRONMENT if name in os.environ]
-    return _run(section, options, " ".join([*settings, "python -m tests.bench", *command_line]))
+    return _run(section, options, " ".join([*settings, "python -m tests.bench", *_without_data(command_line)]))
+
+
+def _without_data(command_line: list[str]) -> list[str]:
+    """Leave out where the tables are, which is of no account."""
+    if "--data" in command_line:
+        at = command_line.index("--data")
+        return command_line[:at] + command_line[at + 2 :]
+    return [item for item in command_line if not item.startswith("--data=")]
 
 
 def _run(section: Section, options: argparse.Namespace, command: str) -> int:

@@ -40,6 +40,7 @@ _IN = (
 NAMED = {
     "query 17": QUERIES[16],
     "star": _STAR.format("p_name LIKE 'forest green%'"),
+    "in, few sizes": _IN.format("p_size <= 3"),
     "in": _IN.format("p_size <= 20"),
     "in, all sizes": _IN.format("p_size <= 50"),
     "exists": (

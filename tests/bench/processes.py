@@ -148,7 +148,7 @@ def interpreter(engine: str, data: Path) -> str:
     # not resolved: the link is what makes it that environment's
     path = data / of.environment
     if not path.exists():
-        raise EngineError(f"not installed: {path.parents[1]} is no environment with {of.package}")
+        raise EngineError(f"not installed: no environment with {of.package} is in the data directory")
     return str(path.absolute())
 
 
