@@ -110,6 +110,14 @@ class Query:
         """Return True if it may call functions that are not SQL's own, which may read tables."""
         return self._root is None or self._root.find(exp.Anonymous) is not None
 
+    @property
+    def combines_rows(self) -> bool:
+        """Return True if Spark has to bring rows together: to join, group, sort or compare them."""
+        if self._root is None:
+            return False
+        nodes = (exp.AggFunc, exp.Distinct, exp.Group, exp.Order, exp.Window)
+        return len(self._nodes) > 1 or self._root.find(*nodes) is not None
+
     def leave(self, reason: str) -> None:
         """Filter no table beforehand: Spark may read the text otherwise, for one take names in quotes for names."""
         self.problem = reason

@@ -290,7 +290,7 @@ class Acceleration:
             raise NotAcceleratedError(difference)
         self._check_caches(plan.tables)
         self._check_views(plan.tables)
-        return make_frames(plan.tables, lambda item: item.frame(self._spark))
+        return make_frames(plan.tables, lambda item: item.frame(self._spark, plan.query))
 
     def _checked(
         self,

@@ -87,7 +87,7 @@ def run_query(resolver: TableResolver, query: Query, cause: str | None = None) -
         for item in planned:
             if item.scan is not None:
                 item.state.refresh()
-    return _run_planned(resolver, query, planned, lambda item: item.frame(spark))
+    return _run_planned(resolver, query, planned, lambda item: item.frame(spark, query))
 
 
 def _run_expanded(
@@ -103,7 +103,7 @@ def _run_expanded(
         difference = expansion_difference(spark, expanded, sql)
         if difference is None:
             others = [item.state.spark_name() if item.scan is None else None for item in planned]
-            frames = make_frames(planned, lambda item: item.frame(spark))
+            frames = make_frames(planned, lambda item: item.frame(spark, expanded.query))
             frame = submit(spark, expanded.query, frames, others, args=query.args)
             if frame.schema.jsonValue() == original.schema.jsonValue():
                 return frame

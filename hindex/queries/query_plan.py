@@ -164,15 +164,16 @@ class PlannedTable:
     notes: tuple[Note, ...] = ()
     rows: pa.Table | None = None
 
-    def frame(self, spark: SparkSession) -> DataFrame:
-        """Return the matching rows, with all columns of the table: columns that the query does not need are null."""
+    def frame(self, spark: SparkSession, query: Query) -> DataFrame:
+        """Return the matching rows for a query, with all columns of the table: those it does not need are null."""
         assert self.scan is not None
         assert self.schema is not None
         if self.rows is not None:
             assert self.plan is not None
-            return rows_frame(spark, self.rows, self.plan).to(self.schema)
+            return rows_frame(spark, self.rows, self.plan, one_partition=query.combines_rows).to(self.schema)
         # Spark pads literals that are compared with CHAR by the field metadata of its own schema
-        return scan_frame(spark, self.scan, self.plan, self.units).to(self.schema)
+        frame = scan_frame(spark, self.scan, self.plan, self.units, one_partition=query.combines_rows)
+        return frame.to(self.schema)
 
     @property
     def indexes(self) -> list[str]:

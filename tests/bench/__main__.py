@@ -89,7 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return max(main([name, *command_line[1:]]) for name in (QUICK if options.quick else ALL))
     section = next(section for section in SECTIONS if section.name == options.section)
     settings = [f"{name}={os.environ[name]}" for name in ENVIRONMENT if name in os.environ]
-    return _run(section, options, " ".join([*settings, "python -m tests.bench", *_without_data(command_line)]))
+    return _run(
+        section, options, " ".join([*settings, "python -m tests.bench", *_without_data(command_line)])
+    )
 
 
 def _without_data(command_line: list[str]) -> list[str]:

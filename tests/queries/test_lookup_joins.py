@@ -18,8 +18,11 @@ import pytest
 
 import hindex
 from hindex.queries import lookup_joins, query_plan
+from hindex.queries.query_execution import run_query
 from hindex.queries.query_plan import QueryExplanation
+from hindex.spark import scan
 from hindex.spark.scan import collect_if_small
+from hindex.sql.queries import parse_query
 from tests.support.queries import compare, count_calls, rows
 
 if TYPE_CHECKING:
@@ -489,6 +492,40 @@ def test_keys_that_leave_too_many_rows(
     (lookup,) = _lookups(explained)
     assert lookup.endswith(" of dim.k: not used, NOT_SELECTIVE: more than 1.0% of the rows may match")
     assert not any(table.is_accelerated for table in explained.tables)
+
+
+def test_few_rows_are_not_shuffled(
+    spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows of one partition are grouped and sorted where they are; without either, Spark needs no job for them."""
+    hx = hindex.connect(spark=spark)
+    joined = "fact JOIN dim ON fact.k = dim.k WHERE g < 6"
+    texts = [
+        f"SELECT dim.s, count(*), max(fact.id) FROM {joined} GROUP BY dim.s",
+        f"SELECT DISTINCT fact.b FROM {joined}",
+        f"SELECT fact.id, dim.s FROM {joined} ORDER BY fact.id",
+        f"SELECT fact.id, rank() OVER (PARTITION BY dim.s ORDER BY fact.id) FROM {joined}",
+        "SELECT s, max(a) FROM fact WHERE k = 7 GROUP BY s",
+    ]
+
+    def plan(text: str) -> str:
+        query = parse_query(text)
+        assert query is not None
+        capsys.readouterr()
+        run_query(hx, query).explain()
+        return capsys.readouterr().out
+
+    for text in texts:
+        assert compare(hx, text).tables[0].is_accelerated
+        assert "Exchange hashpartitioning" not in plan(text)
+        assert "Exchange rangepartitioning" not in plan(text)
+    filtered = plan("SELECT id, s FROM fact WHERE k = 7")
+    assert "LocalTableScan" in filtered
+    assert "Coalesce" not in filtered
+    monkeypatch.setattr(scan, "ONE_PARTITION_ROWS", 0)
+    for text in texts:
+        compare(hx, text)
+        assert re.search("Exchange (hash|range)partitioning", plan(text))
 
 
 def test_rows_are_of_one_state(spark: SparkSession, star: str) -> None:
