@@ -23,7 +23,7 @@ from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import Runner, Unit, run_units
 from hindex.spark.locations import escape_glob
 from hindex.spark.session import session_time_zones
-from hindex.spark.tasks import cores, group_units, numbered, numbered_schema, read_group, task_frame
+from hindex.spark.tasks import cores, group_units, numbered_schema, read_group, task_frame
 from hindex.spark.types import quoted, spark_ddl
 
 if TYPE_CHECKING:
@@ -138,26 +138,22 @@ def scan_frame(
 def collect_if_small(
     scan: RowScan, plan: ScanPlan, max_rows: int, units: Sequence[Unit] | None = None
 ) -> pa.Table | None:
-    """Read the rows of a plan in the driver; return None, after reading a part, if there are more than ``max_rows``.
-
-    Columns are named by their position.
-    """
+    """Read the rows of a plan in the driver; return None, after reading a part, if there are more than ``max_rows``."""
     selected = scan.runner.run_lookups(plan.tasks) if units is None else units
     batches, rows = [], 0
     for batch in run_units(selected, ScanTaskReader.read, cautious=True):
         rows += batch.num_rows
         if rows > max_rows:
             return None
-        batches.append(numbered(batch))
-    schema = numbered_schema(plan.output_schema())
-    return pa.Table.from_batches(batches, schema) if batches else schema.empty_table()
+        batches.append(batch)
+    return pa.Table.from_batches(batches, plan.output_schema())
 
 
 def rows_frame(
     spark: SparkSession, rows: pa.Table, plan: ScanPlan, *, one_partition: bool = False
 ) -> DataFrame:
     """Return rows of `collect_if_small` as a DataFrame with the types of `scan_frame`."""
-    return _local_frame(spark, rows, one_partition).toDF(*(column.name for column in plan.columns))
+    return _local_frame(spark, rows, [column.name for column in plan.columns], one_partition)
 
 
 def _with_field_metadata(frame: DataFrame, plan: ScanPlan, names: Sequence[str]) -> DataFrame:
@@ -202,15 +198,14 @@ def _frame_of_plan(
         return spark.range(scan.count()).select()
     for column in columns:
         spark_ddl(column.type)  # raises an error for a type that Spark lacks
-    schema = numbered_schema(plan.output_schema())
     if scan.orders:
-        ordered = [numbered(batch) for batch in scan.to_arrow().to_batches()]
-        return _local_frame(spark, pa.Table.from_batches(ordered, schema), one_partition).toDF(*names)
+        return _local_frame(spark, scan.to_arrow(), names, one_partition)
     local_units = _local_units(plan, stop, runner, units if plan is planned else None)
     if not isinstance(local_units, int):
-        rows = _read_units(local_units, schema).slice(offset, limit)
+        batches = run_units(local_units, ScanTaskReader.read)
+        rows = pa.Table.from_batches(batches, plan.output_schema()).slice(offset, limit)
         scan.log(plan, runner, f"{counted(rows.num_rows, 'row')} for Spark")
-        return _local_frame(spark, rows, one_partition).toDF(*names)
+        return _local_frame(spark, rows, names, one_partition)
     num_rows = local_units
     scan.log(plan, runner, f"about {counted(num_rows, 'row')}", by_executors=True)
     native, rest = split_native(plan)
@@ -218,6 +213,7 @@ def _frame_of_plan(
     if rest.tasks or not native:
         groups = group_units(rest, cores(spark))
         read = partial(read_group, limit=stop, mode=scan.mode)
+        schema = numbered_schema(plan.output_schema())
         frame = task_frame(spark, groups, read, schema, rows=num_rows)
     if native:
         spark_frame = native_frame(spark, plan, native)
@@ -256,13 +252,9 @@ def _local_units(
     return selected
 
 
-def _read_units(units: Sequence[Unit], schema: pa.Schema) -> pa.Table:
-    batches = [numbered(batch) for batch in run_units(units, ScanTaskReader.read)]
-    # PySpark rejects a table without batches
-    return pa.Table.from_batches(batches, schema) if batches else schema.empty_table()
-
-
-def _local_frame(spark: SparkSession, table: pa.Table, one_partition: bool) -> DataFrame:
+def _local_frame(
+    spark: SparkSession, table: pa.Table, names: Sequence[str], one_partition: bool
+) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     # Spark stops reading at an empty batch
@@ -271,6 +263,7 @@ def _local_frame(spark: SparkSession, table: pa.Table, one_partition: bool) -> D
     if any(chunk.offset for column in table.columns for chunk in column.chunks):
         # PySpark fails on lists that begin within their buffers
         table = table.take(pa.array(range(table.num_rows)))
+    table = table.rename_columns(list(names))
     frame = spark.createDataFrame(table, from_arrow_schema(table.schema))
     return frame.coalesce(1) if one_partition and table.num_rows <= ONE_PARTITION_ROWS else frame
 
