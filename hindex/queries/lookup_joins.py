@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.errors import HindexError
+from hindex.explain.explanation import RowCount
 from hindex.lru_cache import LruCache
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.spark.catalog import described_columns
@@ -340,6 +341,7 @@ class _LookupJoins:
         decision = replace(
             source_plan.decision,
             predicate=self._shown(at),
+            rows=RowCount(read.num_rows, sum(view.num_rows for view in item.state.snapshot.files)),
             lookups=tuple(self._lookups(at, used)),
             gives_keys=True,
         )

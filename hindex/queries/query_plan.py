@@ -370,7 +370,7 @@ class TablePlanner:
             return PlannedTable(state, _spark_decision(table, "no condition restricts its rows"))
         names = self._names(state)
         scan, plan = _plan_lookup(state, where, names, self._zones)
-        units = rows = None
+        units = None
         max_read = max_values // max(len(names), 1)
         if any(task.indexes or task.candidates for task in plan.tasks):
             # an index of row groups leaves more rows than match
@@ -389,7 +389,7 @@ class TablePlanner:
                     f"no index is on its conditions, and {possible:,} rows are too many to read them before"
                 )
                 return PlannedTable(state, _spark_decision(table, reason, where))
-        decision = TableDecision(str(table.ref), None if where is None else str(where), None, rows)
+        decision = TableDecision(str(table.ref), None if where is None else str(where))
         return PlannedTable(state, decision, scan, plan, None, units, plan.notes)
 
     def confirm_source(self, planned: PlannedTable) -> PlannedTable:
