@@ -60,6 +60,8 @@ _READ_DEPENDENT = frozenset(
     }
 )
 
+_SHUFFLING = (exp.AggFunc, exp.Cluster, exp.Distinct, exp.Group, exp.Order, exp.SetOperation, exp.Window)
+
 
 @dataclass(frozen=True, slots=True)
 class QueryTable:
@@ -111,12 +113,17 @@ class Query:
         return self._root is None or self._root.find(exp.Anonymous) is not None
 
     @property
-    def combines_rows(self) -> bool:
-        """Return True if Spark has to bring rows together: to join, group, sort or compare them."""
-        if self._root is None:
+    def may_shuffle(self) -> bool:
+        """Return True if Spark may shuffle rows of its tables: to join, group or sort them, for DISTINCT or a window.
+
+        False if a generator, or a join without an equality, may make so many rows of few that tasks should share them.
+        """
+        if self._root is None or self._root.find(exp.Explode, exp.Inline, exp.Lateral) is not None:
             return False
-        nodes = (exp.AggFunc, exp.Distinct, exp.Group, exp.Order, exp.Window)
-        return len(self._nodes) > 1 or self._root.find(*nodes) is not None
+        conditions = [join.args.get("on") for join in self._root.find_all(exp.Join)]
+        if any(on is not None and on.find(exp.EQ, exp.NullSafeEQ) is None for on in conditions):
+            return False
+        return bool(conditions) or len(self._nodes) > 1 or self._root.find(*_SHUFFLING) is not None
 
     def leave(self, reason: str) -> None:
         """Filter no table beforehand: Spark may read the text otherwise, for one take names in quotes for names."""

@@ -254,7 +254,7 @@ def log_tables(text: str, tables: Sequence[PlannedTable], cause: str | None = No
             default = "its row keys" if item.rows is None else "a scan for its keys"
             details: list[object] = [*item.decision.lookups]
             if item.decision.rows is not None:
-                details.append(f"about {item.decision.rows} rows")
+                details.append(f"{'' if item.decision.gives_keys else 'about '}{item.decision.rows} rows")
             through = ", ".join([", ".join(item.indexes) or default, *map(str, details)])
             parts.append(f"{item.decision.table} through {through}")
     is_accelerated = any(item.scan is not None for item in tables)

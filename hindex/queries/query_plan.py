@@ -67,7 +67,7 @@ class TableDecision:
         table: the name in the query.
         predicate: the conditions of the query that all its relevant rows satisfy; None if there are none.
         reason: why Spark reads it alone; None if it is read through its indexes.
-        rows: estimated number of matching rows, if the indexes were read.
+        rows: the number of matching rows: read, of a table that gives keys; otherwise estimated by the indexes.
         explanation: explanation of the scan, if the table is read through its indexes.
         lookups: the joins that restrict its columns to keys of other tables.
         gives_keys: True if it is read once, for its keys and for the query.
@@ -112,7 +112,7 @@ class QueryExplanation:
                 lines.append(f"  where      {item.predicate}")
             lines += [f"  lookup     {lookup}" for lookup in item.lookups]
             if item.rows is not None:
-                lines.append(f"  rows       about {item.rows}")
+                lines.append(f"  rows       {'' if item.gives_keys else 'about '}{item.rows}")
             if item.reason is not None:
                 lines.append(f"  because    {item.reason}")
             if item.explanation is not None:
@@ -165,14 +165,14 @@ class PlannedTable:
     rows: pa.Table | None = None
 
     def frame(self, spark: SparkSession, query: Query) -> DataFrame:
-        """Return the matching rows for a query, with all columns of the table: those it does not need are null."""
+        """Return the matching rows, with all columns of the table: columns that the query does not need are null."""
         assert self.scan is not None
         assert self.schema is not None
         if self.rows is not None:
             assert self.plan is not None
-            return rows_frame(spark, self.rows, self.plan, one_partition=query.combines_rows).to(self.schema)
+            return rows_frame(spark, self.rows, self.plan, one_partition=query.may_shuffle).to(self.schema)
         # Spark pads literals that are compared with CHAR by the field metadata of its own schema
-        frame = scan_frame(spark, self.scan, self.plan, self.units, one_partition=query.combines_rows)
+        frame = scan_frame(spark, self.scan, self.plan, self.units, one_partition=query.may_shuffle)
         return frame.to(self.schema)
 
     @property

@@ -503,10 +503,10 @@ def test_few_rows_are_not_shuffled(
     joined = "fact JOIN dim ON fact.k = dim.k WHERE g < 6"
     texts = [
         f"SELECT dim.s, count(*), max(fact.id) FROM {joined} GROUP BY dim.s",
-        f"SELECT DISTINCT fact.b FROM {joined}",
-        f"SELECT fact.id, dim.s FROM {joined} ORDER BY fact.id",
-        f"SELECT fact.id, rank() OVER (PARTITION BY dim.s ORDER BY fact.id) FROM {joined}",
         "SELECT s, max(a) FROM fact WHERE k = 7 GROUP BY s",
+        "SELECT DISTINCT b FROM fact WHERE k = 7",
+        "SELECT id, s FROM fact WHERE k = 7 ORDER BY id",
+        "SELECT id, rank() OVER (PARTITION BY s ORDER BY id) FROM fact WHERE k = 7",
     ]
 
     def plan(text: str) -> str:

@@ -339,6 +339,35 @@ def test_columns_that_are_asked_for(text: str, needed: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT a FROM t WHERE k = 1", False),
+        ("SELECT a FROM (SELECT a, b FROM t) WHERE b > 1 LIMIT 5", False),
+        ("SELECT max(a) FROM t", True),
+        ("SELECT a FROM t GROUP BY a", True),
+        ("SELECT DISTINCT a FROM t", True),
+        ("SELECT a FROM t ORDER BY a", True),
+        ("SELECT a FROM t CLUSTER BY a", True),
+        ("SELECT row_number() OVER (PARTITION BY a) FROM t", True),
+        ("SELECT a FROM t UNION SELECT 1", True),
+        ("SELECT a FROM t JOIN range(10) AS r ON t.a = r.id", True),
+        ("SELECT a FROM t, u WHERE t.a = u.k", True),
+        ("SELECT a FROM t WHERE a IN (SELECT k FROM u)", True),
+        ("WITH c AS (SELECT a FROM t) SELECT x.a FROM c AS x JOIN c AS y USING (a)", True),
+        # few rows may become many
+        ("SELECT count(*) FROM t JOIN u ON t.a < u.k", False),
+        ("SELECT count(x) FROM t LATERAL VIEW explode(sequence(1, a)) AS x", False),
+        ("SELECT x, count(*) FROM (SELECT explode(a) AS x FROM t) GROUP BY x", False),
+        ("SELECT a FROM t SELECT", False),
+    ],
+)
+def test_queries_for_which_spark_may_shuffle(text: str, expected: bool) -> None:
+    query = parse_query(text)
+    assert query is not None
+    assert query.may_shuffle == expected
+
+
+@pytest.mark.parametrize(
     "text", ["SHOW TABLES", "", "CREATE TABLE t AS SELECT 1", "EXPLAIN", "'select'", "INSERT INTO t SELECT 1"]
 )
 def test_no_queries(text: str) -> None:
