@@ -42,7 +42,7 @@ MAX_LOCAL_VALUES = 500_000
 #: Maximum number of rows that are one partition, which Spark need not shuffle. Of the time with several, a lookup join
 #: with EXISTS took 0.5, a star join of 3,600 rows 0.8, one of 48,000 rows 0.85. But work that multiplies them, such as
 #: a join with many partners, is then left to one task.
-ONE_PARTITION_ROWS = 1 << 14
+ONE_PARTITION_ROWS = 1 << 15
 #: Maximum number of files whose indexes the driver reads: each stays open, and systems often allow 1,024.
 MAX_LOCAL_FILES = 400
 
