@@ -341,7 +341,7 @@ class _LookupJoins:
         decision = replace(
             source_plan.decision,
             predicate=self._shown(at),
-            rows=RowCount(read.num_rows, sum(view.num_rows for view in item.state.snapshot.files)),
+            rows=RowCount(read.num_rows, item.state.snapshot.num_rows),
             lookups=tuple(self._lookups(at, used)),
             gives_keys=True,
         )

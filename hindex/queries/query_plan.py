@@ -287,7 +287,7 @@ class TablePlanner:
         Raises:
             HindexError: if the table cannot be read here.
         """
-        return len(self._names(state)) * sum(view.num_rows for view in state.snapshot.files)
+        return len(self._names(state)) * state.snapshot.num_rows
 
     def is_small(self, state: QueryTableState) -> bool:
         """Return True if Spark reads a table sooner than planning takes.
@@ -365,7 +365,7 @@ class TablePlanner:
         schema = state.snapshot.schema
         usable = [item for item in conditions if self._is_usable(item, schema)]
         where = all_of(usable) if usable else None
-        total = sum(view.num_rows for view in state.snapshot.files)
+        total = state.snapshot.num_rows
         if where is None and total > max_listed:
             return PlannedTable(state, _spark_decision(table, "no condition restricts its rows"))
         names = self._names(state)
@@ -414,7 +414,7 @@ class TablePlanner:
             reason = "its files are those of a transactional table, but its catalog entry is not"
             return PlannedTable(state, _spark_decision(table, reason, where))
         names = [name for name in schema.names if self._query.needs(name)]
-        rows = sum(view.num_rows for view in state.snapshot.files)
+        rows = state.snapshot.num_rows
         if rows * len(names) < MIN_VALUES:
             reason = f"TOO_SMALL: Spark reads {len(names)} columns of {rows:,} rows sooner"
             return PlannedTable(state, _spark_decision(table, reason, where))
@@ -548,7 +548,7 @@ def estimate_selectivity(
     temporary. Spark then reads the table, so a stale entry affects speed only. Other estimates are never cached.
     """
     views = {view.file.path: view for view in plan.snapshot.files}
-    total = sum(view.num_rows for view in plan.snapshot.files)
+    total = plan.snapshot.num_rows
     possible = sum(views[task.path].num_rows for task in plan.tasks)
     step = max(len(plan.tasks) / _SAMPLED_FILES, 1.0)
     sample = [plan.tasks[int(at * step)] for at in range(min(len(plan.tasks), _SAMPLED_FILES))]

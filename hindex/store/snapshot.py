@@ -107,6 +107,11 @@ class Snapshot:
     store_problem: HindexError | None = None
     declared: DeclaredSchema | None = None
 
+    @property
+    def num_rows(self) -> int:
+        """Return the rows of all files, deleted ones of transactional tables included."""
+        return sum(view.num_rows for view in self.files)
+
     def is_same_state(self, other: Snapshot) -> bool:
         """True if a snapshot of the same table has the same files, columns and indexes."""
         return (self.listing, self.manifest.number, self.declared) == (
