@@ -1,7 +1,7 @@
 """The BITMAP index type: every key of a column with the exact rows that have it, stripe by stripe.
 
 A stripe is a B+tree. Its leaves are pages of the file (`hindex.index.leaf_page`); its inner level is the
-directory in the footer, which the reader keeps as a ``BTrees`` tree.
+directory in the footer, which the reader keeps in memory.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from hindex.index.index_file import (
     IndexFileWriter,
     Page,
     PageRef,
+    PageRefs,
     page_message,
     page_ref,
 )
@@ -86,30 +87,23 @@ class BitmapReader:
         def broken(message: object) -> IndexFileError:
             return self.file.error(f"the directory of stripe {number}: {message}")
 
-        if len(item.leaf_length) != len(item.leaf_crc32c):
-            raise broken("its lists are not of one length")
         if item.rows > MAX_ROWS:
             raise broken(f"it counts {item.rows} rows")
-        if sum(item.leaf_rows) + item.null_count != item.rows or sum(item.leaf_keys) != item.key_count:
-            raise broken("its rows or keys do not add up")
         if bool(item.null_count) != item.HasField("nulls"):
             raise broken("its null rows are not where they should be")
-        leaves, at = [], item.leaf_offset
-        for length, crc in zip(item.leaf_length, item.leaf_crc32c, strict=True):
-            leaves.append(PageRef(at, length, crc))
-            at += length
-        bounds: list[Key] = list(item.int_bounds if self._kind is KeyKind.INT64 else item.byte_bounds)
         try:
             tree = TreeReader(
                 self.file,
                 total=item.rows,
-                leaves=leaves,
+                leaves=_leaves(item),
                 leaf_keys=item.leaf_keys,
                 leaf_rows=item.leaf_rows,
-                bounds=bounds,
+                bounds=item.int_bounds if self._kind is KeyKind.INT64 else item.byte_bounds,
             )
         except ValueError as error:
             raise broken(error) from error
+        if tree.row_count + item.null_count != item.rows or tree.key_count != item.key_count:
+            raise broken("its rows or keys do not add up")
         return _Stripe(
             rows=item.rows,
             null_count=item.null_count,
@@ -345,14 +339,22 @@ def _join_stripe(
         return end
     to.leaf_offset = writer.length
     del to.leaf_length[:], to.leaf_crc32c[:]
-    leaves = []
-    for length, crc in zip(stripe.leaf_length, stripe.leaf_crc32c, strict=True):
-        leaves.append(PageRef(end, length, crc))
-        end += length
+    leaves = _leaves(stripe)
+    numbers = np.arange(len(leaves))
     for at in range(0, len(leaves), _LEAVES_TOGETHER):
-        for page in part.read_encoded(leaves[at : at + _LEAVES_TOGETHER]):
+        for page in part.read_encoded(leaves.refs(numbers[at : at + _LEAVES_TOGETHER])):
             blocks = shift_overflow_pages(Page(page, f"Index file {part.path!r}, a leaf,"), shift)
             copied = writer.append_page(bytes(page)) if blocks is None else writer.write_page(blocks)
             to.leaf_length.append(copied.length)
             to.leaf_crc32c.append(copied.crc32c)
-    return end
+    return end + int(leaves.lengths.sum())
+
+
+def _leaves(stripe: pb.BitmapStripe) -> PageRefs:
+    """Return the leaf pages of a stripe.
+
+    Raises:
+        ValueError: if its lists are not of one length.
+    """
+    runs = [(stripe.leaf_offset, len(stripe.leaf_length))]
+    return PageRefs.of_runs(runs, stripe.leaf_length, stripe.leaf_crc32c)

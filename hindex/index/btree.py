@@ -32,6 +32,7 @@ from hindex.index.index_file import (
     IndexFileWriter,
     Page,
     PageRef,
+    PageRefs,
     page_message,
     page_ref,
 )
@@ -229,16 +230,15 @@ class BTreeReader:
         self._nulls = page_ref(body.nulls) if body.null_count else None
         try:
             self._check(body)
-            bounds: list[Key] = list(
-                body.int_bounds if file.footer.key_kind is KeyKind.INT64 else body.byte_bounds
-            )
             self._tree = TreeReader(
                 file,
                 total=body.locations,
-                leaves=_leaves(body),
+                leaves=PageRefs.of_runs(
+                    [(run.offset, run.leaves) for run in body.runs], body.leaf_length, body.leaf_crc32c
+                ),
                 leaf_keys=body.leaf_keys,
                 leaf_rows=body.leaf_rows,
-                bounds=bounds,
+                bounds=body.int_bounds if file.footer.key_kind is KeyKind.INT64 else body.byte_bounds,
                 shared_rows=True,
             )
         except ValueError as error:
@@ -342,24 +342,6 @@ class BTreeReader:
 
 def _locations_bytes(files: tuple[IndexedFile, ...]) -> int:
     return sum(_FILE_MEMORY + len(file.path) + _STRIPE_MEMORY * len(file.stripe_rows) for file in files)
-
-
-def _leaves(body: pb.BTreeBody) -> list[PageRef]:
-    """Return the places of the leaves.
-
-    Raises:
-        ValueError: if the directory contradicts itself.
-    """
-    count = len(body.leaf_length)
-    if len(body.leaf_crc32c) != count or sum(run.leaves for run in body.runs) != count:
-        raise ValueError("its lists are not of one length")
-    pages: list[PageRef] = []
-    for run in body.runs:
-        at, first = run.offset, len(pages)
-        for number in range(first, first + run.leaves):
-            pages.append(PageRef(at, body.leaf_length[number], body.leaf_crc32c[number]))
-            at += body.leaf_length[number]
-    return pages
 
 
 def stripe_entries(data_type: OrcType, array: pa.Array, *, row_group_rows: int, first: int) -> Postings:

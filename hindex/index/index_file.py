@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import google_crc32c
 import numpy as np
@@ -73,6 +73,9 @@ OWN_CACHE_BYTES = 16 * 1024 * 1024
 T = TypeVar("T")
 
 Buffer = bytes | bytearray | memoryview
+Int64s = npt.NDArray[np.int64]
+
+_MAX_OFFSET = 1 << 62
 
 
 class BinarySink(Protocol):
@@ -81,13 +84,57 @@ class BinarySink(Protocol):
     def write(self, data: bytes, /) -> object: ...
 
 
-@dataclass(frozen=True, slots=True)
-class PageRef:
+class PageRef(NamedTuple):
     """The offset and length of a page in its file, in bytes, and the crc32c of its bytes."""
 
     offset: int
     length: int
     crc32c: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageRefs:
+    """Many pages of a file: the offset, length and crc32c of each.
+
+    Args:
+        offsets: int64[P]; ``lengths`` and ``checksums`` likewise.
+        is_verified: bool[P], set for the pages of a mapped file whose checksum was found to hold.
+    """
+
+    offsets: Int64s
+    lengths: Int64s
+    checksums: Int64s
+    is_verified: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of_runs(
+        cls, runs: Sequence[tuple[int, int]], lengths: Sequence[int], checksums: Sequence[int]
+    ) -> PageRefs:
+        """Return pages in runs: those of a run lie one behind the other.
+
+        Args:
+            runs: the offset of each run, and how many pages it has.
+
+        Raises:
+            ValueError: if the lists are not of one length.
+        """
+        # an offset of more than 62 bits lies outside every file
+        starts = np.array([min(offset, _MAX_OFFSET) for offset, _ in runs], np.int64)
+        counts = np.array([count for _, count in runs], np.int64)
+        if not int(counts.sum()) == len(lengths) == len(checksums):
+            raise ValueError("its lists are not of one length")
+        sizes = np.array(lengths, np.int64)
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        offsets = ends[:-1] + np.repeat(starts - ends[np.cumsum(counts) - counts], counts)
+        return cls(offsets, sizes, np.array(checksums, np.int64), np.zeros(len(sizes), np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def refs(self, numbers: Int64s) -> list[PageRef]:
+        """Return some of the pages, given by their ordinals, as single ones."""
+        arrays = (self.offsets, self.lengths, self.checksums)
+        return list(map(PageRef, *(array[numbers].tolist() for array in arrays)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,9 +450,6 @@ class IndexFileReader:
         self.length = source.size()
         self.pages_read = 0
         self.bytes_read = 0
-        # verified pages of a mapped file, by offset. They keep it mapped, with a file descriptor. The cache bounds the
-        # number of open readers, not of pages: in the cache, pages would keep their files open after the readers went
-        self._views: dict[int, memoryview] = {}
         if self.length < len(MAGIC) + _TRAILER.size:
             raise self.error(f"it has {self.length} bytes, too few for an index file")
         start = max(0, self.length - TAIL_READ)
@@ -465,16 +509,17 @@ class IndexFileReader:
             IndexFileError: if one does not lie among the pages or its checksum does not hold.
         """
         encoded = self.read_encoded(refs)
-        pages = [Page(data, self.page_name(ref)) for ref, data in zip(refs, encoded, strict=True)]
+        pages = [Page(data, self.page_name(ref.offset)) for ref, data in zip(refs, encoded, strict=True)]
         self._count_read(refs)
         return pages
 
     def _count_read(self, refs: Sequence[PageRef]) -> None:
         if not refs:
             return
+        nbytes = sum(ref.length for ref in refs)
         self.pages_read += len(refs)
-        self.bytes_read += sum(ref.length for ref in refs)
-        self._cache.count_read(len(refs), sum(ref.length for ref in refs))
+        self.bytes_read += nbytes
+        self._cache.count_read(len(refs), nbytes)
 
     def _check_length(self, is_cached: bool) -> None:
         """Check the length of a mapped file before cached values are used, which may point into it."""
@@ -496,40 +541,62 @@ class IndexFileReader:
         for ref, data in zip(refs, pages, strict=True):
             if google_crc32c.value(bytes(data)) != ref.crc32c:
                 raise IndexFileError(
-                    f"{self.page_name(ref)} is corrupt: its checksum does not hold; rebuild the index"
+                    f"{self.page_name(ref.offset)} is corrupt: its checksum does not hold; rebuild the index"
                 )
         return pages
 
-    def page_name(self, ref: PageRef) -> str:
+    def page_name(self, offset: int) -> str:
         """Return the name of a page for messages."""
-        return f"Index file {self.path!r}, page at {ref.offset},"
+        return f"Index file {self.path!r}, page at {offset},"
 
-    def read_stored(self, refs: Sequence[PageRef]) -> list[memoryview]:
-        """Return the bytes of pages in the given order, from the cache or from the file.
+    def read_stored(self, pages: PageRefs, numbers: Int64s) -> npt.NDArray[np.uint8]:
+        """Return the bytes of some pages, one page behind the other, from the cache or from the file.
 
-        Those that are not cached are fetched together.
+        Those that are not cached are fetched together. Of a mapped file, pages that adjoin are not copied.
+
+        Args:
+            numbers: int64, the ordinals of the pages.
 
         Raises:
             IndexFileError: as `read_pages`.
         """
         if self._source.is_remote:
-            identity = self._identity
-            keys = [(identity, ref.offset, _STORED) for ref in refs]
-            cached = [cast("memoryview | None", self._cache.get(key)) for key in keys]
+            parts = self._read_remote(pages.refs(numbers))
         else:
-            cached = [self._views.get(ref.offset) for ref in refs]
+            parts = self._read_local(pages, numbers)
+        return np.frombuffer(parts[0] if len(parts) == 1 else b"".join(parts), np.uint8)
+
+    def _read_local(self, pages: PageRefs, numbers: Int64s) -> list[memoryview]:
+        missing = numbers[~pages.is_verified[numbers]]
+        parts: list[memoryview] = []
+        if len(missing):
+            refs = pages.refs(missing)
+            parts = self.read_encoded(refs)
+            self._count_read(refs)
+            pages.is_verified[missing] = True
+        self._cache.count(len(numbers) - len(missing), len(missing))
+        if len(missing) == len(numbers):
+            return parts
+        starts = pages.offsets[numbers]
+        ends = starts + pages.lengths[numbers]
+        is_edge = np.ones(len(numbers) + 1, np.bool_)
+        np.not_equal(starts[1:], ends[:-1], out=is_edge[1:-1])
+        starts, ends = starts[is_edge[:-1]], ends[is_edge[1:]]
+        first = int(starts.min())
+        # this checks that the file still has its length
+        (data,) = self._fetch([(first, int(ends.max()) - first)])
+        bounds = zip((starts - first).tolist(), (ends - first).tolist(), strict=True)
+        return [data[start:end] for start, end in bounds]
+
+    def _read_remote(self, refs: Sequence[PageRef]) -> list[memoryview]:
+        keys = [(self._identity, ref.offset, _STORED) for ref in refs]
+        cached = [cast("memoryview | None", self._cache.get(key)) for key in keys]
         missing = [at for at, page in enumerate(cached) if page is None]
-        self._check_length(len(missing) < len(refs))
-        pages = self.read_encoded([refs[at] for at in missing])
-        self._count_read([refs[at] for at in missing])
-        for at, page in zip(missing, pages, strict=True):
+        missing_refs = [refs[at] for at in missing]
+        for at, page in zip(missing, self.read_encoded(missing_refs), strict=True):
             cached[at] = page
-            if self._source.is_remote:
-                self._cache.put(keys[at], page, len(page))
-            else:
-                self._views[refs[at].offset] = page
-        if not self._source.is_remote:
-            self._cache.count(len(refs) - len(missing), len(missing))
+            self._cache.put(keys[at], page, len(page))
+        self._count_read(missing_refs)
         return [page for page in cached if page is not None]
 
     def read_bytes(self, offset: int, length: int) -> memoryview:

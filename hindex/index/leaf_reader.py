@@ -134,7 +134,8 @@ class LeafPages:
     """Some leaf pages of one tree; their keys and rows stay packed.
 
     Args:
-        pages: the bytes of each, whose checksums hold.
+        data: uint8, the pages one behind the other, whose checksums hold.
+        lengths: int64, the bytes of each, at least one.
         total: rows of the stripe.
         key_counts: int64, the keys of each by the directory; ``row_counts`` the same of the rows.
         name: returns the name of a page for messages.
@@ -145,7 +146,8 @@ class LeafPages:
 
     def __init__(
         self,
-        pages: Sequence[memoryview],
+        data: Bytes,
+        lengths: Int64s,
         kind: KeyKind,
         *,
         total: int,
@@ -154,13 +156,14 @@ class LeafPages:
         name: Callable[[int], str],
     ) -> None:
         self._kind, self._total, self._name = kind, total, name
-        joined = pages[0] if len(pages) == 1 else b"".join(pages)
-        self._data = np.frombuffer(joined, np.uint8)
-        ends = np.cumsum([len(page) for page in pages])
-        block_counts = [page[0] if len(page) else 0 for page in pages]
-        blocks = np.zeros((sum(block_counts), _BLOCK_FIELDS), np.int64)
-        self._heads = np.zeros((len(pages), _HEAD_FIELDS), np.int64)
-        self._heads[:, 0] = np.cumsum(block_counts) - block_counts
+        self._data = data
+        ends = lengths.cumsum()
+        # the first byte of a page
+        block_counts = data[ends - lengths]
+        block_ends = block_counts.cumsum(dtype=np.int64)
+        blocks = np.zeros((int(block_ends[-1]), _BLOCK_FIELDS), np.int64)
+        self._heads = np.zeros((len(lengths), _HEAD_FIELDS), np.int64)
+        self._heads[:, 0] = block_ends - block_counts
         self._heads[:, 1], self._heads[:, 2] = key_counts, row_counts
         self._check(kernel.list_leaf_blocks(self._data, ends, kind is KeyKind.BYTES, self._heads, blocks))
         self._blocks = blocks

@@ -1,8 +1,8 @@
 """Lookups of keys in leaf pages, shared by BITMAP and BTREE files.
 
-The inner level is a ``BTrees`` tree in memory from each leaf's lower bound to the leaf's ordinal. A lookup walks
-it to learn which leaves some ranges touch, fetches those that are not cached in one read, and the outside bitmaps
-they point to in a second.
+The inner level maps each leaf's lower bound to the leaf's ordinal: in memory, a ``BTrees`` tree of byte keys, and a
+sorted array of integers, which is searched for many at once. A lookup learns from it which leaves some ranges touch,
+fetches those that are not cached in one read, and the outside bitmaps they point to in a second.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from operator import lt
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from BTrees.LLBTree import LLBTree
 from BTrees.OOBTree import OOBTree
 from pyroaring import BitMap
 
 from hindex.domain import MAX_KEY, Key, Range, RangeArray, integer_arrays
 from hindex.index import roaring
-from hindex.index.index_file import IndexFileReader, Page, PageRef
+from hindex.index.index_file import IndexFileReader, Page, PageRefs
 from hindex.index.index_type import KeyRows, LookupCost
 from hindex.index.leaf_page import OverflowRows
 from hindex.index.leaf_reader import LeafKeys, LeafPages, RangeBounds
@@ -35,7 +34,7 @@ _MANY_ROWS = 1024
 _BITMAP_GAIN = 16
 #: Leaves that are decoded at once: their pages take about a megabyte.
 _LEAVES_AT_ONCE = 64
-#: More ranges than this are compared with the leaves' bounds as arrays.
+#: More single byte keys than this are compared with the leaves' bounds in one walk.
 _FEW_RANGES = 64
 
 
@@ -94,29 +93,31 @@ class TreeReader:
         file: IndexFileReader,
         *,
         total: int,
-        leaves: list[PageRef],
+        leaves: PageRefs,
         leaf_keys: Sequence[int],
         leaf_rows: Sequence[int],
-        bounds: list[Key],
+        bounds: Sequence[Key],
         shared_rows: bool = False,
     ) -> None:
         if not len(leaves) == len(leaf_keys) == len(leaf_rows) == len(bounds):
             raise ValueError("its lists are not of one length")
-        if any(a >= b for a, b in pairwise(bounds)):  # type: ignore[operator]
-            raise ValueError("its leaves are not in order")
-        if not all(0 < keys <= rows for keys, rows in zip(leaf_keys, leaf_rows, strict=True)):
-            raise ValueError("a leaf without keys, or with more keys than rows")
+        keys, rows = np.array(leaf_keys, np.uint64), np.array(leaf_rows, np.uint64)
+        if not bool(((keys > 0) & (keys <= rows) & (rows <= roaring.MAX_ROWS)).all()):
+            raise ValueError("a leaf without keys, with more keys than rows, or with too many rows")
         self._file = file
         self._kind = file.footer.key_kind
         self._total = total
         self._shared_rows = shared_rows
         self._leaves = leaves
-        self._leaf_keys: Int64s = np.array(leaf_keys, np.int64)
-        self._leaf_rows: Int64s = np.array(leaf_rows, np.int64)
-        self._bounds = bounds
-        self._int_bounds = np.array(bounds if self._kind is KeyKind.INT64 else (), np.int64)
-        entries = list(zip(bounds, range(len(bounds)), strict=True))
-        self._tree: Any = LLBTree(entries) if self._kind is KeyKind.INT64 else OOBTree(entries)
+        self._leaf_keys: Int64s = keys.view(np.int64)
+        self._leaf_rows: Int64s = rows.view(np.int64)
+        is_integer = self._kind is KeyKind.INT64
+        self._int_bounds = np.array(bounds if is_integer else (), np.int64)
+        self._bounds = cast("list[bytes]", [] if is_integer else list(bounds))
+        has_order = self._int_bounds[1:] > self._int_bounds[:-1]
+        if not has_order.all() or not all(map(lt, self._bounds, self._bounds[1:])):
+            raise ValueError("its leaves are not in order")
+        self._tree: Any = OOBTree(list(zip(self._bounds, range(len(self._bounds)), strict=True)))
 
     def __len__(self) -> int:
         return len(self._leaves)
@@ -125,11 +126,21 @@ class TreeReader:
     def kind(self) -> KeyKind:
         return self._kind
 
+    @property
+    def key_count(self) -> int:
+        """Keys of all leaves."""
+        return int(self._leaf_keys.sum())
+
+    @property
+    def row_count(self) -> int:
+        """Rows of all keys; one that belongs to several counts for each."""
+        return int(self._leaf_rows.sum())
+
     def select(self, ranges: Sequence[Range]) -> KeySelection:
         """Select the keys in sorted, disjoint ranges: the leaves that these touch, and the ranges of each."""
         if self._kind is KeyKind.INT64:
             ranges = RangeArray(*integer_arrays(ranges))
-        if not self._leaves or not ranges:
+        if not len(self) or not ranges:
             none = np.zeros(0, np.int64)
             return KeySelection(none, none, none, none.astype(np.bool_), ranges)
         first, last = self._touched_leaves(ranges)
@@ -170,12 +181,10 @@ class TreeReader:
 
     def _touched_leaves(self, ranges: Sequence[Range]) -> tuple[Int64s, Int64s]:
         """Return the first and last leaf of each range; -1 for a bound below every leaf."""
+        if isinstance(ranges, RangeArray) and ranges.integers is not None:
+            first, last = (self._int_bounds.searchsorted(keys, side="right") - 1 for keys in ranges.integers)
+            return first, last
         if isinstance(ranges, RangeArray) and len(ranges) > _FEW_RANGES:
-            if ranges.integers is not None:
-                first, last = (
-                    np.searchsorted(self._int_bounds, keys, side="right") - 1 for keys in ranges.integers
-                )
-                return first, last
             assert ranges.byte_keys is not None
             keys = byte_keys(ranges.byte_keys)
             numbers = np.empty(len(keys), np.int64)
@@ -222,15 +231,16 @@ class TreeReader:
         with ThreadPool(processors() - 1) as pool:
             return pool.map(find, parts)
 
-    def _pages(self, numbers: Int64s, pages: Sequence[memoryview] | None = None) -> LeafPages:
-        refs = [self._leaves[number] for number in numbers.tolist()]
+    def _pages(self, numbers: Int64s, data: npt.NDArray[np.uint8] | None = None) -> LeafPages:
+        """Return some leaves, whose bytes are read unless they are given."""
         return LeafPages(
-            self._file.read_stored(refs) if pages is None else pages,
+            self._file.read_stored(self._leaves, numbers) if data is None else data,
+            self._leaves.lengths[numbers],
             self._kind,
             total=self._total,
             key_counts=self._leaf_keys[numbers],
             row_counts=self._leaf_rows[numbers],
-            name=lambda at: self._file.page_name(refs[at]),
+            name=lambda at: self._file.page_name(int(self._leaves.offsets[numbers[at]])),
         )
 
     def max_rows(self, selection: KeySelection) -> int:
@@ -373,12 +383,12 @@ class TreeReader:
 
     def leaves(self, numbers: Sequence[int] | None = None) -> Iterator[LeafKeys]:
         """Yield the keys of whole leaves, of all by default; those that are not cached are fetched together."""
-        numbers = range(len(self)) if numbers is None else numbers
+        ordinals = np.arange(len(self)) if numbers is None else np.array(numbers, np.int64)
 
         def decode(at: int, page: Page) -> LeafKeys:
-            return self._pages(np.array([numbers[at]]), [page.stored]).find_all()
+            return self._pages(ordinals[at : at + 1], np.frombuffer(page.stored, np.uint8)).find_all()
 
-        return self._file.decode_pages([self._leaves[number] for number in numbers], decode, _leaf_bytes)
+        return self._file.decode_pages(self._leaves.refs(ordinals), decode, _leaf_bytes)
 
     def _leaf_number(self, key: Key) -> int:
         """Return the only leaf that can have a key; -1 for a key below every bound."""

@@ -186,7 +186,8 @@ def _pages(
     pages: list[memoryview], kind: KeyKind, *, total: int, keys: list[int], rows: list[int]
 ) -> LeafPages:
     return LeafPages(
-        pages,
+        np.frombuffer(b"".join(pages), np.uint8),
+        np.array([len(page) for page in pages]),
         kind,
         total=total,
         key_counts=np.array(keys),
