@@ -59,8 +59,8 @@ _BLOCK = struct.Struct("<BII")
 _KEY_KINDS = {pb.KEY_KIND_INT64: KeyKind.INT64, pb.KEY_KIND_BYTES: KeyKind.BYTES}
 _KEY_KIND_NUMBERS = {kind: number for number, kind in _KEY_KINDS.items()}
 
-#: Blocks that are decompressed in one call: their contents should fit the processor's cache.
-_BLOCKS_AT_ONCE = 256
+#: Bytes that are decompressed in one call: they should fit the processor's cache.
+_CONTENTS_AT_ONCE = 1 << 19
 #: Up to so many blocks, a call for each takes less time than one for all: 20 µs and 55 µs for those of a leaf.
 _FEW_BLOCKS = 20
 
@@ -411,11 +411,12 @@ def decompress_blocks(
         # a context of its own: threads must not share one
         decompressor = zstandard.ZstdDecompressor()
         try:
-            for at in range(0, len(sizes), _BLOCKS_AT_ONCE):
+            count = max(1, len(sizes) * _CONTENTS_AT_ONCE // max(int(sizes.sum()), 1))
+            for at in range(0, len(sizes), count):
                 frames = zstandard.BufferWithSegments(
-                    data.data, spans[at : at + _BLOCKS_AT_ONCE].astype(np.uint64).tobytes()
+                    data.data, spans[at : at + count].astype(np.uint64).tobytes()
                 )
-                lengths = sizes[at : at + _BLOCKS_AT_ONCE].astype(np.uint64).tobytes()
+                lengths = sizes[at : at + count].astype(np.uint64).tobytes()
                 blocks = decompressor.multi_decompress_to_buffer(frames, decompressed_sizes=lengths)
                 parts += [blocks[number] for number in range(len(blocks))]
         except (zstandard.ZstdError, MemoryError, ValueError):

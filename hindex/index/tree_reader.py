@@ -32,8 +32,8 @@ from hindex.orc.io.thread_pool import ThreadPool, processors
 _MANY_ROWS = 1024
 #: How many rows of a bitmap take as long as one that is unpacked.
 _BITMAP_GAIN = 16
-#: Leaves that are decoded at once: their pages take about a megabyte.
-_LEAVES_AT_ONCE = 64
+#: Bytes of the pages of leaves that are decoded at once.
+_BYTES_AT_ONCE = 1 << 20
 #: More single byte keys than this are compared with the leaves' bounds in one walk.
 _FEW_RANGES = 64
 
@@ -222,12 +222,13 @@ class TreeReader:
         def find(part: KeySelection) -> LeafKeys:
             return self._pages(part.leaves).find(bounds, part.begins, part.ends, with_rows=with_rows)
 
-        if len(selection) <= _LEAVES_AT_ONCE:
-            return [find(selection)] if len(selection) else []
-        parts = [
-            selection.part(slice(at, at + _LEAVES_AT_ONCE))
-            for at in range(0, len(selection), _LEAVES_AT_ONCE)
-        ]
+        if not len(selection):
+            return []
+        total = int(self._leaves.lengths[selection.leaves].sum())
+        count = -(-len(selection) * _BYTES_AT_ONCE // total)
+        if len(selection) <= count:
+            return [find(selection)]
+        parts = [selection.part(slice(at, at + count)) for at in range(0, len(selection), count)]
         with ThreadPool(processors() - 1) as pool:
             return pool.map(find, parts)
 
