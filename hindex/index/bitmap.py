@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -198,7 +198,7 @@ class BitmapReader:
         if 2 * rows > filled and domain.has_spans:
             others = Domain(domain.ranges).complement(null_allowed=False)
             cost = directory.tree.estimate_cost(directory.tree.select(others.ranges))
-        return LookupCost(rows + nulls, cost.walked, cost.pages, cost.all_pages)
+        return replace(cost, rows=rows + nulls)
 
     def close(self) -> None:
         """Close the file."""

@@ -305,13 +305,14 @@ class LookupCost:
     """The estimated cost of a lookup, from the index's directory alone.
 
     ``rows`` estimates the rows in the domain, ``walked`` the rows to unpack one by one, ``pages`` the pages to read
-    of ``all_pages``.
+    of ``all_pages``, and ``page_bytes`` their bytes as stored.
     """
 
     rows: int
     walked: int
     pages: int = 0
     all_pages: int = 0
+    page_bytes: int = 0
 
 
 @runtime_checkable

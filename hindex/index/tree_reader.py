@@ -324,7 +324,8 @@ class TreeReader:
         shares = np.where(selection.is_whole, rows, np.where(points < ranges, rows // 2, 0))
         shares = np.maximum(shares, points * rows // np.maximum(keys, 1))
         walked = np.where(rows < keys * _MANY_ROWS, shares, shares // _BITMAP_GAIN)
-        return LookupCost(int(shares.sum()), int(walked.sum()), len(selection), len(self))
+        page_bytes = int(self._leaves.lengths[selection.leaves].sum())
+        return LookupCost(int(shares.sum()), int(walked.sum()), len(selection), len(self), page_bytes)
 
     def key_counts(self, rows: BitMap | None) -> list[tuple[KeyArray, npt.NDArray[np.int64]]]:
         """Return the keys of some rows (all if None) and their row counts, leaf by leaf.
