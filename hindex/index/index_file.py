@@ -580,9 +580,10 @@ class IndexFileReader:
             return parts
         starts = pages.offsets[numbers]
         ends = starts + pages.lengths[numbers]
-        is_edge = np.ones(len(numbers) + 1, np.bool_)
-        np.not_equal(starts[1:], ends[:-1], out=is_edge[1:-1])
-        starts, ends = starts[is_edge[:-1]], ends[is_edge[1:]]
+        if len(numbers) > 1:
+            is_edge = np.ones(len(numbers) + 1, np.bool_)
+            np.not_equal(starts[1:], ends[:-1], out=is_edge[1:-1])
+            starts, ends = starts[is_edge[:-1]], ends[is_edge[1:]]
         first = int(starts.min())
         # this checks that the file still has its length
         (data,) = self._fetch([(first, int(ends.max()) - first)])

@@ -222,8 +222,8 @@ class TreeReader:
         def find(part: KeySelection) -> LeafKeys:
             return self._pages(part.leaves).find(bounds, part.begins, part.ends, with_rows=with_rows)
 
-        if not len(selection):
-            return []
+        if len(selection) <= 1:
+            return [find(selection)] if len(selection) else []
         total = int(self._leaves.lengths[selection.leaves].sum())
         count = -(-len(selection) * _BYTES_AT_ONCE // total)
         if len(selection) <= count:
