@@ -70,7 +70,8 @@ cdef extern from *:
              | (uint64_t)p[3] << 24 | (uint64_t)p[2] << 16 | (uint64_t)p[1] << 8 | (uint64_t)p[0];
         return ~v & 0x8080808080808080ull;
     }
-    static inline int hindex_count(uint64_t v) { return __builtin_popcountll(v); }
+    /* of top bits; without an instruction for it, the compiler's popcount calls a function */
+    static inline int hindex_count(uint64_t ends) { return (int)((ends >> 7) * 0x0101010101010101ull >> 56); }
     static inline int hindex_first(uint64_t v) { return __builtin_ctzll(v) >> 3; }
     /* the value of a varint of size bytes, 1 to 8 */
     static inline uint64_t hindex_fold(const uint8_t *p, int size) {
@@ -86,7 +87,7 @@ cdef extern from *:
     """
     uint64_t hindex_load(const uint8_t *p) noexcept nogil
     uint64_t hindex_ends(const uint8_t *p) noexcept nogil
-    int hindex_count(uint64_t v) noexcept nogil
+    int hindex_count(uint64_t ends) noexcept nogil
     int hindex_first(uint64_t v) noexcept nogil
     uint64_t hindex_fold(const uint8_t *p, int size) noexcept nogil
     const uint8_t HINDEX_WIDTHS[32]
@@ -337,14 +338,15 @@ cdef int _run_v2(Input *input, Wanted *wanted, int64_t *run_first, bint is_signe
         input.at += 1
         if input.end - input.at < width:
             return STREAM_ENDS
-        value = _big_endian(input.at, width)
-        if is_signed:
-            value = _unzigzag(value)
-        input.at += width
         end = _end_in_run(wanted, run_first[0], count)
-        while wanted.next < end:
-            out[wanted.next] = <int64_t>value
-            wanted.next += 1
+        if wanted.next < end:
+            value = _big_endian(input.at, width)
+            if is_signed:
+                value = _unzigzag(value)
+            while wanted.next < end:
+                out[wanted.next] = <int64_t>value
+                wanted.next += 1
+        input.at += width
         run_first[0] += count
         return 0
     if input.end - input.at < 2:
