@@ -1,7 +1,7 @@
 """The BITMAP index type: every key of a column with the exact rows that have it, stripe by stripe.
 
 A stripe is a B+tree. Its leaves are pages of the file (`hindex.index.leaf_page`); its inner level is the
-directory in the footer, which the reader keeps in memory.
+directory in the footer, which the reader keeps as a ``BTrees`` tree.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Lookups of keys in leaf pages, shared by BITMAP and BTREE files.
 
-The inner level maps each leaf's lower bound to the leaf's ordinal: in memory, a ``BTrees`` tree of byte keys, and a
-sorted array of integers, which is searched for many at once. A lookup learns from it which leaves some ranges touch,
-fetches those that are not cached in one read, and the outside bitmaps they point to in a second.
+The inner level is a ``BTrees`` tree in memory from each leaf's lower bound to the leaf's ordinal; many ranges are
+compared with the bounds as arrays. A lookup learns which leaves some ranges touch, fetches those that are not cached in
+one read, and the outside bitmaps they point to in a second.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import lt
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from BTrees.LLBTree import LLBTree
 from BTrees.OOBTree import OOBTree
 from pyroaring import BitMap
 
@@ -34,7 +36,7 @@ _MANY_ROWS = 1024
 _BITMAP_GAIN = 16
 #: Bytes of the pages of leaves that are decoded at once.
 _BYTES_AT_ONCE = 1 << 20
-#: More single byte keys than this are compared with the leaves' bounds in one walk.
+#: More ranges than this are compared with the leaves' bounds as arrays.
 _FEW_RANGES = 64
 
 
@@ -111,13 +113,16 @@ class TreeReader:
         self._leaves = leaves
         self._leaf_keys: Int64s = keys.view(np.int64)
         self._leaf_rows: Int64s = rows.view(np.int64)
-        is_integer = self._kind is KeyKind.INT64
-        self._int_bounds = np.array(bounds if is_integer else (), np.int64)
-        self._bounds = cast("list[bytes]", [] if is_integer else list(bounds))
-        has_order = self._int_bounds[1:] > self._int_bounds[:-1]
-        if not has_order.all() or not all(map(lt, self._bounds, self._bounds[1:])):
+        self._bounds: list[Any] = list(bounds)
+        if not all(map(lt, self._bounds, self._bounds[1:])):
             raise ValueError("its leaves are not in order")
-        self._tree: Any = OOBTree(list(zip(self._bounds, range(len(self._bounds)), strict=True)))
+        self._int_bounds = np.array(self._bounds if self._kind is KeyKind.INT64 else (), np.int64)
+
+    @cached_property
+    def _tree(self) -> LLBTree | OOBTree:
+        """The tree, made when it is first searched: files of which only many keys are looked up need none."""
+        entries = list(zip(self._bounds, range(len(self)), strict=True))
+        return LLBTree(entries) if self._kind is KeyKind.INT64 else OOBTree(entries)
 
     def __len__(self) -> int:
         return len(self._leaves)
@@ -181,10 +186,12 @@ class TreeReader:
 
     def _touched_leaves(self, ranges: Sequence[Range]) -> tuple[Int64s, Int64s]:
         """Return the first and last leaf of each range; -1 for a bound below every leaf."""
-        if isinstance(ranges, RangeArray) and ranges.integers is not None:
-            first, last = (self._int_bounds.searchsorted(keys, side="right") - 1 for keys in ranges.integers)
-            return first, last
         if isinstance(ranges, RangeArray) and len(ranges) > _FEW_RANGES:
+            if ranges.integers is not None:
+                first, last = (
+                    self._int_bounds.searchsorted(keys, side="right") - 1 for keys in ranges.integers
+                )
+                return first, last
             assert ranges.byte_keys is not None
             keys = byte_keys(ranges.byte_keys)
             numbers = np.empty(len(keys), np.int64)
@@ -201,7 +208,7 @@ class TreeReader:
             number = len(self) - 1
             if item.high is not None:
                 number = self._leaf_number(item.high)
-                number -= number >= 0 and self._bounds[number] == item.high and not item.high_inclusive
+                number -= number >= 0 and not item.high_inclusive and self._bounds[number] == item.high
             touched.append((0 if item.low is None else self._leaf_number(item.low), number))
         array = np.array(touched, np.int64)
         return array[:, 0], array[:, 1]
@@ -394,7 +401,7 @@ class TreeReader:
 
     def _leaf_number(self, key: Key) -> int:
         """Return the only leaf that can have a key; -1 for a key below every bound."""
-        if key < self._bounds[0]:  # type: ignore[operator]
+        if key < self._bounds[0]:
             return -1
         number: int = self._tree[self._tree.maxKey(key)]
         return number
@@ -402,12 +409,12 @@ class TreeReader:
     def _is_inside(self, number: int, item: Range) -> bool:
         """Return True if the bounds of a leaf lie within a range."""
         low, bounds = item.low, self._bounds
-        if low is not None and (bounds[number] < low or (bounds[number] == low and not item.low_inclusive)):  # type: ignore[operator]
+        if low is not None and (bounds[number] < low or (bounds[number] == low and not item.low_inclusive)):
             return False
         if item.high is None:
             return True
         # the next leaf's bound is above every key of this one
-        return number + 1 < len(bounds) and bounds[number + 1] <= item.high  # type: ignore[operator]
+        return number + 1 < len(bounds) and bounds[number + 1] <= item.high
 
 
 def _leaf_bytes(leaf: LeafKeys) -> int:
