@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,7 @@ from hindex.plan.filter_evaluation import _members
 from hindex.table.listing import Fingerprint
 from tests.index.support import TYPES, build, read, to_array
 
+ROOT = Path(__file__).parents[2]
 ROWS = 200_000
 GROUP = 100
 KINDS = {"sparse": TYPES["bigint"], "runs": TYPES["bigint"], "strings": TYPES["string"]}
@@ -227,6 +231,46 @@ def test_statistics_compare_a_list_as_they_compare_its_ranges(
     assert outcomes == {(False, False), (True, False), (True, True)}
     # a range becomes an object only if a column's values may be in it
     assert len(objects) <= 2 * len(range(-20_100, 20_100, 7))
+
+
+def test_processes_forked_during_lookups() -> None:
+    """Each has threads of its own for lookups: those of its parent, and their locks, are not there."""
+    code = """
+import os, signal, threading
+import numpy as np, pyarrow as pa
+from hindex.domain import Domain
+from hindex.index import tree_reader
+from tests.index.support import TYPES, build, read
+
+tree_reader._BYTES_AT_ONCE = 1 << 14
+values = np.random.default_rng(3).permutation(100_000)
+reader = read(build(TYPES["bigint"], [pa.array(values)]))
+keys = Domain.from_keys(np.arange(0, 100_000, 9))
+expected = np.flatnonzero(values % 9 == 0)
+def look_up():
+    assert np.array_equal(reader.lookup(0, keys).lower.to_array(), expected)
+is_over = threading.Event()
+def go_on():
+    while not is_over.is_set():
+        look_up()
+threads = [threading.Thread(target=go_on, daemon=True) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for _ in range(20):
+    child = os.fork()
+    if not child:
+        signal.alarm(30)
+        try:
+            assert not tree_reader._lookup_threads.cache_info().currsize
+            look_up()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+is_over.set()
+"""
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=300, check=False)
+    assert ran.returncode == 0
 
 
 def test_byte_keys_of_a_slice() -> None:
