@@ -25,7 +25,7 @@ Int64s: TypeAlias = npt.NDArray[np.int64]
 MIN_KEY, MAX_KEY = -(1 << 63), (1 << 63) - 1
 
 #: From so many ranges on, a domain keeps them as arrays where it can.
-MANY_RANGES = 1024
+MANY_RANGES = 64
 
 
 @dataclass(frozen=True, slots=True)
