@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from io import BytesIO
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
@@ -394,14 +395,15 @@ def decompress_block(stored: memoryview, raw: int) -> bytes:
 
 
 def decompress_blocks(
-    data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
-) -> bytes:
+    data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], out: BytesIO
+) -> npt.NDArray[np.uint8]:
     """Decompress blocks one after another, in few calls, which let other threads run.
 
     Args:
         data: uint8, the stored blocks.
         spans: int64[N, 2], the start and the length of each in ``data``.
         sizes: int64[N], its bytes when decompressed.
+        out: where they are written, from its beginning. Nothing may refer to the bytes when it is used again.
 
     Raises:
         ValueError: with the number of a block and what is wrong with it, if it cannot be decompressed to so many bytes.
@@ -428,7 +430,9 @@ def decompress_blocks(
                 parts.append(decompress_block(data.data[start : start + length], size))
             except ValueError as error:
                 raise ValueError(at, str(error)) from error
-    return b"".join(parts)
+    out.seek(0)
+    out.writelines(parts)
+    return np.frombuffer(out.getbuffer(), np.uint8, out.tell())
 
 
 class IndexFileReader:

@@ -151,16 +151,18 @@ def test_a_block_that_cannot_be_decompressed_is_named(count: int) -> None:
     good = encode_page(blocks)
     # the last block is compressed, and its frame ends the page
     pages = [*[good] * (count - 1), good[:-3] + b"???"]
+    counts = [2000] * count
+    leaves = _pages([memoryview(page) for page in pages], KeyKind.INT64, total=2000, keys=counts, rows=counts)
     with pytest.raises(
         IndexFileError, match=rf"page {count - 1} is corrupt: block \d cannot be decompressed"
     ):
-        _pages(
-            [memoryview(page) for page in pages],
-            KeyKind.INT64,
-            total=2000,
-            keys=[2000] * count,
-            rows=[2000] * count,
-        )
+        leaves.find_all()
+    intact = _pages([memoryview(good)] * count, KeyKind.INT64, total=2000, keys=counts, rows=counts)
+    for _ in range(2):
+        found = intact.find_all()
+        assert isinstance(found.keys, np.ndarray)
+        assert np.array_equal(found.keys, np.tile(np.arange(0, 4000, 2), count))
+        assert np.array_equal(found.rows, np.tile(np.arange(2000), count))
 
 
 def _page(counts: npt.NDArray[np.int64], inline: int) -> bytes:
