@@ -50,7 +50,9 @@ MAX_BLOCKS = 255
 CODEC_NONE = 0
 CODEC_ZSTD = 1
 
-_ZSTD_LEVEL = 1
+#: Blocks are bytes of one significance, mostly without order. Short matches are chance there: without them, frames are
+#: as short (those of strings up to 3 % longer), and decompressing the leaves of a column of keys takes a third less.
+_ZSTD_PARAMETERS = zstandard.ZstdCompressionParameters.from_level(1, min_match=7, write_content_size=False)
 # below this, a frame's header eats the gain
 _COMPRESS_FROM = 32
 
@@ -156,7 +158,7 @@ class _Codecs(threading.local):
     """A zstd context serves one thread at a time."""
 
     def __init__(self) -> None:
-        self.compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_content_size=False)
+        self.compressor = zstandard.ZstdCompressor(compression_params=_ZSTD_PARAMETERS)
         self.decompressor = zstandard.ZstdDecompressor()
 
 
