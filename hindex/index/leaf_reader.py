@@ -135,8 +135,8 @@ def _joined(keys: Sequence[bytes]) -> tuple[Int64s, Bytes]:
 #: Buffers of decompressed blocks that no lookup uses at the moment. The system clears new memory when it is first
 #: written: without these buffers, a lookup of 800 keys took half as long again.
 _idle_buffers: deque[BytesIO] = deque(maxlen=4)
-#: Maximum size of such a buffer.
-_MAX_IDLE_BYTES = 1 << 24
+#: Maximum size of such a buffer: all have 16 MiB at most.
+_MAX_IDLE_BYTES = 1 << 22
 
 
 def _take_buffer() -> BytesIO:
@@ -227,10 +227,9 @@ class LeafPages:
             sizes,
         )
         self._check(status)
-        is_idle = len(contents) <= _MAX_IDLE_BYTES
-        # a buffer that something refers to cannot be written
-        del contents
-        if is_idle:
+        if len(contents) <= _MAX_IDLE_BYTES:
+            # while an array refers to it, the buffer cannot be written
+            del contents
             _idle_buffers.append(buffer)
         key_count, byte_count, row_count, outside_count = sizes.tolist()
         leaf_keys: Int64s | ByteKeys = keys[:key_count].copy()

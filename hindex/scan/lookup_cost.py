@@ -19,8 +19,8 @@ _ROWS_PER_WALKED = 1
 #: that kept 20 % of the rows took 0.67 to 0.83 of the time. A third of the rows is the most.
 _ROWS_PER_WALKED_IF_READ = 3
 #: Rows that can be decoded and compared while a page is read and parsed: a page takes 40 µs and a bigint 13 ns; for
-#: strings, 50 µs and 65 ns. A short page takes a part of that, down to an eighth: one of a quarter of the bytes took a
-#: third of the time.
+#: strings, 50 µs and 65 ns. A page of fewer bytes takes a part of that, down to an eighth: one of a quarter of the
+#: bytes took a third of the time.
 _ROWS_PER_PAGE = {KeyKind.INT64: 3_000, KeyKind.BYTES: 800}
 _PAGE_BYTES = 16 * 1024
 #: A lookup that unpacks at most so many rows from at most so many pages is cheap in any case.
@@ -91,8 +91,8 @@ def reason_to_skip_lookup(
     possible, undecided = len(bounds.upper), len(bounds.upper) - len(bounds.lower)
     keeps_most = 2 * cost.rows >= possible
     walked = (_ROWS_PER_WALKED_IF_READ if is_read else _ROWS_PER_WALKED) * cost.walked
-    pages = cost.pages / 8 + min(cost.pages, cost.page_bytes / _PAGE_BYTES) * 7 / 8
-    if max(walked, _ROWS_PER_PAGE[kind] * pages) < undecided and not (is_read and keeps_most):
+    whole_pages = cost.pages / 8 + min(cost.pages, cost.page_bytes / _PAGE_BYTES) * 7 / 8
+    if max(walked, _ROWS_PER_PAGE[kind] * whole_pages) < undecided and not (is_read and keeps_most):
         return None
     if undecided < rows:
         return "other indexes and statistics rule out about as much"

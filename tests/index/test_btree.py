@@ -350,6 +350,7 @@ CONTRADICTIONS = {
     "a run elsewhere": lambda body: setattr(body.runs[0], "offset", body.runs[0].offset + 1),
     "a leaf's rows": lambda body: body.leaf_rows.__setitem__(0, body.leaf_rows[0] + 1),
     "bounds out of order": lambda body: body.int_bounds.__setitem__(1, body.int_bounds[0]),
+    "a leaf without bytes": lambda body: body.leaf_length.__setitem__(0, 0),
     "a checksum less": lambda body: body.leaf_crc32c.pop(),
     "no bounds": lambda body: body.ClearField("int_bounds"),
 }
