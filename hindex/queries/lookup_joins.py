@@ -315,7 +315,7 @@ class _LookupJoins:
         try:
             source_plan = self._planner.plan_key_source(
                 self._query.tables[at],
-                item.state,
+                item,
                 [*self._own[at], *memberships],
                 max_rows=MAX_ROWS,
                 max_listed=MAX_LISTED,

@@ -153,6 +153,7 @@ class PlannedTable:
         units: the stripes with matching rows, if all indexes were read.
         notes: indexes that could not be used.
         rows: the rows of a table that gives keys, which are read during planning.
+        where: the condition of the scan, if it is the query's own.
     """
 
     state: QueryTableState
@@ -163,6 +164,7 @@ class PlannedTable:
     units: list[Unit] | None = None
     notes: tuple[Note, ...] = ()
     rows: pa.Table | None = None
+    where: Predicate | None = None
 
     def frame(self, spark: SparkSession, query: Query) -> DataFrame:
         """Return the matching rows, with all columns of the table: columns that the query does not need are null."""
@@ -341,7 +343,7 @@ class TablePlanner:
     def plan_key_source(
         self,
         table: QueryTable,
-        state: QueryTableState,
+        planned: PlannedTable,
         conditions: Sequence[Predicate],
         *,
         max_rows: int,
@@ -350,9 +352,10 @@ class TablePlanner:
     ) -> PlannedTable:
         """Plan how a table is read that gives keys for others, if it is small.
 
-        Its schema is missing until `confirm_source`.
+        Its schema may be missing until `confirm_source`.
 
         Args:
+            planned: its plan by the query's own conditions. It is used if there are no others.
             max_rows: maximum number of rows that match.
             max_listed: maximum number of rows of a table without conditions.
             max_values: maximum number of values (rows times columns) to read, to see which rows match.
@@ -360,11 +363,15 @@ class TablePlanner:
         Raises:
             HindexError: if that fails.
         """
+        state = planned.state
         if state.is_transactional or state.snapshot.listing.transactional:
             return PlannedTable(state, _spark_decision(table, "it is transactional"))
         schema = state.snapshot.schema
         usable = [item for item in conditions if self._is_usable(item, schema)]
         where = all_of(usable) if usable else None
+        estimated = None if planned.decision.rows is None else planned.decision.rows.kept
+        if where is not None and planned.where == where and estimated is not None and estimated <= max_rows:
+            return planned
         total = state.snapshot.num_rows
         if where is None and total > max_listed:
             return PlannedTable(state, _spark_decision(table, "no condition restricts its rows"))
@@ -445,7 +452,9 @@ class TablePlanner:
         if mismatch is not None:
             return PlannedTable(state, _spark_decision(table, mismatch, where, estimate.rows))
         decision = TableDecision(str(table.ref), str(where), None, estimate.rows)
-        return PlannedTable(state, decision, scan, plan, state.spark_schema, estimate.units, notes)
+        return PlannedTable(
+            state, decision, scan, plan, state.spark_schema, estimate.units, notes, where=where
+        )
 
     def _plan_transactional(
         self, table: QueryTable, state: QueryTableState, usable: Sequence[Predicate]

@@ -483,6 +483,25 @@ def test_small_table_with_an_index(
         spark.sql("DROP TABLE named")
 
 
+def test_a_small_table_is_looked_up_once(
+    spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its plan by its own conditions gives the keys."""
+    estimates = count_calls(monkeypatch, query_plan, query_plan.estimate_selectivity)
+    spark.sql("CREATE TABLE named USING orc AS SELECT id AS k, concat('n', id) AS name FROM range(24)")
+    try:
+        hx = hindex.connect(spark=spark)
+        hx.table("named").create_index("by_name", "name")
+        explained = compare(
+            hx, "SELECT fact.id, name FROM fact JOIN named ON fact.k = named.k WHERE name = 'n17'"
+        )
+        assert _lookups(explained) == ["fact.k by 1 key of named.k"]
+        # compare explains and runs the query
+        assert len(estimates) == 2 * 2
+    finally:
+        spark.sql("DROP TABLE named")
+
+
 def test_keys_that_leave_too_many_rows(
     spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
