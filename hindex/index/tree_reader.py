@@ -21,7 +21,7 @@ from BTrees.LLBTree import LLBTree
 from BTrees.OOBTree import OOBTree
 from pyroaring import BitMap
 
-from hindex.domain import MAX_KEY, Key, Range, RangeArray, integer_arrays
+from hindex.domain import MANY_RANGES, MAX_KEY, Key, Range, RangeArray, integer_arrays
 from hindex.index import roaring
 from hindex.index.index_file import IndexFileReader, Page, PageRefs
 from hindex.index.index_type import KeyRows, LookupCost
@@ -37,8 +37,6 @@ _MANY_ROWS = 1024
 _BITMAP_GAIN = 16
 #: About how many bytes of pages are decoded at once.
 _BYTES_AT_ONCE = 1 << 20
-#: More ranges than this are compared with the leaves' bounds as arrays.
-_FEW_RANGES = 64
 
 
 @cache
@@ -132,7 +130,7 @@ class TreeReader:
         self._int_bounds = np.array(self._bounds if self._kind is KeyKind.INT64 else (), np.int64)
 
     def _inner_level(self) -> LLBTree | OOBTree:
-        """Return the tree, made at the first call: files of which only many keys are looked up need none."""
+        """Return the tree. It is built at the first call, because lookups of many keys do not use it."""
         if self._tree is None:
             entries = list(zip(self._bounds, range(len(self)), strict=True))
             self._tree = LLBTree(entries) if self._kind is KeyKind.INT64 else OOBTree(entries)
@@ -200,7 +198,7 @@ class TreeReader:
 
     def _touched_leaves(self, ranges: Sequence[Range]) -> tuple[Int64s, Int64s]:
         """Return the first and last leaf of each range; -1 for a bound below every leaf."""
-        if isinstance(ranges, RangeArray) and len(ranges) > _FEW_RANGES:
+        if isinstance(ranges, RangeArray) and len(ranges) >= MANY_RANGES:
             if ranges.integers is not None:
                 first, last = (
                     self._int_bounds.searchsorted(keys, side="right") - 1 for keys in ranges.integers

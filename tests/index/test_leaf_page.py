@@ -159,10 +159,10 @@ def test_a_block_that_cannot_be_decompressed_is_named(count: int) -> None:
         leaves.find_all()
     intact = _pages([memoryview(good)] * count, KeyKind.INT64, total=2000, keys=counts, rows=counts)
     for _ in range(2):
-        found = intact.find_all()
-        assert isinstance(found.keys, np.ndarray)
-        assert np.array_equal(found.keys, np.tile(np.arange(0, 4000, 2), count))
-        assert np.array_equal(found.rows, np.tile(np.arange(2000), count))
+        leaf_keys = intact.find_all()
+        assert isinstance(leaf_keys.keys, np.ndarray)
+        assert np.array_equal(leaf_keys.keys, np.tile(np.arange(0, 4000, 2), count))
+        assert np.array_equal(leaf_keys.rows, np.tile(np.arange(2000), count))
 
 
 def _page(counts: npt.NDArray[np.int64], inline: int) -> bytes:
