@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 
+from hindex.sql.convert import to_predicate
 from hindex.sql.predicate import (
     And,
     ColumnRef,
@@ -31,11 +32,13 @@ from hindex.sql.predicate import (
     any_of,
     leaves,
 )
-from hindex.sql.pushdown import Pushdown, Source, conjuncts
+from hindex.sql.pushdown import Condition, Pushdown, Source, conjuncts, is_never_null_extended
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr as Node
 
+#: Clauses of a subquery of one table that lose no value of the rows that satisfy WHERE.
+_PLAIN = frozenset({"expressions", "from_", "where", "distinct"})
 #: Parts of a subquery after EXISTS with which it has a row only if its WHERE is true of one.
 _EXISTS = frozenset({"expressions", "from_", "joins", "where", "distinct", "hint"})
 _PLAIN_OUTPUTS = (exp.Column, exp.Dot, exp.Literal, exp.Star, exp.Null)
@@ -60,16 +63,45 @@ class KeyColumn:
         return Literal(f"{_MARK}{self.table}:{self.column}", LiteralKind.STRING)
 
 
+@dataclass(frozen=True, slots=True)
+class ImpliedSubquery:
+    """A subquery in WHERE that is true of every row of a table whose column has one of its keys.
+
+    Args:
+        table: the position of the table in the query.
+        filters: the subquery's own conditions: each row that gives a key has to satisfy them.
+        start: the condition is ``text[start:end]`` of the query.
+    """
+
+    table: int
+    column: str
+    key: KeyColumn
+    filters: tuple[Predicate, ...]
+    start: int
+    end: int
+
+
 class LookupPushdown(Pushdown):
     """One run over a query; `run` returns conditions with markers in place of keys.
 
+    ``implied`` are the subqueries that need not be evaluated for rows that were selected by their keys.
+
     Args:
         positions: the positions of the tables in the query, by the ``id()`` of their nodes.
+        tokens: the tokens of the text.
     """
 
-    def __init__(self, text: str, columns: Mapping[int, Sequence[str]], positions: Mapping[int, int]) -> None:
+    def __init__(
+        self,
+        text: str,
+        columns: Mapping[int, Sequence[str]],
+        positions: Mapping[int, int],
+        tokens: Sequence[Token],
+    ) -> None:
         super().__init__(text, columns)
         self._positions = positions
+        self._tokens = tokens
+        self.implied: list[ImpliedSubquery] = []
         # the enclosing SELECT of a subquery that may name its columns, by the id() of the subquery's SELECT
         self._enclosing: dict[int, exp.Select] = {}
         self._current: list[exp.Select] = []
@@ -82,6 +114,82 @@ class LookupPushdown(Pushdown):
         self._current.append(select)
         super()._select(select, above)  # type: ignore[arg-type]
         self._current.pop()
+
+    def _share(
+        self, item: Condition, sources: Sequence[Source], own: Sequence[list[Condition]], last: int
+    ) -> None:
+        super()._share(item, sources, own, last)
+        # a name in the subquery could also be of a source with unknown columns: Spark then has an error
+        if any(source.columns is None for source in sources) or self._current[-1].args.get("laterals"):
+            return
+        for number, source in enumerate(sources):
+            # conditions from an enclosing query are copies, and their tables are not in the positions
+            if id(source.node) in self._positions and is_never_null_extended(sources, number, last):
+                self._add_implied(item.node, sources, number, last)
+
+    def _add_implied(self, node: Node, sources: Sequence[Source], number: int, last: int) -> None:
+        """Add a condition if it is a subquery that is true of the rows of one source that have one of its keys."""
+        is_exists = isinstance(node, exp.Exists)
+        memberships = self._memberships(node, sources, number, last)
+        if not (is_exists or (isinstance(node, exp.In) and node.args.get("query"))) or len(memberships) != 1:
+            return
+        ((column, key),) = memberships
+        select = (node.this if is_exists else node.args["query"]).unnest()
+        inner = self._sources(select)
+        distinct = select.args.get("distinct")
+        if (
+            any(value and name not in _PLAIN for name, value in select.args.items())
+            or (distinct is not None and distinct.args.get("on"))
+            or inner is None
+            or self._positions.get(id(inner[0].node)) != key.table
+            or not all(self._is_valid_output(item, inner) for item in select.expressions)
+        ):
+            return
+        where = select.args.get("where")
+        parts = [] if where is None else list(conjuncts(where.this))
+        filters = [
+            to_predicate(cast("Any", renamed), self._text)
+            for part in parts
+            if (renamed := Pushdown._renamed(self, part, inner, 0, 0)) is not None
+        ]
+        # one condition of EXISTS is not on the subquery's table alone: that it has the key
+        other_conditions = 1 if is_exists else 0
+        span = self._span(node, inner[0].node)
+        if span is not None and len(parts) - len(filters) == other_conditions:
+            table = self._positions[id(sources[number].node)]
+            self.implied.append(ImpliedSubquery(table, column, key, tuple(filters), *span))
+
+    def _is_valid_output(self, item: Node, inner: Sequence[Source]) -> bool:
+        """Return True if Spark certainly accepts an item of a subquery's select list."""
+        output = item.this if isinstance(item, exp.Alias) else item
+        if isinstance(output, exp.Column | exp.Dot) and not output.is_star:
+            path = self._resolve(output, inner, 0)
+            return path is not None and len(path[1]) == 1
+        return isinstance(output, exp.Literal | exp.Null) or (
+            type(output) is exp.Star and not any(output.args.values())
+        )
+
+    def _span(self, node: Node, table: Node) -> tuple[int, int] | None:
+        """Return where ``column IN (SELECT ... FROM table ...)`` or ``EXISTS (...)`` is in the text; None if unsure."""
+        tokens = self._tokens
+        starts: dict[int | None, int] = {token.start: at for at, token in enumerate(tokens)}
+        at = starts.get(_start(table))
+        if at is None:
+            return None
+        # the nearest parentheses around the table's name are the subquery's
+        opening, closing = _opening_before(tokens, at), _closing_after(tokens, at)
+        if not opening or closing is None:
+            return None
+        word = opening - 1
+        if isinstance(node, exp.Exists):
+            first = word
+            is_whole = tokens[word].token_type is TokenType.EXISTS
+        else:
+            column = starts.get(_start(node.this))
+            # the names of the column, and the dots between them
+            first = word - (2 * len(node.this.parts) - 1)
+            is_whole = tokens[word].token_type is TokenType.IN and first == column
+        return (tokens[first].start, tokens[closing].end + 1) if is_whole else None
 
     def _join_conditions(self, source: Source, before: Sequence[Source]) -> list[Node]:
         conditions = super()._join_conditions(source, before)
@@ -104,11 +212,13 @@ class LookupPushdown(Pushdown):
         renamed = super()._renamed(node, sources, number, last)
         if renamed is not None:
             return renamed
-        parts = self._memberships(node, sources, number, last)
+        parts = [_membership(*item) for item in self._memberships(node, sources, number, last)]
         return exp.and_(*parts, copy=False) if parts else None
 
-    def _memberships(self, node: Node, sources: Sequence[Source], number: int, last: int) -> list[Node]:
-        """Return the conditions on columns of one source that follow if a condition is true."""
+    def _memberships(
+        self, node: Node, sources: Sequence[Source], number: int, last: int
+    ) -> list[tuple[str, KeyColumn]]:
+        """Return the columns of one source that have one of some keys if a condition is true."""
 
         def own_name(column: Node) -> str | None:
             path = self._resolve(column, sources, last)
@@ -121,25 +231,25 @@ class LookupPushdown(Pushdown):
             if (own := own_name(node.this)) is None:
                 return []
             key = self._output_key(node.args["query"])
-            return [] if key is None else [_membership(own, key)]
+            return [] if key is None else [(own, key)]
         if isinstance(node, exp.Exists):
             return self._exists(node.this, own_name, sources, last)
         return []
 
     def _equality(
         self, node: Node, own_name: Callable[[Node], str | None], key_of: Callable[[Node], KeyColumn | None]
-    ) -> list[Node]:
-        conditions = []
+    ) -> list[tuple[str, KeyColumn]]:
         left, right = node.this.unnest(), node.expression.unnest()
-        for own, other in ((left, right), (right, left)):
-            if (name := own_name(own)) is not None and (key := key_of(other)) is not None:
-                conditions.append(_membership(name, key))
-        return conditions
+        return [
+            (name, key)
+            for own, other in ((left, right), (right, left))
+            if (name := own_name(own)) is not None and (key := key_of(other)) is not None
+        ]
 
     def _exists(
         self, query: Node, own_name: Callable[[Node], str | None], sources: Sequence[Source], last: int
-    ) -> list[Node]:
-        """The conditions that follow from ``EXISTS (query)``."""
+    ) -> list[tuple[str, KeyColumn]]:
+        """Return the columns that have one of some keys if ``EXISTS (query)`` is true."""
         select = query.unnest()
         if not isinstance(select, exp.Select) or select.args.get("where") is None:
             return []
@@ -155,13 +265,13 @@ class LookupPushdown(Pushdown):
         def outer_name(column: Node) -> str | None:
             return None if self._is_captured(column, inner) else own_name(column)
 
-        conditions = []
+        memberships = []
         for part in conjuncts(select.args["where"].this):
             if isinstance(part, exp.EQ):
-                conditions += self._equality(
+                memberships += self._equality(
                     part, outer_name, lambda column: self._traced(column, inner, len(inner) - 1)
                 )
-        return conditions
+        return memberships
 
     # From columns to the tables that they are of
 
@@ -263,6 +373,34 @@ def _marked(text: str) -> KeyColumn:
 def _membership(column: str, key: KeyColumn) -> Node:
     marker = exp.Literal.string(str(key.marker.value))
     return exp.In(this=exp.column(exp.to_identifier(column, quoted=True)), expressions=[marker])
+
+
+def _start(node: Node) -> int | None:
+    """Return where a name begins in the text; None if its parser did not record it."""
+    parts = node.parts if isinstance(node, exp.Column | exp.Dot | exp.Table) else []
+    return parts[0].meta.get("start") if parts else None
+
+
+def _opening_before(tokens: Sequence[Token], at: int) -> int | None:
+    """Return the position of the parenthesis that is open at a token; None if there is none."""
+    depth = 0
+    for before in range(at - 1, -1, -1):
+        kind = tokens[before].token_type
+        if kind is TokenType.L_PAREN and depth == 0:
+            return before
+        depth += (kind is TokenType.R_PAREN) - (kind is TokenType.L_PAREN)
+    return None
+
+
+def _closing_after(tokens: Sequence[Token], at: int) -> int | None:
+    """Return the position of the parenthesis that closes the one that is open at a token; None if there is none."""
+    depth = 0
+    for after in range(at + 1, len(tokens)):
+        kind = tokens[after].token_type
+        if kind is TokenType.R_PAREN and depth == 0:
+            return after
+        depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+    return None
 
 
 def _subqueries(node: Node) -> list[exp.Select]:

@@ -76,7 +76,7 @@ def is_plain_table(node: exp.Table) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Condition:
+class Condition:
     """A condition on the columns of one SELECT's sources, or of one source.
 
     ``strict``: an outer join may put nulls in place of the rows, so the condition holds for rows only if it is not
@@ -113,7 +113,7 @@ class Pushdown:
         self._columns = columns
         # None for a name that several have
         self._ctes: dict[str, exp.CTE | None] = {}
-        self._references: dict[str, list[list[_Condition]]] = {}
+        self._references: dict[str, list[list[Condition]]] = {}
         self._aliases: set[str] = set()
         self._predicates: dict[int, list[Predicate]] = {}
         # by the id() of a query
@@ -132,7 +132,7 @@ class Pushdown:
         self._query(root, [])
         return self._predicates
 
-    def _query(self, node: Node, above: Sequence[_Condition]) -> None:
+    def _query(self, node: Node, above: Sequence[Condition]) -> None:
         """Process a query and those within it; ``above`` are conditions on its output columns."""
         if isinstance(node, exp.Select):
             self._select(node, above)
@@ -146,7 +146,7 @@ class Pushdown:
             for cte in reversed(with_.expressions):
                 self._query(cte.this, self._above(cte))
 
-    def _above(self, cte: exp.CTE) -> list[_Condition]:
+    def _above(self, cte: exp.CTE) -> list[Condition]:
         """Return the conditions that all references to a common table expression have in common."""
         name = cte.alias.lower()
         references = self._references[name]
@@ -160,16 +160,16 @@ class Pushdown:
         # a reference may be missing, as that of a recursive expression to itself
         return [_any_of(references)] if references and len(written) == len(references) else []
 
-    def _select(self, select: exp.Select, above: Sequence[_Condition]) -> None:
+    def _select(self, select: exp.Select, above: Sequence[Condition]) -> None:
         sources = self._sources(select)
         if sources is None or any(
             key not in _SUPPORTED_CLAUSES for key, value in select.args.items() if value
         ):
             self._nested(select)
             return
-        own: list[list[_Condition]] = [[] for _ in sources]
+        own: list[list[Condition]] = [[] for _ in sources]
         where = select.args.get("where")
-        conditions = [_Condition(part) for part in conjuncts(where.this)] if where is not None else []
+        conditions = [Condition(part) for part in conjuncts(where.this)] if where is not None else []
         conditions += [inner for item in above if (inner := self._inner(select, item)) is not None]
         for item in conditions:
             self._share(item, sources, own, len(sources) - 1)
@@ -185,9 +185,7 @@ class Pushdown:
             elif isinstance(node, exp.Table) and self._cte(node) is not None:
                 # each on its own: combined with others, one that is TRUE of nulls would go unnoticed
                 certain = [
-                    _Condition(item.node)
-                    for item in conditions_of_source
-                    if self._predicate(item) is not None
+                    Condition(item.node) for item in conditions_of_source if self._predicate(item) is not None
                 ]
                 self._references[node.name.lower()].append(certain)
             elif isinstance(node, exp.Table) and source.columns is not None:
@@ -299,7 +297,7 @@ class Pushdown:
     # From conditions to sources
 
     def _share(
-        self, item: _Condition, sources: Sequence[Source], own: Sequence[list[_Condition]], last: int
+        self, item: Condition, sources: Sequence[Source], own: Sequence[list[Condition]], last: int
     ) -> None:
         """Give a condition on the join of the sources up to ``last`` to each of them that it concerns."""
         for number in range(last + 1):
@@ -309,10 +307,10 @@ class Pushdown:
             part = self._implied(item.node, sources, number, last)
             if part is not None:
                 strict = item.strict or _may_be_nulls(sources, number, last)
-                own[number].append(_Condition(part, strict))
+                own[number].append(Condition(part, strict))
 
     def _share_on(
-        self, node: Node, sources: Sequence[Source], own: Sequence[list[_Condition]], number: int
+        self, node: Node, sources: Sequence[Source], own: Sequence[list[Condition]], number: int
     ) -> None:
         """Give a part of a join's own condition to the sources that it concerns."""
         side, kind = _join_of(sources[number])
@@ -333,7 +331,7 @@ class Pushdown:
                 continue
             part = self._implied(node, sources, at, number)
             if part is not None:
-                own[at].append(_Condition(part, at < number and _may_be_nulls(sources, at, number - 1)))
+                own[at].append(Condition(part, at < number and _may_be_nulls(sources, at, number - 1)))
 
     def _implied(self, node: Node, sources: Sequence[Source], number: int, last: int) -> Node | None:
         """Return the part of a condition that concerns one source alone, in its own names; None if there is none."""
@@ -398,7 +396,7 @@ class Pushdown:
             return None
         return matches[0][0], [matches[0][1], *names[1:]]
 
-    def _inner(self, select: exp.Select, item: _Condition) -> _Condition | None:
+    def _inner(self, select: exp.Select, item: Condition) -> Condition | None:
         """Turn a condition on the output of a SELECT into one on its sources; return None if they are not equal."""
         if any(key not in _PUSHDOWN_CLAUSES for key, value in select.args.items() if value):
             return None
@@ -419,9 +417,9 @@ class Pushdown:
                 copy = inner.copy()
             else:
                 column.replace(inner.copy())
-        return _Condition(copy, item.strict)
+        return Condition(copy, item.strict)
 
-    def _predicate(self, item: _Condition) -> Predicate | None:
+    def _predicate(self, item: Condition) -> Predicate | None:
         predicate = to_predicate(cast("Any", item.node), self._text)
         return None if item.strict and of_nulls(predicate) is True else predicate
 
@@ -463,10 +461,10 @@ def conjuncts(node: Node) -> Iterator[Node]:
             yield node
 
 
-def _any_of(references: Sequence[Sequence[_Condition]]) -> _Condition:
+def _any_of(references: Sequence[Sequence[Condition]]) -> Condition:
     """Return the condition that holds for all rows which at least one of several references needs."""
     sides = [exp.and_(*(item.node for item in some)) for some in references]
-    return _Condition(exp.or_(*sides))
+    return Condition(exp.or_(*sides))
 
 
 def _join_of(source: Source) -> tuple[str, str]:
@@ -486,6 +484,16 @@ def _may_be_nulls(sources: Sequence[Source], number: int, last: int) -> bool:
     sides = [_join_of(source)[0] for source in sources]
     own = number <= last and sides[number] in ("LEFT", "FULL")
     return own or any(side not in ("", "LEFT") for side in sides[number + 1 : last + 1])
+
+
+def is_never_null_extended(sources: Sequence[Source], number: int, last: int) -> bool:
+    """Return True if every row of the join of the sources up to ``last`` has a row of source ``number``.
+
+    An outer join could have NULLs in its place.
+    """
+    side, kind = _join_of(sources[number])
+    is_output = number <= last and kind == "" and not _is_unknown(side, kind)
+    return is_output and not _may_be_nulls(sources, number, last)
 
 
 def _is_merged(name: str, sources: Sequence[Source]) -> bool:

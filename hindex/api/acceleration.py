@@ -22,6 +22,7 @@ from hindex.errors import ArgumentError, HindexError, StatementError
 from hindex.maintain.results import CheckResult, records_table
 from hindex.queries.query_execution import (
     SPARK_SQL,
+    implied_subqueries,
     log_tables,
     make_frames,
     shorten,
@@ -248,7 +249,8 @@ class Acceleration:
             _log_fallback(text, error)
             return self._original(text, args)
         log_tables(text, plan.tables)
-        return submit(self._spark, plan.query, frames, args=args, head=write.head)
+        implied = implied_subqueries(plan.tables)
+        return submit(self._spark, plan.query, frames, implied=implied, args=args, head=write.head)
 
     def _plan(self, text: str, query: Query) -> _Plan | None:
         """Plan the tables of a query; None if Spark is to read all of them."""
@@ -290,7 +292,12 @@ class Acceleration:
             raise NotAcceleratedError(difference)
         self._check_caches(plan.tables)
         self._check_views(plan.tables)
-        return make_frames(plan.tables, lambda item: item.frame(self._spark, plan.query))
+        return make_frames(
+            plan.query,
+            plan.tables,
+            lambda item: item.frame(self._spark, plan.query),
+            implied_subqueries(plan.tables),
+        )
 
     def _checked(
         self,
@@ -304,7 +311,7 @@ class Acceleration:
         Raises:
             NotAcceleratedError: if its schema differs.
         """
-        frame = submit(self._spark, plan.query, frames, args=args)
+        frame = submit(self._spark, plan.query, frames, implied=implied_subqueries(plan.tables), args=args)
         if frame.schema.jsonValue() != original.schema.jsonValue():
             raise NotAcceleratedError("its columns would differ from Spark's")
         return frame

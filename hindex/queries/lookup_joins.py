@@ -20,13 +20,13 @@ from hindex.lru_cache import LruCache
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.spark.catalog import described_columns
 from hindex.spark.scan import collect_if_small
-from hindex.sql.lookup_keys import KeyColumn, marked_columns, with_keys
-from hindex.sql.predicate import In, Literal, LiteralKind, Predicate
+from hindex.sql.lookup_keys import ImpliedSubquery, KeyColumn, marked_columns, with_keys
+from hindex.sql.predicate import And, ColumnRef, In, Literal, LiteralKind, Predicate
 
 if TYPE_CHECKING:
     from hindex.queries.query_plan import PlannedTable, TablePlanner
     from hindex.queries.table_resolution import QueryTableState
-    from hindex.sql.queries import Query
+    from hindex.sql.queries import Query, Span
 
 #: The greatest number of rows of a small table, and so of its keys.
 MAX_ROWS = 50_000
@@ -95,6 +95,7 @@ class _LookupJoins:
         # by position: conditions without keys, and those with markers
         self._own: list[list[Predicate]] = []
         self._marked: list[list[Predicate]] = []
+        self._implied: list[ImpliedSubquery] = []
         # by the id() of a condition that follows from others: the columns between, whose keys restrict more
         self._between: dict[int, tuple[KeyColumn, ...]] = {}
         self._keys: dict[KeyColumn, tuple[OrcType, tuple[Literal, ...]]] = {}
@@ -104,9 +105,9 @@ class _LookupJoins:
         self._targets: list[int] = []
         # tables that give all their keys: most others have no other keys
         self._listed: set[int] = set()
-        # large tables with their conditions: those that are named twice are read once
+        # large tables with their conditions and columns: those that are named twice are read once
         self._by_keys: list[
-            tuple[tuple[QueryTableState, list[Predicate], list[Predicate]], PlannedTable]
+            tuple[tuple[QueryTableState, list[Predicate], list[Predicate], list[str]], PlannedTable]
         ] = []
 
     def plan(self) -> list[PlannedTable]:
@@ -114,7 +115,8 @@ class _LookupJoins:
         if not any(self._may_be_target(at) for at in range(len(self._planned))):
             return self._planned
         columns = [_column_names(item.state) for item in self._planned]
-        for conditions in self._query.lookup_conditions(columns):
+        by_table, self._implied = self._query.lookup_conditions(columns)
+        for conditions in by_table:
             self._own.append([item for item in conditions if not marked_columns(item)])
             self._marked.append([item for item in conditions if marked_columns(item)])
         self._add_transitive()
@@ -192,21 +194,46 @@ class _LookupJoins:
             self._decline(at, reason or "its columns and the keys are not of one type")
             return
         item = self._planned[at]
-        where = (item.state, self._own[at], memberships)
-        target = next((planned for other, planned in self._by_keys if other == where), None)
-        if target is None:
-            try:
-                target = self._planner.plan_by_keys(self._query.tables[at], *where)
-            except HindexError as error:
-                self._decline(at, str(error))
-                return
-            self._by_keys.append((where, target))
+        implied = self._implied_by(at, memberships, used)
+        try:
+            request = (
+                item.state,
+                self._own[at],
+                memberships,
+                self._planner.needed_columns(item.state, implied),
+            )
+            target = next((planned for other, planned in self._by_keys if other == request), None)
+            if target is None:
+                target = self._planner.plan_by_keys(self._query.tables[at], *request)
+                self._by_keys.append((request, target))
+        except HindexError as error:
+            self._decline(at, str(error))
+            return
         if target.scan is None:
             self._decline(at, target.decision.reason or "")
             return
         decision = replace(target.decision, predicate=self._shown(at), lookups=tuple(self._lookups(at, used)))
-        self._planned[at] = replace(target, decision=decision)
+        self._planned[at] = replace(target, decision=decision, implied=implied)
         self._dependencies[at] = {key.table for key in used}
+
+    def _implied_by(
+        self, at: int, memberships: Sequence[Predicate], used: set[KeyColumn]
+    ) -> tuple[Span, ...]:
+        """Return the subqueries that are true of all rows of a table with some memberships, by the keys used there."""
+        spans = []
+        for item in self._implied:
+            # without keys, the table has no rows
+            if item.table != at or item.key not in used or not self._keys[item.key][1]:
+                continue
+            membership = In(ColumnRef((item.column,)), self._keys[item.key][1])
+            where = self._planned[item.key.table].where
+            applied = () if where is None else _conjuncts(where)
+            # the keys must be values of rows that satisfy the subquery's own conditions
+            if membership in memberships and all(
+                part in applied for own in item.filters for part in _conjuncts(own)
+            ):
+                spans.append((item.start, item.end))
+        return tuple(spans)
 
     def _decline(self, at: int, reason: str) -> None:
         self._reasons[at] = reason
@@ -455,6 +482,10 @@ class _LookupJoins:
             files = tuple((view.file.path, view.file.length, view.file.mtime_ns) for view in snapshot.files)
             states.append((at, self._planned[at].state.uri, snapshot.manifest.number, files))
         return hash((self._query.text, repr(self._query.args), MAX_ROWS, tuple(states)))
+
+
+def _conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
+    return predicate.children if isinstance(predicate, And) else (predicate,)
 
 
 def _column_names(state: QueryTableState) -> Sequence[str] | None:

@@ -27,14 +27,14 @@ from hindex.spark.locations import transactional_location
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted
 from hindex.sql.predicate import quote_string
-from hindex.sql.queries import as_literal
+from hindex.sql.queries import as_literal, is_within
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
     from hindex.sql.parameters import Args
-    from hindex.sql.queries import Query
+    from hindex.sql.queries import Query, Span
 
 #: Spark's error condition if it cannot read the files of a path that stands in place of a table.
 _DIRECT_QUERY_FAILED = "FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"
@@ -87,7 +87,8 @@ def run_query(resolver: TableResolver, query: Query, cause: str | None = None) -
         for item in planned:
             if item.scan is not None:
                 item.state.refresh()
-    return _run_planned(resolver, query, planned, lambda item: item.frame(spark, query))
+    implied = implied_subqueries(planned)
+    return _run_planned(resolver, query, planned, lambda item: item.frame(spark, query), implied)
 
 
 def _run_expanded(
@@ -103,8 +104,11 @@ def _run_expanded(
         difference = expansion_difference(spark, expanded, sql)
         if difference is None:
             others = [item.state.spark_name() if item.scan is None else None for item in planned]
-            frames = make_frames(planned, lambda item: item.frame(spark, expanded.query))
-            frame = submit(spark, expanded.query, frames, others, args=query.args)
+            implied = implied_subqueries(planned)
+            frames = make_frames(
+                expanded.query, planned, lambda item: item.frame(spark, expanded.query), implied
+            )
+            frame = submit(spark, expanded.query, frames, others, implied=implied, args=query.args)
             if frame.schema.jsonValue() == original.schema.jsonValue():
                 return frame
             difference = "its columns would differ from Spark's"
@@ -140,16 +144,21 @@ def _run_planned(
     query: Query,
     tables: Sequence[PlannedTable],
     make_frame: Callable[[PlannedTable], DataFrame],
+    implied: Sequence[Span] = (),
 ) -> DataFrame:
-    """Run a query by Spark, with DataFrames in place of the tables that are read here."""
+    """Run a query by Spark, with DataFrames in place of the tables that are read here.
+
+    Args:
+        implied: subqueries that are true of every row of the tables that are read here.
+    """
     from pyspark.errors import PySparkException
 
     spark = resolver.spark()
     has_frames = any(item.scan is not None for item in tables)
     names = [item.state.spark_name() if item.scan is None else None for item in tables]
-    frames = make_frames(tables, make_frame)
+    frames = make_frames(query, tables, make_frame, implied)
     try:
-        result = submit(spark, query, frames, names, args=query.args)
+        result = submit(spark, query, frames, names, implied=implied, args=query.args)
         if java_session(spark) is None:
             # Spark Connect analyses a query only when its schema or rows are requested
             result.schema  # noqa: B018
@@ -182,18 +191,34 @@ def _run_planned(
     return result
 
 
+def implied_subqueries(tables: Sequence[PlannedTable]) -> list[Span]:
+    """Return the subqueries of a query's text that are true of every row of the tables that are read here."""
+    return sorted({span for item in tables if item.scan is not None for span in item.implied})
+
+
 def make_frames(
-    tables: Sequence[PlannedTable], make_frame: Callable[[PlannedTable], DataFrame]
+    query: Query,
+    tables: Sequence[PlannedTable],
+    make_frame: Callable[[PlannedTable], DataFrame],
+    implied: Sequence[Span] = (),
 ) -> list[DataFrame | None]:
-    """Make the DataFrames of the tables that are read here; None for those that Spark reads.
+    """Make the DataFrames of the tables that are read here; None for others, and for those in an implied subquery.
 
     Tables that share a plan share its rows.
+
+    Args:
+        implied: subqueries that Spark does not get.
     """
     frames: dict[int, DataFrame] = {}
-    for item in tables:
-        if item.scan is not None and id(item.plan) not in frames:
+    by_position: list[DataFrame | None] = []
+    for table, item in zip(query.tables, tables, strict=True):
+        if item.scan is None or is_within(table, implied):
+            by_position.append(None)
+            continue
+        if id(item.plan) not in frames:
             frames[id(item.plan)] = make_frame(item)
-    return [None if item.scan is None else frames[id(item.plan)] for item in tables]
+        by_position.append(frames[id(item.plan)])
+    return by_position
 
 
 def submit(
@@ -202,6 +227,7 @@ def submit(
     frames: Sequence[DataFrame | None],
     names: Sequence[str | None] | None = None,
     *,
+    implied: Sequence[Span] = (),
     args: Args | None = None,
     head: str | None = None,
 ) -> DataFrame:
@@ -209,6 +235,7 @@ def submit(
 
     Args:
         names: the names of the other tables; None for the written name. See `Query.with_tables`.
+        implied: subqueries that are true of every row of the DataFrames; see `Query.with_tables`.
         args: values of the statement's parameters.
         head: the beginning of a statement that writes the query's rows, which Spark runs at once.
 
@@ -224,7 +251,7 @@ def submit(
         for at, (frame, name) in enumerate(zip(frames, names, strict=True))
     ]
     # PySpark makes a temporary view of a DataFrame in braces, for the time of the analysis
-    text = query.with_tables(references, is_format=bool(by_placeholder), head=head)
+    text = query.with_tables(references, implied=implied, is_format=bool(by_placeholder), head=head)
     return spark_sql(spark)(text, args, **by_placeholder)
 
 

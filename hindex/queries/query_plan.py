@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from hashlib import blake2b
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from hindex.sql.queries import Query, QueryTable
+    from hindex.sql.queries import Query, QueryTable, Span
     from hindex.sql.statements import TableRef
 
 #: Maximum share of a table's rows for reading it through its indexes. On twelve million rows of lineitem, with three
@@ -154,6 +154,7 @@ class PlannedTable:
         notes: indexes that could not be used.
         rows: the rows of a table that gives keys, which are read during planning.
         where: the condition of the scan, if it is the query's own.
+        implied: the subqueries of the query's text that are true of all rows of the scan.
     """
 
     state: QueryTableState
@@ -165,6 +166,7 @@ class PlannedTable:
     notes: tuple[Note, ...] = ()
     rows: pa.Table | None = None
     where: Predicate | None = None
+    implied: tuple[Span, ...] = ()
 
     def frame(self, spark: SparkSession, query: Query) -> DataFrame:
         """Return the matching rows, with all columns of the table: columns that the query does not need are null."""
@@ -289,7 +291,7 @@ class TablePlanner:
         Raises:
             HindexError: if the table cannot be read here.
         """
-        return len(self._names(state)) * state.snapshot.num_rows
+        return len(self.needed_columns(state)) * state.snapshot.num_rows
 
     def is_small(self, state: QueryTableState) -> bool:
         """Return True if Spark reads a table sooner than planning takes.
@@ -305,18 +307,19 @@ class TablePlanner:
         state: QueryTableState,
         conditions: Sequence[Predicate],
         memberships: Sequence[Predicate],
+        names: Sequence[str],
     ) -> PlannedTable:
         """Plan how a table is read whose columns are restricted to keys of other tables.
 
         Args:
             memberships: those restrictions, which fit the types of the columns.
+            names: the columns to read.
 
         Raises:
             HindexError: if that fails.
         """
         usable = [item for item in conditions if self._is_usable(item, state.snapshot.schema)]
         where = all_of([*usable, *memberships])
-        names = self._names(state)
         scan, plan = _plan_lookup(state, where, names, self._zones)
         # without keys, no row can match, and there are no tasks
         if plan.tasks and not (plan.skipped or any(task.indexes or task.candidates for task in plan.tasks)):
@@ -375,7 +378,7 @@ class TablePlanner:
         total = state.snapshot.num_rows
         if where is None and total > max_listed:
             return PlannedTable(state, _spark_decision(table, "no condition restricts its rows"))
-        names = self._names(state)
+        names = self.needed_columns(state)
         scan, plan = _plan_lookup(state, where, names, self._zones)
         units = None
         max_read = max_values // max(len(names), 1)
@@ -397,7 +400,7 @@ class TablePlanner:
                 )
                 return PlannedTable(state, _spark_decision(table, reason, where))
         decision = TableDecision(str(table.ref), None if where is None else str(where))
-        return PlannedTable(state, decision, scan, plan, None, units, plan.notes)
+        return PlannedTable(state, decision, scan, plan, None, units, plan.notes, where=where)
 
     def confirm_source(self, planned: PlannedTable) -> PlannedTable:
         """Compare a table that gives keys with the catalog. Spark reads it if they differ."""
@@ -410,17 +413,25 @@ class TablePlanner:
             return PlannedTable(state, replace(decision, reason=mismatch, gives_keys=False))
         return replace(planned, schema=state.spark_schema)
 
-    def _names(self, state: QueryTableState) -> list[str]:
-        """Return the columns that the query needs of a table."""
-        return [name for name in state.snapshot.schema.names if self._query.needs(name)]
+    def needed_columns(self, state: QueryTableState, implied: Collection[Span] = ()) -> list[str]:
+        """Return the columns that the query needs of a table.
+
+        Args:
+            implied: subqueries that Spark does not get.
+
+        Raises:
+            HindexError: if the table cannot be read here.
+        """
+        names = state.snapshot.schema.names
+        # at least one column has to be read to get rows
+        return self._query.needed(names, implied) or self._query.needed(names)
 
     def _plan_plain(self, table: QueryTable, state: QueryTableState, where: Predicate) -> PlannedTable:
         """Plan a table without deltas: read it through its indexes if few of its rows match."""
-        schema = state.snapshot.schema
         if state.snapshot.listing.transactional:
             reason = "its files are those of a transactional table, but its catalog entry is not"
             return PlannedTable(state, _spark_decision(table, reason, where))
-        names = [name for name in schema.names if self._query.needs(name)]
+        names = self.needed_columns(state)
         rows = state.snapshot.num_rows
         if rows * len(names) < MIN_VALUES:
             reason = f"TOO_SMALL: Spark reads {len(names)} columns of {rows:,} rows sooner"
@@ -460,9 +471,8 @@ class TablePlanner:
         self, table: QueryTable, state: QueryTableState, usable: Sequence[Predicate]
     ) -> PlannedTable:
         """Plan a transactional table, which is always read here: Spark would read its deltas as rows."""
-        schema = state.snapshot.schema
         where = all_of(usable) if usable else None
-        names = [name for name in schema.names if self._query.needs(name)]
+        names = self.needed_columns(state)
         scan, plan = _plan_table_scan(state, where, names, self._zones)
         decision = TableDecision(str(table.ref), None if where is None else str(where))
         return PlannedTable(state, decision, scan, plan, state.spark_schema)

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +17,9 @@ import numpy as np
 import pytest
 
 import hindex
-from hindex.queries import lookup_joins, query_plan
+from hindex.api import acceleration
+from hindex.errors import StatementError
+from hindex.queries import lookup_joins, query_execution, query_plan
 from hindex.queries.query_execution import run_query
 from hindex.queries.query_plan import QueryExplanation
 from hindex.spark import scan
@@ -134,7 +136,19 @@ class JoinGenerator:
     def query(self) -> str:
         """Make the text of a query."""
         self._number = 0
-        shape = self._pick(["join", "join", "join", "in", "exists", "correlated", "cte", "branches"])
+        shapes = [
+            "join",
+            "join",
+            "join",
+            "in",
+            "exists",
+            "filtered",
+            "filtered",
+            "correlated",
+            "cte",
+            "branches",
+        ]
+        shape = self._pick(shapes)
         return str(getattr(self, f"_{shape}")())
 
     def _is(self, share: float) -> bool:
@@ -242,7 +256,11 @@ class JoinGenerator:
                 text += f" {kind} {source} {alias} ON {on}"
             if kind not in ("LEFT SEMI JOIN", "LEFT ANTI JOIN"):
                 parts.append((alias, columns))
-        return f"SELECT {self._output(parts)} FROM {text}{self._where(parts, 0.6)}"
+        where = self._where(parts, 0.6)
+        if self._is(0.2):
+            condition = self._subquery(*self._pick(parts))
+            where += f"{' AND' if where else ' WHERE'} {condition}"
+        return f"SELECT {self._output(parts)} FROM {text}{where}"
 
     def _in(self) -> str:
         small = self._pick(["dim", "bridge", "names"])
@@ -306,6 +324,35 @@ class JoinGenerator:
             for _ in range(2)
         ]
         return f"SELECT f.id, t.s FROM fact f, dim t WHERE {' OR '.join(branches)}"
+
+    def _filtered(self) -> str:
+        """Make a query of the large table, alone or joined, with one or two subqueries in its WHERE."""
+        kind = self._pick(
+            ["", "", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"]
+        )
+        parts: list[Part] = [("f", TABLES["fact"])]
+        source = "fact f"
+        if kind:
+            name = self._pick(["dim", "bridge", "names"])
+            source += f" {kind} {name} t ON {self._equality(('f', TABLES['fact']), ('t', TABLES[name]))}"
+            if "SEMI" not in kind and "ANTI" not in kind:
+                parts.append(("t", TABLES[name]))
+        conditions = [self._subquery(*self._pick(parts)) for _ in range(1 + self._is(0.3))]
+        if self._is(0.4):
+            conditions.append(self._condition(*self._pick(parts)))
+        self._rng.shuffle(conditions)
+        return f"SELECT {self._output(parts)} FROM {source} WHERE {' AND '.join(conditions)}"
+
+    def _subquery(self, alias: str, columns: Mapping[str, str]) -> str:
+        """Make a condition that a column is among those of a small table."""
+        small = self._pick(["dim", "bridge", "names"])
+        column = self._pick([name for name in columns if name in TABLES[small]] or ["s"])
+        where = self._where([("y", TABLES[small])])
+        if self._is(0.3):
+            return (
+                f"EXISTS (SELECT 1 FROM {small} y{where or ' WHERE true'} AND y.{column} = {alias}.{column})"
+            )
+        return f"{alias}.{column} IN (SELECT y.{column} FROM {small} y{where})"
 
 
 def _lookups(explained: QueryExplanation) -> list[str]:
@@ -432,14 +479,113 @@ def test_other_joins_are_left_to_spark(spark: SparkSession, star: str, text: str
     )
 
 
-def test_no_keys(spark: SparkSession, star: str) -> None:
-    explained = compare(
-        hindex.connect(spark=spark), "SELECT * FROM fact JOIN dim ON fact.k = dim.k WHERE g = 3 AND g = 4"
-    )
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM fact JOIN dim ON fact.k = dim.k WHERE g = 3 AND g = 4",
+        "SELECT * FROM fact WHERE k IN (SELECT k FROM dim WHERE g = 3 AND g = 4)",
+    ],
+)
+def test_no_keys(spark: SparkSession, star: str, text: str) -> None:
+    explained = compare(hindex.connect(spark=spark), text)
     assert [(table.is_accelerated, table.rows and table.rows.kept) for table in explained.tables] == [
         (True, 0),
         (True, 0),
     ]
+
+
+_IMPLIED = "SELECT id, s FROM fact WHERE k IN (SELECT k FROM dim WHERE g < 6)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _IMPLIED,
+        f"{_IMPLIED} AND id < 300",
+        "SELECT count(*) FROM fact WHERE k IN (SELECT k FROM dim WHERE g BETWEEN 2 AND 5)",
+        "SELECT fact.id FROM fact WHERE EXISTS (SELECT * FROM dim WHERE dim.k = fact.k AND g < 6) ORDER BY id",
+        "SELECT t.id, u.s FROM fact t, names u WHERE t.s = u.s AND t.k IN (SELECT k FROM dim WHERE g < 6)",
+        f"WITH w AS ({_IMPLIED}) SELECT w.s, count(*) FROM w, w AS v WHERE w.id = v.id GROUP BY w.s",
+    ],
+)
+def test_subqueries_that_keys_imply(
+    spark: SparkSession, star: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark gets the rows that satisfy the subquery, and does not evaluate it."""
+    assert any(table.gives_keys for table in compare(hindex.connect(spark=spark), text).tables)
+    assert "LeftSemi" not in _plan(spark, text, capsys)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # the keys are those of g < 6 alone
+        _IMPLIED.replace("g < 6", "g < 6 AND length(s) > 2"),
+        # the fewest keys are those of another subquery
+        "SELECT id FROM fact WHERE k IN (SELECT b FROM dim JOIN bridge USING (k) WHERE g < 6)",
+        f"{_IMPLIED} OR k IN (SELECT k FROM dim WHERE g = 7)",
+        # keys that are not used: decimals of another scale, and all values of a table
+        f"{_IMPLIED} AND a IN (SELECT a FROM bridge WHERE k < 5)",
+        f"{_IMPLIED} AND s IN (SELECT s FROM names)",
+    ],
+)
+def test_subqueries_that_spark_evaluates(
+    spark: SparkSession, star: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare(hindex.connect(spark=spark), text)
+    assert re.search("LeftSemi|ExistenceJoin", _plan(spark, text, capsys))
+
+
+def test_a_subquery_whose_condition_hindex_cannot_evaluate(
+    spark: SparkSession, star: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The keys are those of all rows, then."""
+    spark.sql("CREATE TABLE words USING orc AS SELECT * FROM VALUES (3, '05'), (4, 'x'), (5, '5') AS t(k, s)")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        text = "SELECT id, k FROM fact WHERE k IN (SELECT k FROM words WHERE s = 5)"
+        assert _lookups(compare(hindex.connect(spark=spark), text)) == ["fact.k by 3 keys of words.k"]
+        assert "LeftSemi" in _plan(spark, text, capsys)
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+        spark.sql("DROP TABLE words")
+
+
+def test_a_subquery_of_a_table_that_spark_reads(
+    spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows that were not selected by keys need the subquery."""
+    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.0)
+    compare(hindex.connect(spark=spark), _IMPLIED)
+    assert "LeftSemi" in _plan(spark, _IMPLIED, capsys)
+
+
+def test_a_subquery_of_a_table_that_is_read_otherwise_by_spark(spark: SparkSession, star: str) -> None:
+    """Keys of a table that are not used imply nothing, though they equal those that are: Spark sees no row of it."""
+    options = "OPTIONS (modifiedBefore '2020-01-01T00:00:00')"
+    spark.sql(f"CREATE TABLE unseen (k INT) USING orc {options}")
+    spark.sql("CREATE TABLE seen USING orc AS SELECT k, 1 AS g FROM VALUES (3), (5) AS t(k)")
+    try:
+        spark.sql("INSERT INTO unseen VALUES (3), (5)")
+        text = (
+            "SELECT id FROM fact WHERE k IN (SELECT k FROM unseen) AND k IN (SELECT k FROM seen WHERE g = 1)"
+        )
+        assert _lookups(compare(hindex.connect(spark=spark), text)) == ["fact.k by 2 keys of seen.k"]
+    finally:
+        spark.sql("DROP TABLE unseen")
+        spark.sql("DROP TABLE seen")
+
+
+def test_a_subquery_without_blanks_around_it(spark: SparkSession, star: str) -> None:
+    text = "SELECT id FROM fact WHERE`k`IN(SELECT k FROM dim WHERE g<6)AND id<300"
+    assert compare(hindex.connect(spark=spark), text).tables[0].is_accelerated
+
+
+def test_errors_behind_a_subquery_tell_the_place(spark: SparkSession, star: str) -> None:
+    query = parse_query(_IMPLIED.replace("(SELECT", "(\nSELECT") + " AND nothing = 1")
+    assert query is not None
+    with pytest.raises(StatementError, match=r"`nothing` cannot be resolved.* line 2 pos 35"):
+        run_query(hindex.connect(spark=spark), query)
 
 
 def test_too_many_keys(spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -514,6 +660,15 @@ def test_keys_that_leave_too_many_rows(
     assert not any(table.is_accelerated for table in explained.tables)
 
 
+def _plan(spark: SparkSession, text: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return Spark's plan of a query that is read through indexes."""
+    query = parse_query(text)
+    assert query is not None
+    capsys.readouterr()
+    run_query(hindex.connect(spark=spark), query).explain()
+    return capsys.readouterr().out
+
+
 def test_few_rows_are_not_shuffled(
     spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -528,24 +683,17 @@ def test_few_rows_are_not_shuffled(
         "SELECT id, rank() OVER (PARTITION BY s ORDER BY id) FROM fact WHERE k = 7",
     ]
 
-    def plan(text: str) -> str:
-        query = parse_query(text)
-        assert query is not None
-        capsys.readouterr()
-        run_query(hx, query).explain()
-        return capsys.readouterr().out
-
     for text in texts:
         assert compare(hx, text).tables[0].is_accelerated
-        assert "Exchange hashpartitioning" not in plan(text)
-        assert "Exchange rangepartitioning" not in plan(text)
-    filtered = plan("SELECT id, s FROM fact WHERE k = 7")
+        assert "Exchange hashpartitioning" not in _plan(spark, text, capsys)
+        assert "Exchange rangepartitioning" not in _plan(spark, text, capsys)
+    filtered = _plan(spark, "SELECT id, s FROM fact WHERE k = 7", capsys)
     assert "LocalTableScan" in filtered
     assert "Coalesce" not in filtered
     monkeypatch.setattr(scan, "ONE_PARTITION_ROWS", 0)
     for text in texts:
         compare(hx, text)
-        assert re.search("Exchange (hash|range)partitioning", plan(text))
+        assert re.search("Exchange (hash|range)partitioning", _plan(spark, text, capsys))
 
 
 def test_rows_are_of_one_state(spark: SparkSession, star: str) -> None:
@@ -629,6 +777,14 @@ def test_random_joins(
     caplog.set_level(logging.INFO, "hindex.queries")
     generator = JoinGenerator(rng)
     counts: Counter[str] = Counter()
+    implied_subqueries = query_execution.implied_subqueries
+    implied: list[object] = []
+
+    def noted(tables: Sequence[query_plan.PlannedTable]) -> list[tuple[int, int]]:
+        implied[:] = spans = implied_subqueries(tables)
+        return spans
+
+    monkeypatch.setattr(acceleration, "implied_subqueries", noted)
     with _star(spark, "changing_star"):
         changes = _Changes(spark, rng)
         # a table may have no index for a while: few queries go on until enough of them had lookup joins
@@ -648,8 +804,10 @@ def test_random_joins(
                 print(f"case {case}: {text}\n  {str(error).splitlines()[0]}")
                 continue
             caplog.clear()
+            implied.clear()
             with hindex.accelerate(spark):
                 frame = spark.sql(text)
+                counts["implied subquery"] += bool(implied)
                 lines = [message for message in caplog.messages if "of this session" not in message]
                 assert not any("hindex failed" in line for line in lines), (case, text, lines)
                 is_accelerated = any("accelerated: " in line.replace("not accelerated", "") for line in lines)

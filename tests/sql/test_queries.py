@@ -335,7 +335,7 @@ def test_names_as_of_statements_that_change_tables(text: str) -> None:
 def test_columns_that_are_asked_for(text: str, needed: str) -> None:
     query = parse_query(text)
     assert query is not None
-    assert "".join(name for name in COLUMNS["t"] if query.needs(name)) == needed
+    assert "".join(query.needed(COLUMNS["t"])) == needed
 
 
 @pytest.mark.parametrize(
