@@ -130,8 +130,10 @@ class LookupPushdown(Pushdown):
     def _add_implied(self, node: Node, sources: Sequence[Source], number: int, last: int) -> None:
         """Add a condition if it is a subquery that is true of the rows of one source that have one of its keys."""
         is_exists = isinstance(node, exp.Exists)
+        if not is_exists and not (isinstance(node, exp.In) and node.args.get("query")):
+            return
         memberships = self._memberships(node, sources, number, last)
-        if not (is_exists or (isinstance(node, exp.In) and node.args.get("query"))) or len(memberships) != 1:
+        if len(memberships) != 1:
             return
         ((column, key),) = memberships
         select = (node.this if is_exists else node.args["query"]).unnest()
