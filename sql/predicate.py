@@ -543,6 +543,11 @@ def all_of(predicates: Iterable[Predicate]) -> Predicate:
     return And(children) if len(children) > 1 else children[0] if children else TruthValue(True)
 
 
+def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
+    """Return the parts of a conjunction; of any other predicate, itself."""
+    return predicate.children if isinstance(predicate, And) else (predicate,)
+
+
 def any_of(predicates: Iterable[Predicate]) -> Predicate:
     """Return the disjunction of any number of predicates; of none it is FALSE."""
     children = tuple(predicates)

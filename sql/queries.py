@@ -143,11 +143,7 @@ class Query:
         """
         if self._asks_for_all:
             return list(columns)
-        names = {
-            token.text.lower()
-            for token in self._tokens
-            if not any(start <= token.start < end for start, end in implied)
-        }
+        names = {token.text.lower() for token in self._tokens if not is_within(token.start, implied)}
         return [column for column in columns if column.lower() in names]
 
     def conditions(self, columns: Sequence[Sequence[str] | None]) -> list[list[Predicate]]:
@@ -226,7 +222,7 @@ class Query:
         changes = [
             (table.start, table.end, name + kept(_alias(table)))
             for table, name in zip(self.tables, names, strict=True)
-            if name is not None and not is_within(table, implied)
+            if name is not None and not is_within(table.start, implied)
         ]
         changes += [(start, end, _true(self.text[start:end])) for start, end in implied]
         for start, end, text in sorted(changes):
@@ -299,9 +295,9 @@ class Query:
         self._asks_for_all = _asks_for_all(root)
 
 
-def is_within(table: QueryTable, spans: Collection[Span]) -> bool:
-    """Return True if a table is named in one of some parts of the text."""
-    return any(start <= table.start < end for start, end in spans)
+def is_within(at: int, spans: Collection[Span]) -> bool:
+    """Return True if a position is in one of some parts of the text."""
+    return any(start <= at < end for start, end in spans)
 
 
 def _true(text: str) -> str:

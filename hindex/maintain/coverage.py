@@ -22,6 +22,7 @@ from hindex.sql.predicate import (
     Predicate,
     all_of,
     any_of,
+    conjuncts,
     tested_column,
 )
 from hindex.store.manifest import IndexEntry
@@ -122,7 +123,7 @@ def remove_partitions(entry: IndexEntry, dropped: Predicate, snapshot: Snapshot)
         else:
             return str(_any_partition(remaining)) if remaining else None
     # a partition of NULL must stay: with <=> the negation is never NULL
-    exactly = any_of(all_of(map(_null_safe, _conjuncts(one))) for one in named)
+    exactly = any_of(all_of(map(_null_safe, conjuncts(one))) for one in named)
     return str(all_of([where, Not(exactly)]))
 
 
@@ -143,10 +144,6 @@ def named_partitions(where: Predicate) -> list[Predicate] | None:
             return [all_of(chosen) for chosen in product(*(part or () for part in parts))]
         case _:
             return None
-
-
-def _conjuncts(one: Predicate) -> Sequence[Predicate]:
-    return one.children if isinstance(one, And) else (one,)
 
 
 def _null_safe(one: Predicate) -> Predicate:

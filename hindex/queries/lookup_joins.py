@@ -21,7 +21,7 @@ from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.spark.catalog import described_columns
 from hindex.spark.scan import collect_if_small
 from hindex.sql.lookup_keys import ImpliedSubquery, KeyColumn, marked_columns, with_keys
-from hindex.sql.predicate import And, ColumnRef, In, Literal, LiteralKind, Predicate
+from hindex.sql.predicate import ColumnRef, In, Literal, LiteralKind, Predicate, conjuncts
 
 if TYPE_CHECKING:
     from hindex.queries.query_plan import PlannedTable, TablePlanner
@@ -227,10 +227,10 @@ class _LookupJoins:
                 continue
             membership = In(ColumnRef((item.column,)), self._keys[item.key][1])
             where = self._planned[item.key.table].where
-            applied = () if where is None else _conjuncts(where)
+            applied = () if where is None else conjuncts(where)
             # the keys must be values of rows that satisfy the subquery's own conditions
             if membership in memberships and all(
-                part in applied for own in item.filters for part in _conjuncts(own)
+                part in applied for own in item.filters for part in conjuncts(own)
             ):
                 spans.append((item.start, item.end))
         return tuple(spans)
@@ -482,10 +482,6 @@ class _LookupJoins:
             files = tuple((view.file.path, view.file.length, view.file.mtime_ns) for view in snapshot.files)
             states.append((at, self._planned[at].state.uri, snapshot.manifest.number, files))
         return hash((self._query.text, repr(self._query.args), MAX_ROWS, tuple(states)))
-
-
-def _conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    return predicate.children if isinstance(predicate, And) else (predicate,)
 
 
 def _column_names(state: QueryTableState) -> Sequence[str] | None:

@@ -212,7 +212,7 @@ def make_frames(
     frames: dict[int, DataFrame] = {}
     by_position: list[DataFrame | None] = []
     for table, item in zip(query.tables, tables, strict=True):
-        if item.scan is None or is_within(table, implied):
+        if item.scan is None or is_within(table.start, implied):
             by_position.append(None)
             continue
         if id(item.plan) not in frames:
