@@ -16,7 +16,6 @@ from typing import Any
 import cramjam
 import numpy as np
 import numpy.typing as npt
-import zstandard
 from isal import isal_zlib
 
 from hindex.errors import OrcError
@@ -30,7 +29,7 @@ MAX_BLOCK_SIZE = 1 << 23
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
-#: Threads may not share a decompressor of zstd.
+#: Threads may not share a context of zstd.
 _local = threading.local()
 
 
@@ -38,15 +37,15 @@ _local = threading.local()
 class Codec:
     """A way to decompress chunks.
 
-    ``decompress(body, out)`` fills ``out`` and returns the number of bytes written. ``is_partial`` codecs stop when
-    ``out`` is full, so that the beginning of a chunk costs less than the whole; the others need room for all of it.
-    ``measure(data, offsets, lengths, originals, sizes)`` fills ``sizes`` with the content sizes that chunks record, -1
-    for chunks that do not; it is None for codecs whose chunks never do.
+    ``decompress(body, out)`` fills ``out`` and returns the number of bytes written; it is None for zstd, which the
+    kernel calls. ``is_partial`` codecs stop when ``out`` is full, so that the beginning of a chunk costs less than the
+    whole; the others need room for all of it. ``header`` says where chunks record the size of their content, see
+    `kernel.list_chunks`.
     """
 
     name: str
-    decompress: Callable[[memoryview, Bytes], int]
-    measure: Callable[[Bytes, Ints, Ints, Bytes, Ints], None] | None = None
+    decompress: Callable[[memoryview, Bytes], int] | None
+    header: int = 0
     is_partial: bool = False
 
 
@@ -58,23 +57,6 @@ def _decompress_zlib(body: memoryview, out: Bytes) -> int:
 
 def _decompress_snappy(body: memoryview, out: Bytes) -> int:
     return int(cramjam.snappy.decompress_raw_into(body, out.data))
-
-
-def _measure_snappy(data: Bytes, offsets: Ints, lengths: Ints, originals: Bytes, sizes: Ints) -> None:
-    for i, (offset, length) in enumerate(zip(offsets.tolist(), lengths.tolist(), strict=True)):
-        sizes[i] = (
-            length if originals[i] else _snappy_size(bytes(data[offset + 3 : offset + 3 + min(length, 5)]))
-        )
-
-
-def _snappy_size(head: bytes) -> int:
-    size = shift = 0
-    for byte in head:
-        size |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return size
-        shift += 7
-    raise ValueError("no length at the head of a snappy block")
 
 
 def _decompress_lz4(body: memoryview, out: Bytes) -> int:
@@ -92,26 +74,6 @@ def _decompress_lzo(body: memoryview, out: Bytes) -> int:
     return len(data)
 
 
-def _decompress_zstd(body: memoryview, out: Bytes) -> int:
-    decompressor = getattr(_local, "zstd", None)
-    if decompressor is None:
-        decompressor = _local.zstd = zstandard.ZstdDecompressor()
-    reader = decompressor.stream_reader(body, read_across_frames=False)
-    view, done = out.data, 0
-    while done < len(view):
-        count = reader.readinto(view[done:])
-        if not count:
-            break
-        done += count
-    return done
-
-
-def _measure_zstd(data: Bytes, offsets: Ints, lengths: Ints, originals: Bytes, sizes: Ints) -> None:
-    status = kernel.measure_frames(data, offsets, lengths, originals, sizes)
-    if status:
-        raise OrcError(f"corrupt zstd chunk at byte {status >> 8}: {kernel.ERRORS[status & 255]}")
-
-
 def _decompress_brotli(body: memoryview, out: Bytes) -> int:
     return int(cramjam.brotli.decompress_into(body, out.data))
 
@@ -119,12 +81,36 @@ def _decompress_brotli(body: memoryview, out: Bytes) -> int:
 #: By the numbers of the specification's ``CompressionKind``; 0 is NONE, which has no chunks.
 CODECS: dict[int, Codec] = {
     1: Codec("zlib", _decompress_zlib, is_partial=True),
-    2: Codec("snappy", _decompress_snappy, _measure_snappy),
+    2: Codec("snappy", _decompress_snappy, kernel.SNAPPY),
     3: Codec("lzo", _decompress_lzo),
     4: Codec("lz4", _decompress_lz4),
-    5: Codec("zstd", _decompress_zstd, _measure_zstd, is_partial=True),
+    5: Codec("zstd", None, kernel.ZSTD, is_partial=True),
     6: Codec("brotli", _decompress_brotli),
 }
+
+
+def zstd_functions() -> npt.NDArray[np.uint64]:
+    """Return the addresses of zstd's functions and of this thread's context, see `kernel.decompress_chunks`.
+
+    Raises:
+        OrcError: if they are not installed.
+    """
+    addresses: npt.NDArray[np.uint64] | None = getattr(_local, "zstd", None)
+    if addresses is None:
+        try:
+            from zstandard.backend_cffi import ffi, lib  # type: ignore[attr-defined]
+        except ImportError as error:
+            raise OrcError(
+                f"zstd files need the packages cffi, and zstandard with its cffi backend: {error}"
+            ) from error
+        context = lib.ZSTD_createDCtx()
+        if context == ffi.NULL:
+            raise MemoryError("no memory for a context of zstd")
+        _local.context = ffi.gc(context, lib.ZSTD_freeDCtx)
+        names = ("ZSTD_decompressStream", "ZSTD_DCtx_reset", "ZSTD_isError")
+        pointers = [*(ffi.addressof(lib, name) for name in names), context]
+        _local.zstd = addresses = np.array([int(ffi.cast("uintptr_t", each)) for each in pointers], np.uint64)
+    return addresses
 
 
 def codec_of(kind: int, path: str) -> Codec | None:
@@ -157,6 +143,14 @@ class Chunks:
     originals: Bytes
     sizes: Ints
 
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def find(self, offset: int) -> int | None:
+        """Return the number of the chunk at an offset."""
+        number = int(self.offsets.searchsorted(offset))
+        return number if number < len(self.offsets) and self.offsets[number] == offset else None
+
     @property
     def ends(self) -> Ints:
         return self.offsets + HEADER_LENGTH + self.lengths
@@ -187,65 +181,106 @@ class Decompressor:
         """
         if extras is None:
             extras = np.zeros(len(begins), np.int64)
+        assert self.codec is not None
         room = 64
         while True:
-            offsets, lengths = np.empty(room, np.int64), np.empty(room, np.int64)
+            offsets, lengths, sizes = (np.empty(room, np.int64) for _ in range(3))
             originals = np.empty(room, np.uint8)
-            count = kernel.list_chunks(data, begins, ends, extras, offsets, lengths, originals)
+            count = kernel.list_chunks(
+                data, begins, ends, extras, self.codec.header, offsets, lengths, originals, sizes
+            )
             if count < room:
                 break
             room *= 8
         if count < 0:
-            raise OrcError(f"the chunk at byte {-1 - count} runs past the stream's end at {len(data)}")
-        offsets, lengths, originals = offsets[:count], lengths[:count], originals[:count]
-        sizes = np.where(originals, lengths, -1)
-        assert self.codec is not None
-        if self.codec.measure is not None:
-            try:
-                self.codec.measure(data, offsets, lengths, originals, sizes)
-            except ValueError as error:
-                raise OrcError(f"corrupt {self.codec.name} chunk: {error}") from error
-        if count and int(sizes.max()) > self.block_size:
-            index = int(np.argmax(sizes))
+            raise self._corrupt(-1 - count)
+        chunks = Chunks(offsets[:count], lengths[:count], originals[:count], sizes[:count])
+        if count and int(chunks.sizes.max()) > self.block_size:
+            index = int(np.argmax(chunks.sizes))
             raise OrcError(
                 f"the chunk at byte {offsets[index]} has {sizes[index]} bytes, beyond the block size {self.block_size}"
             )
-        return Chunks(offsets, lengths, originals, sizes)
+        return chunks
 
-    def decompress(self, data: Bytes, chunks: Chunks, index: int, out: Bytes) -> int:
-        """Decompress the beginning of a chunk into ``out``; returns the bytes written.
+    def decompress(
+        self,
+        data: Bytes,
+        chunks: Chunks,
+        wanted: Ints,
+        needed: Ints,
+        out: Bytes,
+        *,
+        kept: int | None = None,
+        known: tuple[int, Bytes] | None = None,
+    ) -> tuple[Ints, Ints]:
+        """Decompress the beginnings of chunks into ``out``, one behind the other.
 
         Args:
             data: the bytes of the stream.
+            wanted: int64[N], the number of bytes of each chunk.
+            needed: int64[N], the number of bytes that suffice from a chunk on, up to the next one with such a number;
+                -1 where the number before goes on. Chunks are left out once there are so many.
+            kept: a chunk that is not left out.
+            known: a chunk, and its first bytes.
+
+        Returns:
+            the begin of each chunk in ``out``, and its number of bytes, 0 if it was left out.
 
         Raises:
-            OrcError: if the chunk is corrupt, or shorter than its recorded size.
+            OrcError: if a chunk is corrupt, or shorter than its recorded size.
         """
-        begin, length = int(chunks.offsets[index]) + HEADER_LENGTH, int(chunks.lengths[index])
-        size = int(chunks.sizes[index])
-        if chunks.originals[index]:
-            count = min(length, len(out))
-            out[:count] = data[begin : begin + count]
-        else:
-            assert self.codec is not None
-            body = data[begin : begin + length].data
+        assert self.codec is not None
+        codec = self.codec
+
+        def decompress(index: int, begin: int, end: int) -> int:
+            assert codec.decompress is not None
+            offset, size = int(chunks.offsets[index]), int(chunks.sizes[index])
+            body = data[offset + HEADER_LENGTH : offset + HEADER_LENGTH + int(chunks.lengths[index])].data
+            room = self.block_size if size < 0 else size
             try:
-                if self.codec.is_partial or len(out) >= (self.block_size if size < 0 else size):
-                    count = self.codec.decompress(body, out)
-                else:
-                    whole = np.empty(self.block_size if size < 0 else size, np.uint8)
-                    count = min(self.codec.decompress(body, whole), len(out))
-                    out[:count] = whole[:count]
+                if codec.is_partial or end - begin >= room:
+                    return codec.decompress(body, out[begin:end])
+                whole = np.empty(room, np.uint8)
+                count = min(codec.decompress(body, whole), end - begin)
             except _CODEC_ERRORS as error:
-                raise OrcError(
-                    f"corrupt {self.codec.name} chunk at byte {begin - HEADER_LENGTH}: {error}"
-                ) from error
-        if size >= 0 and count < min(size, len(out)):
-            raise OrcError(f"the chunk at byte {begin - HEADER_LENGTH} ends after {count} of {size} bytes")
-        self.chunks += 1
-        self.bytes_in += length
-        self.bytes_out += count
-        return count
+                raise OrcError(f"corrupt {codec.name} chunk at byte {offset}: {error}") from error
+            out[begin : begin + count] = whole[:count]
+            return count
+
+        begins, loaded = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.int64)
+        number, content = known or (-1, out[:0])
+        status = kernel.decompress_chunks(
+            data,
+            chunks.offsets,
+            chunks.lengths,
+            chunks.originals,
+            chunks.sizes,
+            wanted,
+            needed,
+            -1 if kept is None else kept,
+            number,
+            content,
+            zstd_functions() if codec.decompress is None else None,
+            decompress,
+            out,
+            begins,
+            loaded,
+        )
+        if status:
+            raise self._corrupt(status)
+        is_loaded = loaded > 0
+        if known is not None:
+            is_loaded[number] = False
+        self.chunks += int(np.count_nonzero(is_loaded))
+        self.bytes_in += int(chunks.lengths[is_loaded].sum())
+        self.bytes_out += int(loaded[is_loaded].sum())
+        return begins, loaded
+
+    def _corrupt(self, status: int) -> OrcError:
+        assert self.codec is not None
+        return OrcError(
+            f"corrupt {self.codec.name} chunk at byte {status >> 8}: {kernel.ERRORS[status & 255]}"
+        )
 
     def decompress_all(self, data: memoryview, limit: int) -> bytes:
         """Decompress a whole metadata section, or stream: at most ``limit`` bytes.
@@ -257,15 +292,15 @@ class Decompressor:
             return bytes(data)
         stored = np.frombuffer(data, np.uint8)
         chunks = self.list_chunks(stored, np.zeros(1, np.int64), np.array([len(stored)], np.int64))
-        pieces, total = list[bytes](), 0
-        for index, size in enumerate(chunks.sizes.tolist()):
-            out = np.empty(self.block_size if size < 0 else size, np.uint8)
-            count = self.decompress(stored, chunks, index, out)
-            pieces.append(out[:count].tobytes())
-            total += count
-            if total > limit:
-                raise OrcError(f"a metadata section inflates beyond {limit} bytes")
-        return b"".join(pieces)
+        wanted = np.where(chunks.sizes < 0, self.block_size, chunks.sizes)
+        needed = np.full(len(wanted), -1)
+        needed[:1] = limit + 1
+        out = np.empty(min(int(wanted.sum()), limit + 1), np.uint8)
+        _, loaded = self.decompress(stored, chunks, wanted, needed, out)
+        total = int(loaded.sum())
+        if total > limit:
+            raise OrcError(f"a metadata section inflates beyond {limit} bytes")
+        return out[:total].tobytes()
 
     def add_counts(self, other: Decompressor) -> None:
         """Add the counts of another decompressor."""
@@ -279,7 +314,6 @@ def _codec_errors() -> tuple[type[BaseException], ...]:
         ValueError,
         OverflowError,
         cramjam.DecompressionError,
-        zstandard.ZstdError,
         isal_zlib.error,
         zlib.error,
     ]

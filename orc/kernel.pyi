@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +22,13 @@ BAD_LEAF: int
 BAD_KEYS: int
 BAD_COUNTS: int
 BAD_POINTERS: int
+BAD_CONTENT: int
+SHORT_CONTENT: int
+BAD_BLOCK_SIZE: int
+INSIDE_CHUNK: int
+BEYOND_CHUNK: int
+SNAPPY: int
+ZSTD: int
 
 ERRORS: dict[int, str]
 
@@ -64,14 +72,18 @@ def decode_decimals(
     out: _Ints,
     stops: _Ints | None = None,
 ) -> int: ...
-def sum_lengths(
-    lengths: _Ints,
-    firsts: _Ints,
+def decode_lengths(
+    data: _Bytes,
+    starts: _Ints,
+    limits: _Ints,
+    skips: _Ints | None,
     bounds: _Ints,
     positions: _Ints,
     begins: _Ints,
     selected: _Ints,
     longest: int,
+    is_v2: bool,
+    stops: _Ints | None = None,
 ) -> int: ...
 def copy_values(data: _Bytes, begins: _Ints, lengths: _Ints, out: _Bytes) -> int: ...
 def measure_entries(ends: _Ints, codes: _Ints, valid: _Bytes | None, offsets: NDArray[np.int32]) -> int: ...
@@ -82,11 +94,59 @@ def list_chunks(
     begins: _Ints,
     ends: _Ints,
     extras: _Ints,
+    codec: int,
     offsets: _Ints,
     lengths: _Ints,
     originals: _Bytes,
+    sizes: _Ints,
 ) -> int: ...
-def measure_frames(data: _Bytes, offsets: _Ints, lengths: _Ints, originals: _Bytes, sizes: _Ints) -> int: ...
+def select_chunks(
+    offsets: _Ints,
+    sizes: _Ints,
+    begins: _Ints,
+    inners: _Ints,
+    ends: _Ints,
+    end_inners: _Ints,
+    has_tails: _Bytes,
+    max_bytes: _Ints,
+    extras: int,
+    max_tail: int,
+    block_size: int,
+    firsts: _Ints,
+    lasts: _Ints,
+    wanted: _Ints,
+    needed: _Ints,
+) -> int: ...
+def select_values(
+    offsets: _Ints,
+    edges: _Ints,
+    begins: _Ints,
+    inners: _Ints,
+    ends: _Ints,
+    bounds: _Ints,
+    lows: _Ints,
+    lengths: _Ints,
+    wanted: _Ints,
+    heads: _Ints,
+    insides: _Ints,
+) -> int: ...
+def decompress_chunks(
+    data: _Bytes,
+    offsets: _Ints,
+    lengths: _Ints,
+    originals: _Bytes,
+    sizes: _Ints,
+    wanted: _Ints,
+    needed: _Ints,
+    kept: int,
+    known: int,
+    content: _Bytes,
+    zstd: NDArray[np.uint64] | None,
+    decompress: Callable[[int, int, int], int] | None,
+    out: _Bytes,
+    begins: _Ints,
+    loaded: _Ints,
+) -> int: ...
 def rescale(words: _Ints, scales: _Ints, scale: int, rest: _Ints) -> int: ...
 def list_leaf_blocks(data: _Bytes, ends: _Ints, has_bytes: bool, heads: _Ints, blocks: _Ints) -> int: ...
 def find_rows(

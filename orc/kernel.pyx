@@ -35,6 +35,16 @@ cpdef enum:
     BAD_KEYS = 13
     BAD_COUNTS = 14
     BAD_POINTERS = 15
+    BAD_CONTENT = 16
+    SHORT_CONTENT = 17
+    BAD_BLOCK_SIZE = 18
+    INSIDE_CHUNK = 19
+    BEYOND_CHUNK = 20
+
+#: Codecs whose chunks record the size of their content, by the numbers of the specification.
+cpdef enum:
+    SNAPPY = 2
+    ZSTD = 5
 
 #: What each code says.
 ERRORS = {
@@ -44,8 +54,8 @@ ERRORS = {
     BAD_SEGMENT: "a position lies outside the stream",
     BAD_LENGTH: "a length is negative, or larger than the stream",
     BAD_ENTRY: "a value is no entry of its dictionary",
-    BAD_CHUNK: "a chunk runs past the end of its stream",
-    BAD_FRAME: "a chunk is not a single zstd frame",
+    BAD_CHUNK: "it runs past the end of its stream",
+    BAD_FRAME: "it is not a single zstd frame",
     BAD_ORDER: "its keys are not in order",
     BAD_ROW: "a row lies outside the stripe",
     BAD_BLOCK: "its block headers contradict it",
@@ -53,6 +63,11 @@ ERRORS = {
     BAD_KEYS: "the bytes of its keys are not those that it claims",
     BAD_COUNTS: "its counts do not add up",
     BAD_POINTERS: "its pointers are not in order",
+    BAD_CONTENT: "its zstd frame is damaged",
+    SHORT_CONTENT: "its content is shorter than it says",
+    BAD_BLOCK_SIZE: "it does not begin with its size",
+    INSIDE_CHUNK: "a position points into the middle of a chunk",
+    BEYOND_CHUNK: "a position points past the end of a chunk",
 }
 
 cdef extern from *:
@@ -84,6 +99,8 @@ cdef extern from *:
     }
     static const uint8_t HINDEX_WIDTHS[32] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
         17, 18, 19, 20, 21, 22, 23, 24, 26, 28, 30, 32, 40, 48, 56, 64};
+    /* no position in a file is so large: sums of a few do not overflow */
+    static const int64_t HINDEX_FAR = (int64_t)1 << 60;
     """
     uint64_t hindex_load(const uint8_t *p) noexcept nogil
     uint64_t hindex_ends(const uint8_t *p) noexcept nogil
@@ -91,6 +108,7 @@ cdef extern from *:
     int hindex_first(uint64_t v) noexcept nogil
     uint64_t hindex_fold(const uint8_t *p, int size) noexcept nogil
     const uint8_t HINDEX_WIDTHS[32]
+    const int64_t HINDEX_FAR
 
 
 ctypedef struct Input:
@@ -201,6 +219,11 @@ cdef int _unpack(
     k = wanted.next
     if wanted.position == NULL:
         first = _index(wanted, k) - run_first
+        if width == 8 and not is_signed:
+            # most lengths: the compiler makes it eight at a time
+            for k in range(wanted.next, end):
+                out[k] = at[first + k - wanted.next]
+            return 0
         bit = <uint64_t>first * width
         # values of which the eight bytes from their first one on lie in the segment
         safe = (input.end - at - 8) * 8 // width if input.end - at >= 8 else 0
@@ -324,6 +347,26 @@ cdef int _patched(
     input.at = entries.at
     _skip(input, patches, entry_width)
     return 0
+
+
+cdef inline void _skip_runs(Input *input, const Wanted *wanted, int64_t *run_first) noexcept nogil:
+    """Go behind runs of the simpler encodings without a wanted value: half of the time of sparse selections."""
+    cdef const uint8_t *at = input.at
+    cdef int64_t first = run_first[0], until = _index(wanted, wanted.next), count, size
+    while input.end - at >= 2:
+        if at[0] < 64:
+            count = (at[0] & 7) + 3
+            size = (at[0] >> 3) + 2
+        elif at[0] < 128:
+            count = (<int64_t>(at[0] & 1) << 8 | at[1]) + 1
+            size = ((count * HINDEX_WIDTHS[at[0] >> 1 & 31] + 7) >> 3) + 2
+        else:
+            break
+        if first + count > until or size > input.end - at:
+            break
+        first += count
+        at += size
+    input.at, run_first[0] = at, first
 
 
 cdef int _run_v2(Input *input, Wanted *wanted, int64_t *run_first, bint is_signed, int64_t *out) noexcept nogil:
@@ -573,6 +616,8 @@ def decode_integers(
             code = _open(&segments, s, &input, &wanted)
             run_first = 0
             while code == 0 and wanted.next < wanted.last:
+                if is_v2 and wanted.position != NULL:
+                    _skip_runs(&input, &wanted, &run_first)
                 run, first = input.at - segments.data, run_first
                 if input.at >= input.end:
                     code = STREAM_ENDS
@@ -813,60 +858,114 @@ def decode_decimals(
     return result
 
 
-def sum_lengths(
-    const int64_t[::1] lengths,
-    const int64_t[::1] firsts,
+cdef inline int _add(const int64_t *lengths, int64_t count, uint64_t longest, uint64_t *total) noexcept nogil:
+    """Add lengths to the total."""
+    cdef int64_t i
+    cdef uint64_t bits = 0, added = 0
+    for i in range(count):
+        bits |= <uint64_t>lengths[i]
+        added += <uint64_t>lengths[i]
+    total[0] += added
+    if bits >= longest:
+        for i in range(count):
+            if <uint64_t>lengths[i] >= longest:
+                return BAD_LENGTH
+    return 0
+
+
+cdef inline int _add_run(
+    const Wanted *wanted, int64_t *k, int64_t run_first, const int64_t *lengths, int64_t count,
+    uint64_t longest, uint64_t *total, int64_t *begins, int64_t *selected,
+) noexcept nogil:
+    """Fill the outputs from number `k` on that lie in a run, and add the run's lengths to the total."""
+    cdef int64_t at = wanted.skip - run_first if wanted.skip > run_first else 0, index
+    cdef int code = 0
+    while code == 0 and k[0] < wanted.last:
+        index = <int64_t>(<uint64_t>_index(wanted, k[0]) - <uint64_t>run_first)
+        if index >= count:
+            break
+        if index < at:
+            return STREAM_ENDS  # it does not ascend
+        code = _add(lengths + at, index - at, longest, total)
+        begins[k[0]] = <int64_t>total[0]
+        selected[k[0]] = lengths[index]
+        at = index
+        k[0] += 1
+        if code == 0:
+            code = _add(lengths + at, 1, longest, total)
+        at += 1
+    if code == 0 and at < count:
+        code = _add(lengths + at, count - at, longest, total)
+    return code
+
+
+def decode_lengths(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const int64_t[::1] limits,
+    const int64_t[::1] skips,
     const int64_t[::1] bounds,
-    const int64_t[::1] positions,
+    const int64_t[::1] positions not None,
     int64_t[::1] begins,
     int64_t[::1] selected,
     int64_t longest,
+    bint is_v2,
+    int64_t[:, ::1] stops=None,
 ):
-    """Find where selected values begin among values that lie one behind the other.
+    """Decode the lengths of selected values, and find where these begin among values that lie one behind the other.
+
+    The arguments are those of decode_integers, besides these:
 
     Args:
-        lengths: int64, the lengths of all segments' values.
-        firsts: int64[S], the number of each segment's first length.
-        bounds: int64[S + 1], as everywhere.
-        positions: int64[N], ascending within a segment.
-        begins: int64[N] or longer, gets the sum of the lengths before each selected one in its segment.
+        positions: int64[N].
+        begins: int64[N] or longer, gets the sum of the lengths before each selected one in its segment, from the first
+            one that is not skipped on.
         selected: int64[N] or longer, gets the selected lengths.
-        longest: one more than the largest length that is believed.
-
-    Returns:
-        0, or BAD_LENGTH with the number of a length in the place of the byte.
-
-    Raises:
-        ValueError: if a position lies outside the lengths.
+        longest: one more than the largest length that is believed; BAD_LENGTH for a larger one up to the last selected.
     """
-    cdef int64_t s, k, at, count = firsts.shape[0], last, result = 0
-    cdef uint64_t begin
-    if bounds.shape[0] != count + 1 or bounds[0] != 0:
-        raise ValueError("segments need as many firsts, and one more bound")
-    last = bounds[count]
-    if begins.shape[0] < last or selected.shape[0] < last or positions.shape[0] < last:
-        raise ValueError("the bounds do not fit the positions or the output")
+    cdef Segments segments
+    cdef Input input
+    cdef Wanted wanted, whole
+    cdef int64_t s, k, count, run_first, run = 0, first = 0, result = 0
+    cdef int64_t lengths[512]  # no run has more
+    cdef int64_t *target_begins = &begins[0] if begins.shape[0] else NULL
+    cdef int64_t *target_lengths = &selected[0] if selected.shape[0] else NULL
+    cdef uint64_t total
+    cdef int code
+    _segments(&segments, data, starts, limits, skips, bounds, positions, min(begins.shape[0], selected.shape[0]))
+    _check_stops(stops, segments.count)
+    if longest < 0:
+        raise ValueError("no length is negative")
     with nogil:
-        for s in range(count):
-            at, begin = 0, 0
-            for k in range(bounds[s], bounds[s + 1]):
-                if not 0 <= firsts[s] <= lengths.shape[0] or not at <= positions[k] < lengths.shape[0] - firsts[s]:
-                    with gil:
-                        raise ValueError("a position lies outside the lengths, or is not in order")
-                while at < positions[k]:
-                    if not 0 <= lengths[firsts[s] + at] < longest:
-                        result = _error(BAD_LENGTH, firsts[s] + at)
-                        break
-                    begin += <uint64_t>lengths[firsts[s] + at]
-                    at += 1
-                if result == 0 and not 0 <= lengths[firsts[s] + at] < longest:
-                    result = _error(BAD_LENGTH, firsts[s] + at)
-                if result != 0:
+        for s in range(segments.count):
+            code = _open(&segments, s, &input, &wanted)
+            k, run_first, total = wanted.first, 0, 0
+            while code == 0 and k < wanted.last:
+                run, first = input.at - segments.data, run_first
+                if input.at >= input.end:
+                    code = STREAM_ENDS
                     break
-                begins[k] = <int64_t>begin
-                selected[k] = lengths[firsts[s] + at]
-            if result != 0:
+                # the run's values from its first one on, up to the last selected one
+                whole.position = NULL
+                whole.skip = whole.first = whole.next = 0
+                count = <int64_t>(<uint64_t>_index(&wanted, wanted.last - 1) + 1 - <uint64_t>run_first)
+                whole.last = max(0, min(count, 512))
+                count = 0
+                if is_v2:
+                    code = _run_v2(&input, &whole, &count, False, lengths)
+                else:
+                    code = _run_v1(&input, &whole, &count, False, lengths)
+                if code == 0:
+                    code = _add_run(
+                        &wanted, &k, run_first, lengths, whole.next, <uint64_t>longest, &total,
+                        target_begins, target_lengths,
+                    )
+                run_first += count
+            if code != 0:
+                result = _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
                 break
+            if stops is not None:
+                _stop(&segments, &wanted, s, run, first, &stops[s, 0])
     return result
 
 
@@ -1037,67 +1136,6 @@ def scatter(const uint8_t[:, ::1] values, const uint8_t[::1] valid, uint8_t[:, :
             k += 1
 
 
-def list_chunks(
-    const uint8_t[::1] data,
-    const int64_t[::1] begins,
-    const int64_t[::1] ends,
-    const int64_t[::1] extras,
-    int64_t[::1] offsets,
-    int64_t[::1] lengths,
-    uint8_t[::1] originals,
-):
-    """List the chunks that begin in ascending byte ranges of a compressed stream, and some more behind each.
-
-    Args:
-        begins: int64[R], offsets of chunk headers.
-        ends: int64[R], a chunk that begins there or later is no longer of the range.
-        extras: int64[R], how many chunks after the range are listed, too, where the stream has them.
-        offsets: int64[N] for the offsets of the headers; ``lengths`` for the bytes of the bodies, ``originals`` for 1
-            where the body is not compressed. Nothing more is listed once they are full.
-
-    Returns:
-        the number of chunks; or ``-1 - offset`` of one that runs past the end of the data.
-    """
-    cdef int64_t at = 0, count = 0, size, end = data.shape[0], room = offsets.shape[0], r, extra, listed, broken = -1
-    cdef uint32_t header
-    if lengths.shape[0] != room or originals.shape[0] != room:
-        raise ValueError("the outputs have the same length")
-    if begins.shape[0] != ends.shape[0] or begins.shape[0] != extras.shape[0]:
-        raise ValueError("ranges need as many begins, ends and extras")
-    for r in range(begins.shape[0]):
-        if begins[r] < 0:
-            raise ValueError("a range begins before the data")
-    with nogil:
-        for r in range(begins.shape[0]):
-            # a chunk in which one range ends and the next one begins is listed once
-            if count == 0 or begins[r] >= at:
-                at = begins[r]
-            extra = extras[r]
-            # chunks behind this range may have been listed for the ones before
-            listed = count - 1
-            while extra > 0 and listed >= 0 and offsets[listed] >= ends[r]:
-                extra -= 1
-                listed -= 1
-            while count < room and (at < ends[r] or (extra > 0 and at < end)):
-                extra -= at >= ends[r]
-                if end - at < 3:
-                    broken = at
-                    break
-                header = data[at] | <uint32_t>data[at + 1] << 8 | <uint32_t>data[at + 2] << 16
-                size = header >> 1
-                if size > end - at - 3:
-                    broken = at
-                    break
-                offsets[count] = at
-                lengths[count] = size
-                originals[count] = header & 1
-                count += 1
-                at += 3 + size
-            if broken >= 0:
-                break
-    return count if broken < 0 else -1 - broken
-
-
 cdef int64_t _frame_size(const uint8_t *at, int64_t left) noexcept nogil:
     """Content size of a single zstd frame that fills the bytes: -1 if it does not tell, -2 if it is none (RFC 8878)."""
     cdef int descriptor, flag, size_bytes, dictionary_bytes, i
@@ -1141,39 +1179,395 @@ cdef int64_t _frame_size(const uint8_t *at, int64_t left) noexcept nogil:
     return <int64_t>content
 
 
-def measure_frames(
+cdef int64_t _block_size(const uint8_t *at, int64_t left) noexcept nogil:
+    """Content size of a block of snappy, a varint of 32 bits at its head; -2 if there is none."""
+    cdef int64_t size = 0
+    cdef int i
+    for i in range(min(left, 5)):
+        size |= <int64_t>(at[i] & 127) << (7 * i)
+        if at[i] < 128:
+            return size
+    return -2
+
+
+def list_chunks(
+    const uint8_t[::1] data,
+    const int64_t[::1] begins,
+    const int64_t[::1] ends,
+    const int64_t[::1] extras,
+    int codec,
+    int64_t[::1] offsets,
+    int64_t[::1] lengths,
+    uint8_t[::1] originals,
+    int64_t[::1] sizes,
+):
+    """List the chunks that begin in ascending byte ranges of a compressed stream, and some more behind each.
+
+    Args:
+        begins: int64[R], offsets of chunk headers.
+        ends: int64[R], a chunk that begins there or later is no longer of the range.
+        extras: int64[R], how many chunks after the range are listed, too, where the stream has them.
+        codec: ZSTD if the body of a compressed chunk is one zstd frame and nothing else, as decompressors differ in
+            what they make of other bytes; SNAPPY if it is a block of snappy; 0 if it does not record its content's size.
+        offsets: int64[N] for the offsets of the headers; ``lengths`` for the bytes of the bodies, ``originals`` for 1
+            where the body is not compressed, and ``sizes`` for the bytes of the contents as far as the chunk or its
+            frame tells, else -1. Nothing more is listed once they are full.
+
+    Returns:
+        the number of chunks; or ``-1 - (offset << 8 | code)`` of a chunk: BAD_CHUNK, BAD_FRAME or BAD_BLOCK_SIZE.
+    """
+    cdef int64_t at = 0, count = 0, size, end = data.shape[0], room = offsets.shape[0], r, extra, listed, broken = -1
+    cdef uint32_t header
+    cdef const uint8_t *body
+    if lengths.shape[0] != room or originals.shape[0] != room or sizes.shape[0] != room:
+        raise ValueError("the outputs have the same length")
+    if begins.shape[0] != ends.shape[0] or begins.shape[0] != extras.shape[0]:
+        raise ValueError("ranges need as many begins, ends and extras")
+    for r in range(begins.shape[0]):
+        if begins[r] < 0:
+            raise ValueError("a range begins before the data")
+    with nogil:
+        for r in range(begins.shape[0]):
+            # a chunk in which one range ends and the next one begins is listed once
+            if count == 0 or begins[r] >= at:
+                at = begins[r]
+            extra = extras[r]
+            # chunks behind this range may have been listed for the ones before
+            listed = count - 1
+            while extra > 0 and listed >= 0 and offsets[listed] >= ends[r]:
+                extra -= 1
+                listed -= 1
+            while count < room and (at < ends[r] or (extra > 0 and at < end)):
+                extra -= at >= ends[r]
+                if end - at < 3:
+                    broken = _error(BAD_CHUNK, at)
+                    break
+                header = data[at] | <uint32_t>data[at + 1] << 8 | <uint32_t>data[at + 2] << 16
+                size = header >> 1
+                if size > end - at - 3:
+                    broken = _error(BAD_CHUNK, at)
+                    break
+                offsets[count] = at
+                lengths[count] = size
+                originals[count] = header & 1
+                sizes[count] = size if header & 1 else -1
+                if codec != 0 and not header & 1:
+                    sizes[count] = -2
+                    if size > 0:
+                        body = &data[at + 3]
+                        sizes[count] = _frame_size(body, size) if codec == ZSTD else _block_size(body, size)
+                    if sizes[count] == -2:
+                        broken = _error(BAD_FRAME if codec == ZSTD else BAD_BLOCK_SIZE, at)
+                        break
+                count += 1
+                at += 3 + size
+            if broken >= 0:
+                break
+    return count if broken < 0 else -1 - broken
+
+
+cdef inline int64_t _search(const int64_t *values, int64_t count, int64_t value) noexcept nogil:
+    """The number of ascending values that are less than this one."""
+    cdef int64_t low = 0, high = count, middle
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def select_chunks(
+    const int64_t[::1] offsets,
+    const int64_t[::1] sizes,
+    const int64_t[::1] begins,
+    const int64_t[::1] inners,
+    const int64_t[::1] ends,
+    const int64_t[::1] end_inners,
+    const uint8_t[::1] has_tails,
+    const int64_t[::1] max_bytes,
+    int64_t extras,
+    int64_t max_tail,
+    int64_t block_size,
+    int64_t[::1] firsts,
+    int64_t[::1] lasts,
+    int64_t[::1] wanted,
+    int64_t[::1] needed,
+):
+    """Find how much of each listed chunk segments need.
+
+    Args:
+        offsets: int64[N], and ``sizes``, as list_chunks lists the chunks of the segments.
+        begins: int64[S], the chunk in which a segment begins, and ``inners`` where in its content.
+        ends: int64[S], the chunk at which a segment ends, and ``end_inners`` where in its content: 0 if before it.
+        has_tails: uint8[S], 1 if the run at the end is of the segment, too.
+        max_bytes: int64[S], how many bytes suffice from the segment's begin on.
+        extras: how many chunks behind the last one such a run may reach into.
+        max_tail: the most bytes from ``end_inners`` on that such a run has.
+        block_size: what chunks of unknown size count as.
+        firsts: int64[S] for the number of a segment's first chunk, ``lasts`` for that of its last one; -1 without any.
+        wanted: int64[N] for the bytes of each chunk to load; ``needed`` for the bytes that suffice from a segment's
+            first chunk on, -1 for other chunks.
+
+    Returns:
+        0, or a code: INSIDE_CHUNK.
+    """
+    cdef int64_t s, i, count = offsets.shape[0], segments = begins.shape[0], first, end, last, rest, size
+    cdef bint is_cut
+    cdef int code = 0
+    if sizes.shape[0] != count or wanted.shape[0] != count or needed.shape[0] != count:
+        raise ValueError("the arrays of chunks have the same length")
+    if (
+        inners.shape[0] != segments or ends.shape[0] != segments or end_inners.shape[0] != segments
+        or has_tails.shape[0] != segments or max_bytes.shape[0] != segments
+        or firsts.shape[0] != segments or lasts.shape[0] != segments
+    ):
+        raise ValueError("the arrays of segments have the same length")
+    if not (0 <= extras < HINDEX_FAR and 0 <= max_tail < HINDEX_FAR and 0 <= block_size < HINDEX_FAR):
+        raise ValueError("a run or a block is negative, or beyond any file")
+    for i in range(count):
+        wanted[i], needed[i] = 0, -1
+        if sizes[i] >= HINDEX_FAR:
+            raise ValueError("a chunk is larger than any file")
+    for s in range(segments):
+        if not (
+            0 <= begins[s] < HINDEX_FAR and 0 <= inners[s] < HINDEX_FAR and 0 <= max_bytes[s]
+            and 0 <= ends[s] < HINDEX_FAR and 0 <= end_inners[s] < HINDEX_FAR
+        ):
+            raise ValueError("a position is negative, or beyond any file")
+        firsts[s] = lasts[s] = -1
+        is_cut = end_inners[s] > 0 or has_tails[s]
+        first = _search(&offsets[0], count, begins[s]) if count else 0
+        if begins[s] < ends[s] and (first == count or offsets[first] != begins[s]):
+            code = INSIDE_CHUNK
+            break
+        end = (_search(&offsets[0], count, ends[s] + is_cut) if count else 0) - 1
+        if end < first:
+            continue
+        last = min(end + extras, count - 1) if has_tails[s] else end
+        firsts[s], lasts[s] = first, last
+        needed[first] = max(needed[first], inners[s] + min(max_bytes[s], HINDEX_FAR))
+        # all of the chunks before the one in which it ends; of that one and those behind it as much as may be needed
+        rest = end_inners[s] + max_tail if has_tails[s] else end_inners[s]
+        for i in range(first, last + 1):
+            size = block_size if sizes[i] < 0 else sizes[i]
+            if i < end or not is_cut:
+                wanted[i] = size
+            else:
+                wanted[i] = max(wanted[i], min(rest, size))
+                # contents are contiguous only if all but the last are loaded whole
+                rest = max(rest - size, 0)
+    return code
+
+
+def select_values(
+    const int64_t[::1] offsets,
+    const int64_t[::1] edges,
+    const int64_t[::1] begins,
+    const int64_t[::1] inners,
+    const int64_t[::1] ends,
+    const int64_t[::1] bounds,
+    const int64_t[::1] lows,
+    const int64_t[::1] lengths,
+    int64_t[::1] wanted,
+    int64_t[::1] heads,
+    int64_t[::1] insides,
+):
+    """Find how much of each listed chunk values need, by their bytes within segments.
+
+    Args:
+        offsets: int64[N], as list_chunks lists the chunks of the segments.
+        edges: int64[N + 1], the begins of their contents one behind the other, and the end of the last.
+        begins: int64[S], the chunk in which a segment begins, and ``inners`` where in its content.
+        ends: int64[S], a chunk from there on is not of the segment.
+        bounds: int64[S + 1], the values of each segment.
+        lows: int64[V], the begin of each value, in bytes from its segment's begin; ``lengths`` its bytes.
+        wanted: int64[N] for the bytes of each chunk to load.
+        heads: int64[V] for the number of the chunk in which a value begins, and ``insides`` for where in its content.
+
+    Returns:
+        0, or a code: INSIDE_CHUNK, BEYOND_CHUNK or STREAM_ENDS.
+    """
+    cdef int64_t s, i, k, count = offsets.shape[0], segments = begins.shape[0], values = lows.shape[0]
+    cdef int64_t first, last, base, low, high, head, tail
+    if edges.shape[0] != count + 1 or wanted.shape[0] != count:
+        raise ValueError("the arrays of chunks have the same length, and there is one more edge")
+    if inners.shape[0] != segments or ends.shape[0] != segments or bounds.shape[0] != segments + 1:
+        raise ValueError("the arrays of segments have the same length, and there is one more bound")
+    if lengths.shape[0] != values or heads.shape[0] != values or insides.shape[0] != values:
+        raise ValueError("the arrays of values have the same length")
+    if bounds[0] != 0 or bounds[segments] != values:
+        raise ValueError("the bounds do not fit the values")
+    for s in range(segments):
+        if bounds[s] > bounds[s + 1]:
+            raise ValueError("the bounds descend")
+    if not 0 <= edges[0] < HINDEX_FAR:
+        raise ValueError("the edges descend, or are beyond any file")
+    for i in range(count):
+        wanted[i] = 0
+        if not 0 <= edges[i] <= edges[i + 1] < HINDEX_FAR:
+            raise ValueError("the edges descend, or are beyond any file")
+    for s in range(segments):
+        if not (0 <= begins[s] < HINDEX_FAR and 0 <= inners[s] < HINDEX_FAR and 0 <= ends[s] < HINDEX_FAR):
+            raise ValueError("a position is negative, or beyond any file")
+        first = _search(&offsets[0], count, begins[s]) if count else 0
+        if begins[s] < ends[s] and (first == count or offsets[first] != begins[s]):
+            return INSIDE_CHUNK
+        last = _search(&offsets[0], count, ends[s]) if count else 0
+        base = edges[first] + inners[s]
+        if base > edges[max(first, last)]:
+            return BEYOND_CHUNK
+        for k in range(bounds[s], bounds[s + 1]):
+            heads[k] = insides[k] = 0
+            if lows[k] < 0 or lengths[k] < 0:
+                raise ValueError("a value is negative")
+            if lows[k] >= HINDEX_FAR or lengths[k] >= HINDEX_FAR:
+                return STREAM_ENDS
+            low, high = base + lows[k], base + lows[k] + lengths[k]
+            if high > edges[max(first, last)]:
+                return STREAM_ENDS
+            if low == high:
+                continue
+            head = _search(&edges[0], count + 1, low + 1) - 1
+            tail = _search(&edges[0], count + 1, high) - 1
+            for i in range(head, tail):
+                wanted[i] = edges[i + 1] - edges[i]
+            wanted[tail] = max(wanted[tail], high - edges[tail])
+            heads[k], insides[k] = head, low - edges[head]
+    return 0
+
+
+ctypedef struct ZstdBuffer:
+    # zstd's ZSTD_inBuffer and ZSTD_outBuffer
+    void *start
+    size_t size
+    size_t at
+
+
+ctypedef size_t (*ZstdStream)(void *context, ZstdBuffer *out, ZstdBuffer *body) noexcept nogil
+ctypedef size_t (*ZstdReset)(void *context, int directive) noexcept nogil
+ctypedef unsigned int (*ZstdIsError)(size_t result) noexcept nogil
+
+
+ctypedef struct Zstd:
+    ZstdStream decompress
+    ZstdReset reset
+    ZstdIsError is_error
+    void *context
+
+
+cdef int64_t _decompress_frame(
+    const Zstd *zstd, const uint8_t *body, int64_t length, uint8_t *out, int64_t size
+) noexcept nogil:
+    """Decompress the first bytes of a frame: returns their number, at most ``size``; -1 if the frame is damaged."""
+    cdef ZstdBuffer source, target
+    cdef size_t before, result = 1
+    source.start, source.size, source.at = <void *>body, <size_t>length, 0
+    target.start, target.size, target.at = out, <size_t>size, 0
+    # ZSTD_reset_session_only: the frame before may not have been read to its end
+    if zstd.is_error(zstd.reset(zstd.context, 1)):
+        return -1
+    while result != 0 and target.at < target.size:
+        before = target.at + source.at
+        result = zstd.decompress(zstd.context, &target, &source)
+        if zstd.is_error(result) or (result != 0 and target.at + source.at == before):
+            return -1
+    return <int64_t>target.at
+
+
+def decompress_chunks(
     const uint8_t[::1] data,
     const int64_t[::1] offsets,
     const int64_t[::1] lengths,
     const uint8_t[::1] originals,
-    int64_t[::1] sizes,
+    const int64_t[::1] sizes,
+    const int64_t[::1] wanted,
+    const int64_t[::1] needed,
+    int64_t kept,
+    int64_t known,
+    const uint8_t[::1] content,
+    const uint64_t[::1] zstd,
+    decompress,
+    uint8_t[::1] out,
+    int64_t[::1] begins,
+    int64_t[::1] loaded,
 ):
-    """Read the content sizes of chunks from the heads of their zstd frames.
-
-    A chunk is one frame and nothing else: decompressors differ in what they make of other bytes.
+    """Decompress the beginnings of listed chunks, one behind the other.
 
     Args:
-        sizes: int64[N] for the sizes in bytes; -1 where a frame does not tell.
+        offsets: int64[N] as list_chunks lists the chunks; ``lengths``, ``originals`` and ``sizes`` with them.
+        wanted: int64[N], how many bytes of each.
+        needed: int64[N], how many bytes suffice from this chunk on, up to the next one with such a number; -1 where
+            the number before goes on. Chunks are left out once there are so many.
+        kept: the number of a chunk that is not left out; -1 for none.
+        known: the number of a chunk whose first bytes are ``content`` already; -1 for none.
+        zstd: uint64[4], the addresses of ZSTD_decompressStream, ZSTD_DCtx_reset and ZSTD_isError, and of a context
+            that no other thread uses; None for other codecs.
+        decompress: without zstd, ``decompress(number, begin, end)`` fills bytes of ``out`` from a chunk that is
+            compressed and returns the number of bytes.
+        out: filled up to its end at most.
+        begins: int64[N] for where the content of each chunk begins in ``out``; ``loaded`` for its bytes, 0 where it was
+            left out.
 
     Returns:
-        0, or the offset of a chunk that is no single frame, and a code.
+        0, or the offset of a chunk, and a code: its frame is damaged, or its content shorter than both its size and
+        what is wanted.
     """
-    cdef int64_t i, count = offsets.shape[0], size, result = 0
-    if lengths.shape[0] != count or originals.shape[0] != count or sizes.shape[0] != count:
+    cdef int64_t i, count = offsets.shape[0], at = 0, until = 0, size, got, result = 0, room = out.shape[0]
+    cdef bint is_native = zstd is not None
+    cdef Zstd functions
+    if (
+        lengths.shape[0] != count or originals.shape[0] != count or sizes.shape[0] != count
+        or wanted.shape[0] != count or needed.shape[0] != count
+        or begins.shape[0] != count or loaded.shape[0] != count
+    ):
         raise ValueError("the arrays have the same length")
     for i in range(count):
         if not 0 <= lengths[i] <= data.shape[0] - 3 or not 0 <= offsets[i] <= data.shape[0] - 3 - lengths[i]:
             raise ValueError("a chunk lies outside the data")
+    if is_native:
+        if zstd.shape[0] != 4:
+            raise ValueError("zstd needs three functions and a context")
+        functions.decompress = <ZstdStream><size_t>zstd[0]
+        functions.reset = <ZstdReset><size_t>zstd[1]
+        functions.is_error = <ZstdIsError><size_t>zstd[2]
+        functions.context = <void *><size_t>zstd[3]
     with nogil:
         for i in range(count):
-            if originals[i]:
-                sizes[i] = lengths[i]
+            begins[i] = at
+            loaded[i] = 0
+            if needed[i] >= 0:
+                until = room if needed[i] > room - at else at + needed[i]
+            elif at >= until and i != kept:
                 continue
-            size = -2 if lengths[i] == 0 else _frame_size(&data[offsets[i] + 3], lengths[i])
-            if size == -2:
-                result = _error(BAD_FRAME, offsets[i])
+            size = min(wanted[i], room - at)
+            if size <= 0:
+                continue
+            if i == known and content.shape[0] >= size:
+                got = size
+                memcpy(&out[at], &content[0], got)
+            elif originals[i]:
+                got = min(size, lengths[i])
+                if got > 0:
+                    memcpy(&out[at], &data[offsets[i] + 3], got)
+            elif is_native:
+                got = -1
+                if lengths[i] > 0:
+                    got = _decompress_frame(&functions, &data[offsets[i] + 3], lengths[i], &out[at], size)
+                if got < 0:
+                    result = _error(BAD_CONTENT, offsets[i])
+                    break
+            else:
+                with gil:
+                    got = decompress(i, at, at + size)
+                    if not 0 <= got <= size:
+                        raise ValueError("a codec returned more bytes than it was given room for")
+            if got < min(size, sizes[i]):
+                result = _error(SHORT_CONTENT, offsets[i])
                 break
-            sizes[i] = size
+            loaded[i] = got
+            at += got
     return result
 
 

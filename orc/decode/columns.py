@@ -229,25 +229,7 @@ class ColumnDecoder:
     def _integers(
         self, node: OrcType, kind: StreamKind, selection: ValueSelection, *, is_signed: bool
     ) -> Ints:
-        return self._decode_integers(node, kind, selection, selection.bounds, selection.positions, is_signed)
-
-    def _first_integers(
-        self, node: OrcType, kind: StreamKind, selection: ValueSelection
-    ) -> tuple[Ints, Ints]:
-        """Decode the unsigned values of each segment up to the last selected one; and their bounds."""
-        bounds = _starts(selection.reaches)
-        return self._decode_integers(node, kind, selection, bounds, None, False), bounds
-
-    def _decode_integers(
-        self,
-        node: OrcType,
-        kind: StreamKind,
-        selection: ValueSelection,
-        bounds: Ints,
-        positions: Ints | None,
-        is_signed: bool,
-    ) -> Ints:
-        values = allocate(int(bounds[-1]), np.int64)
+        values = allocate(len(selection), np.int64)
         is_v2 = self._stripe.encodings[node.column].is_v2
 
         def decode(content: Segments, stops: Ints) -> int:
@@ -256,8 +238,8 @@ class ColumnDecoder:
                 content.starts,
                 content.limits,
                 content.skips,
-                bounds,
-                positions,
+                selection.bounds,
+                selection.positions,
                 values,
                 is_v2,
                 is_signed,
@@ -266,6 +248,31 @@ class ColumnDecoder:
 
         self._read(node, kind, selection, decode)
         return values
+
+    def _lengths(self, node: OrcType, selection: ValueSelection) -> tuple[Ints, Ints]:
+        """Decode the lengths of the selected values, and sum those before each of them in its segment."""
+        assert selection.positions is not None
+        positions = selection.positions
+        begins, lengths = allocate(len(selection), np.int64), allocate(len(selection), np.int64)
+        is_v2 = self._stripe.encodings[node.column].is_v2
+
+        def decode(content: Segments, stops: Ints) -> int:
+            return kernel.decode_lengths(
+                content.data,
+                content.starts,
+                content.limits,
+                content.skips,
+                selection.bounds,
+                positions,
+                begins,
+                lengths,
+                _MAX_LENGTH,
+                is_v2,
+                stops,
+            )
+
+        self._read(node, StreamKind.LENGTH, selection, decode)
+        return begins, lengths
 
     def _bytes(
         self, node: OrcType, kind: StreamKind, selection: ValueSelection, bounds: Ints, positions: Ints | None
@@ -364,18 +371,14 @@ class ColumnDecoder:
             raise error.at(stream=kind.name) from error
 
     def _strings(self, node: OrcType, valid: Bytes | None, selection: ValueSelection) -> pa.Array:
-        lengths, bounds = self._first_integers(node, StreamKind.LENGTH, selection)
         if selection.positions is None:
+            lengths = self._integers(node, StreamKind.LENGTH, selection, is_signed=False)
             _check_lengths(lengths)
             ends = _starts(lengths)
             check_size(int(ends[-1]))
-            text = self._slices(node, StreamKind.DATA, selection, ends[bounds[1:]] - ends[bounds[:-1]])
+            text = self._slices(node, StreamKind.DATA, selection, np.diff(ends[selection.bounds]))
             return _string_array(node, lengths, ends, valid, text)
-        lows, sizes = allocate(len(selection), np.int64), allocate(len(selection), np.int64)
-        status = kernel.sum_lengths(
-            lengths, bounds[:-1], selection.bounds, selection.positions, lows, sizes, _MAX_LENGTH
-        )
-        _check(status, StreamKind.LENGTH)
+        lows, sizes = self._lengths(node, selection)
         ends = _starts(sizes)
         check_size(int(ends[-1]))
         data, begins = self._values(node, StreamKind.DATA, selection, lows, sizes)
@@ -486,18 +489,13 @@ class ColumnDecoder:
 
     def _elements(self, node: OrcType, selection: ValueSelection) -> tuple[Ints, ValueSelection]:
         """Decode the number of elements of each selected list, and select these."""
-        lengths, bounds = self._first_integers(node, StreamKind.LENGTH, selection)
-        if int(lengths.min()) < 0 or int(lengths.max()) > _MAX_INT32:
-            raise OrcError("a list's length is negative or above 2^31 - 1", stream="LENGTH")
         if selection.positions is None:
+            lengths = self._integers(node, StreamKind.LENGTH, selection, is_signed=False)
+            _check_lengths(lengths)
             ends = _starts(lengths)
-            self._check_elements(node, selection, int(ends[-1]), ends[bounds[1:]] - ends[bounds[:-1]])
-            return lengths, selection.below(ends[bounds], None)
-        lows, sizes = allocate(len(selection), np.int64), allocate(len(selection), np.int64)
-        status = kernel.sum_lengths(
-            lengths, bounds[:-1], selection.bounds, selection.positions, lows, sizes, _MAX_LENGTH
-        )
-        _check(status, StreamKind.LENGTH)
+            self._check_elements(node, selection, int(ends[-1]), np.diff(ends[selection.bounds]))
+            return lengths, selection.below(ends[selection.bounds], None)
+        lows, sizes = self._lengths(node, selection)
         ends = _starts(sizes)
         last = selection.bounds[1:] - 1
         self._check_elements(node, selection, int(ends[-1]), lows[last] + sizes[last])
@@ -615,7 +613,7 @@ def _check(status: int, kind: StreamKind) -> None:
 
 def _check_lengths(lengths: Ints) -> None:
     if len(lengths) and (int(lengths.min()) < 0 or int(lengths.max()) >= _MAX_LENGTH):
-        raise OrcError("a string's length is negative or above 2^31 - 1", stream="LENGTH")
+        raise OrcError("a length is negative or above 2^31 - 1", stream="LENGTH")
 
 
 def _string_array(node: OrcType, lengths: Ints, ends: Ints, valid: Bytes | None, text: Bytes) -> pa.Array:

@@ -115,10 +115,10 @@ class StoredStream:
             for (offset, _), view in zip(missing, self._source.read(missing), strict=True):
                 self.put(offset, view)
 
-    def count(self, length: int) -> None:
+    def count(self, ranges: int, length: int) -> None:
         """Count the used bytes of a local file; those of a remote file are counted as they are fetched."""
-        if not self._is_remote:
-            self._source.count(1, length)
+        if not self._is_remote and ranges:
+            self._source.count(ranges, length)
 
     def release(self) -> None:
         """Release the mapped pages of a local file."""
@@ -207,10 +207,24 @@ class StreamReader:
                     begin = after
         return self._decompressor.list_chunks(stored.data, begins, ends, extras)
 
-    def _decompress(self, chunks: Chunks, index: int, out: Bytes) -> int:
-        count = self._decompressor.decompress(self._stored.data, chunks, index, out)
-        self._stored.count(HEADER_LENGTH + int(chunks.lengths[index]))
-        return count
+    def _decompress(
+        self,
+        chunks: Chunks,
+        wanted: Ints,
+        needed: Ints,
+        out: Bytes,
+        *,
+        kept: int | None = None,
+        known: tuple[int, Bytes] | None = None,
+    ) -> tuple[Ints, Ints]:
+        decompressor = self._decompressor
+        before = decompressor.chunks, decompressor.bytes_in
+        begins, loaded = decompressor.decompress(
+            self._stored.data, chunks, wanted, needed, out, kept=kept, known=known
+        )
+        count = decompressor.chunks - before[0]
+        self._stored.count(count, HEADER_LENGTH * count + decompressor.bytes_in - before[1])
+        return begins, loaded
 
 
 class SequentialReader(StreamReader):
@@ -280,7 +294,7 @@ class SequentialReader(StreamReader):
     def advance(self, stops: Ints) -> None:
         stop, self._skip = stops[0].tolist()
         if self._decompressor.codec is None:
-            self._stored.count(stop - self._next)
+            self._stored.count(1, stop - self._next)
             self._next = stop
         else:
             self._content = self._content[stop:].copy()
@@ -293,19 +307,21 @@ class SequentialReader(StreamReader):
 
     def _load(self, until: int) -> None:
         """Decompress the chunks that begin before an offset."""
-        if self._next >= min(until, self._stored.length):
+        if self._next >= min(until, self._stored.length) or len(self._content) >= self._max_bytes:
             return
         chunks = self._list(np.array([self._next]), np.array([min(until, self._stored.length)]), _ZERO)
         at, block_size = len(self._content), self._decompressor.block_size
         sizes = np.where(chunks.sizes < 0, block_size, chunks.sizes)
-        content = allocate(min(at + int(sizes.sum()), max(at, self._max_bytes) + block_size), np.uint8)
+        content = allocate(min(at + int(sizes.sum()), self._max_bytes + block_size), np.uint8)
         content[:at] = self._content
-        for index, size in enumerate(sizes.tolist()):
-            if at >= self._max_bytes:
-                break
-            at += self._decompress(chunks, index, content[at : at + size])
-            self._next = int(chunks.ends[index])
-        self._content = content[:at]
+        needed = np.full(len(sizes), -1)
+        needed[:1] = self._max_bytes - at
+        _, loaded = self._decompress(chunks, sizes, needed, content[at:])
+        totals = loaded.cumsum()
+        # up to the chunk that makes it enough, or the last one
+        count = min(int(totals.searchsorted(needed[0])) + 1, len(totals))
+        self._next = int(chunks.ends[count - 1])
+        self._content = content[: at + int(totals[-1])]
 
 
 class IndexedReader(StreamReader):
@@ -391,46 +407,41 @@ class IndexedReader(StreamReader):
             limits = np.minimum(end_chunk + np.where(has_tail, _MAX_RUN_BYTES, 0), stored.length)
             for begin, end in zip(chunk.tolist(), limits.tolist(), strict=True):
                 stored.fetch(begin, end)
-                stored.count(end - begin)
+                stored.count(1, end - begin)
             return Segments(stored.data, chunk, limits, skip)
-        is_cut = (end_inner > 0) | has_tail
-        chunks = self._list(chunk, end_chunk + is_cut, np.where(has_tail, self._extras, 0))
-        first = self._find(chunks, chunk, end_chunk)
-        end = chunks.offsets.searchsorted(end_chunk + is_cut) - 1
-        last = np.where(has_tail, np.minimum(end + self._extras, len(chunks.offsets) - 1), end)
-        is_empty = last < first
-        if is_empty.all():
+        chunks = self._list(
+            chunk, end_chunk + ((end_inner > 0) | has_tail), np.where(has_tail, self._extras, 0)
+        )
+        firsts, lasts = np.empty(len(chunk), np.int64), np.empty(len(chunk), np.int64)
+        wanted, needed = np.empty(len(chunks), np.int64), np.empty(len(chunks), np.int64)
+        block_size = self._decompressor.block_size
+        code = kernel.select_chunks(
+            chunks.offsets,
+            chunks.sizes,
+            chunk,
+            inner,
+            end_chunk,
+            end_inner,
+            has_tail.view(np.uint8),
+            max_bytes,
+            self._extras,
+            # all of the chunks behind, if the longest run has not been enough
+            (self._extras + 1) * block_size if self._is_extended else _MAX_RUN_BYTES,
+            block_size,
+            firsts,
+            lasts,
+            wanted,
+            needed,
+        )
+        if code:
+            raise OrcError(kernel.ERRORS[code])
+        if not len(chunks):
             return Segments(_NO_BYTES, np.zeros_like(chunk), np.zeros_like(chunk), skip)
-        # the number of bytes to load of each chunk: all, except of the chunks in which segments end
-        sizes = np.where(chunks.sizes < 0, self._decompressor.block_size, chunks.sizes)
-        wanted = np.zeros(len(sizes), np.int64)
-        # the number of bytes that suffice from the first chunk of a segment on; -1 for other chunks
-        needed = np.full(len(sizes), -1)
-        for s in np.flatnonzero(~is_empty).tolist():
-            at, stop = int(end[s]), int(end_inner[s])
-            wanted[first[s] : at] = sizes[first[s] : at]
-            needed[first[s]] = max(needed[first[s]], inner[s] + max_bytes[s])
-            if self._is_extended:
-                wanted[at : last[s] + 1] = sizes[at : last[s] + 1]
-                continue
-            if has_tail[s]:
-                stop += _MAX_RUN_BYTES
-            wanted[at] = max(wanted[at], min(stop, sizes[at]) if is_cut[s] else sizes[at])
-            for index in range(at + 1, int(last[s]) + 1):
-                # the content of two chunks is contiguous only if the first one is loaded whole
-                stop -= int(sizes[index - 1])
-                if stop > 0:
-                    wanted[index] = max(wanted[index], min(stop, sizes[index]))
-        kept = self._keep(chunks, wanted, next_group)
-        if kept is not None:
-            wanted[kept] = sizes[kept]
-        data, bases, loaded = self._load(chunks, wanted, kept, needed, fresh=fresh)
-        # the last loaded chunk of each segment
-        last = np.maximum.accumulate(np.where(loaded > 0, np.arange(len(loaded)), 0))[last]
-        starts = np.where(is_empty, 0, bases[np.minimum(first, len(bases) - 1)] + inner)
-        limits = np.where(is_empty, 0, bases[last] + loaded[last])
+        data, bases, loaded = self._load(chunks, wanted, needed, next_group, fresh=fresh)
+        starts = np.where(firsts < 0, 0, bases[firsts] + inner)
+        limits = np.where(firsts < 0, 0, bases[lasts] + loaded[lasts])
         if (starts > limits).any():
-            raise OrcError("a position points past the end of a chunk")
+            raise OrcError(kernel.ERRORS[kernel.BEYOND_CHUNK])
         return Segments(data, starts, limits, skip, is_owned=fresh)
 
     def values(
@@ -443,33 +454,25 @@ class IndexedReader(StreamReader):
         *,
         next_group: int | None = None,
     ) -> tuple[Bytes, Ints]:
-        per_segment = np.diff(bounds)
         if self._decompressor.codec is not None:
             chunk, inner, _, end_chunk, end_inner, _ = self._bounds(begins, ends)
-            is_cut = end_inner > 0
-            chunks = self._list(chunk, end_chunk + is_cut, np.zeros(len(chunk), np.int64))
-            if chunks.has_sizes and len(lows) < _SPARSE_VALUES * len(chunks.offsets):
-                # content coordinates: those of the listed chunks one after another
-                edges = np.concatenate([[0], np.cumsum(chunks.sizes)])
-                first = self._find(chunks, chunk, end_chunk)
-                last = chunks.offsets.searchsorted(end_chunk + is_cut)
-                if (edges[first] + inner > edges[last]).any():
-                    raise OrcError("a position points past the end of a chunk")
-                low = np.repeat(edges[first] + inner, per_segment) + lows
-                high = low + sizes
-                if (high > np.repeat(edges[last], per_segment)).any():
-                    raise OrcError(kernel.ERRORS[kernel.STREAM_ENDS])
-                wanted = np.zeros(len(chunks.sizes), np.int64)
-                chosen = sizes > 0
-                head = edges.searchsorted(low[chosen], "right") - 1
-                tail = edges.searchsorted(high[chosen], "left") - 1
-                np.maximum.at(wanted, tail, high[chosen] - edges[tail])
-                for a, b in zip(*(item[head < tail].tolist() for item in (head, tail)), strict=True):
-                    wanted[a:b] = chunks.sizes[a:b]
-                data, bases, _ = self._load(chunks, wanted, self._keep(chunks, wanted, next_group))
-                at = np.zeros(len(low), np.int64)
-                at[chosen] = bases[head] + low[chosen] - edges[head]
-                return data, at
+            ends_at = end_chunk + (end_inner > 0)
+            chunks = self._list(chunk, ends_at, np.zeros(len(chunk), np.int64))
+            if chunks.has_sizes and len(lows) < _SPARSE_VALUES * len(chunks):
+                edges = np.zeros(len(chunks) + 1, np.int64)
+                np.cumsum(chunks.sizes, out=edges[1:])
+                heads, insides = np.empty(len(lows), np.int64), np.empty(len(lows), np.int64)
+                wanted = np.empty(len(chunks), np.int64)
+                code = kernel.select_values(
+                    chunks.offsets, edges, chunk, inner, ends_at, bounds, lows, sizes, wanted, heads, insides
+                )
+                if code:
+                    raise OrcError(kernel.ERRORS[code])
+                needed = np.full(len(chunks), -1)
+                needed[:1] = edges[-1]
+                data, bases, _ = self._load(chunks, wanted, needed, next_group)
+                return data, bases[heads] + insides
+        per_segment = np.diff(bounds)
         highs = np.zeros(len(begins), np.int64)
         np.maximum.at(highs, np.repeat(np.arange(len(begins)), per_segment), lows + sizes)
         segments = self.segments(begins, ends, highs, next_group=next_group)
@@ -497,72 +500,37 @@ class IndexedReader(StreamReader):
             has_end & (positions.skip[end] > 0),
         )
 
-    def _find(self, chunks: Chunks, offsets: Ints, ends: Ints) -> Ints:
-        """Find chunks by their offsets; an empty segment at the end of the list has none."""
-        index = chunks.offsets.searchsorted(offsets)
-        actual = (
-            chunks.offsets[np.minimum(index, len(chunks.offsets) - 1)] if len(chunks.offsets) else offsets - 1
-        )
-        if ((actual != offsets) & (offsets < ends)).any():
-            raise OrcError("a position points into the middle of a chunk")
-        return index
-
-    def _keep(self, chunks: Chunks, wanted: Ints, next_group: int | None) -> int | None:
-        """Find the loaded chunk in which the next content begins."""
-        if next_group is None or self._positions is None:
-            return None
-        offset = self._positions.chunk[next_group]
-        at = int(chunks.offsets.searchsorted(offset))
-        return at if at < len(wanted) and wanted[at] and chunks.offsets[at] == offset else None
-
     def _load(
-        self,
-        chunks: Chunks,
-        wanted: Ints,
-        kept: int | None,
-        needed: Ints | None = None,
-        *,
-        fresh: bool = False,
+        self, chunks: Chunks, wanted: Ints, needed: Ints, next_group: int | None, *, fresh: bool = False
     ) -> tuple[Bytes, Ints, Ints]:
-        """Decompress the beginnings of chunks, one behind the other.
+        """Decompress the beginnings of chunks: see `Decompressor.decompress`.
 
         Args:
-            wanted: the number of bytes of each chunk.
-            kept: the chunk to keep for the next content.
-            needed: the number of bytes that suffice from the first chunk of a segment on; -1 for other chunks.
+            next_group: the chunk in which it begins is loaded whole and kept for the next content.
 
         Returns:
             the data, and the begin and the number of bytes of each chunk in it.
         """
-        total = int(wanted.sum())
-        if needed is not None:
-            # chunks without a recorded size count as a block: a segment exceeds its needs by less than one
-            firsts = needed[needed >= 0]
-            total = min(total, int(firsts.sum()) + (len(firsts) + 1) * self._decompressor.block_size)
-        data = allocate(total, np.uint8) if fresh else _scratch(self._slot, total)
-        bases, loaded = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)
-        at, until = 0, total
+        block_size = self._decompressor.block_size
         last, self._last = self._last, None
-        # a segment may begin in an empty chunk
-        is_read = wanted > 0 if needed is None else (wanted > 0) | (needed >= 0)
-        for index in is_read.nonzero()[0].tolist():
-            bases[index] = at
-            if needed is not None and needed[index] >= 0:
-                until = at + int(needed[index])
-            elif at >= until and index != kept:
-                continue
-            size, offset = int(wanted[index]), int(chunks.offsets[index])
-            if not size:
-                continue
-            if last is not None and last[0] == offset and len(last[1]) >= size:
-                data[at : at + size] = last[1][:size]
-                count = size
+        known = kept = None
+        if last is not None:
+            at = chunks.find(last[0])
+            known = None if at is None else (at, last[1])
+        if next_group is not None and self._positions is not None:
+            kept = chunks.find(int(self._positions.chunk[next_group]))
+            if kept is not None and wanted[kept]:
+                wanted[kept] = chunks.sizes[kept] if chunks.sizes[kept] >= 0 else block_size
             else:
-                count = self._decompress(chunks, index, data[at : at + size])
-            loaded[index] = count
-            if index == kept:
-                self._last = offset, data[at : at + count].copy()
-            at += count
+                kept = None
+        # chunks without a recorded size count as a block: a segment exceeds its needs by less than one
+        firsts = needed[needed >= 0]
+        total = min(int(wanted.sum()), int(firsts.sum()) + (len(firsts) + 1) * block_size)
+        data = allocate(total, np.uint8) if fresh else _scratch(self._slot, total)
+        bases, loaded = self._decompress(chunks, wanted, needed, data, kept=kept, known=known)
+        if kept is not None:
+            begin = int(bases[kept])
+            self._last = int(chunks.offsets[kept]), data[begin : begin + int(loaded[kept])].copy()
         return data, bases, loaded
 
 

@@ -26,11 +26,13 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import cramjam
 import numpy as np
 import zstandard
 
 from tests.orc.kernel import encoders
 from tests.orc.kernel.leaf_pages import Pages, random_leaf
+from tests.orc.kernel.reference import SNAPPY, ZSTD
 from tests.support.kernel_build import ROOT, build_kernel, use_kernel
 
 FOLDER = ROOT / "build" / "fuzz" / "kernel"
@@ -43,6 +45,8 @@ Arguments = list[Any]
 LOW, HIGH = -(1 << 63), (1 << 63) - 1
 _ODD = (0, 1, -1, 2, 1 << 31, (1 << 31) - 1, 1 << 62, LOW, LOW + 1, HIGH, HIGH - 1)
 _STREAMS = 60
+#: More chunks, bytes of a tail, and the size of a block.
+_LIMITS = ([0, 1, 9, (1 << 60) - 1], [0, 50, 5000], [0, 1 << 18])
 
 _libc = ctypes.CDLL(None)
 _libc.malloc.restype, _libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
@@ -78,6 +82,9 @@ class Inputs:
         self.integers = {
             is_v2: [encode(chance, True) for _ in every] for is_v2, encode in encoders.INTEGERS.items()
         }
+        self.lengths = {
+            is_v2: [_small(encode, chance) for _ in every] for is_v2, encode in encoders.INTEGERS.items()
+        }
         self.bytes = [encoders.run_length_bytes(chance) for _ in every]
         self.decimals = [encoders.decimals(chance) for _ in every]
         self.frames = [
@@ -85,6 +92,9 @@ class Inputs:
                 write_checksum=chance.random() < 0.5, write_content_size=chance.random() < 0.8
             ).compress(chance.randbytes(chance.choice([0, 1, 300, 3000])))
             for _ in every
+        ]
+        self.blocks = [
+            bytes(cramjam.snappy.compress_raw(bytes(chance.choice([0, 1, 127, 128, 70_000])))) for _ in every
         ]
 
     def make(self, function: str, number: int) -> Arguments:
@@ -138,6 +148,15 @@ class Inputs:
         arguments = self._decode(chance, self.decimals, has_skips=False)
         return [*arguments, np.zeros((arguments[3][-1], 2), np.int64), _stops(chance, arguments)]
 
+    def _decode_lengths(self, chance: random.Random) -> Arguments:
+        is_v2 = chance.random() < 0.6
+        arguments = self._decode(chance, chance.choice([self.integers, self.lengths])[is_v2], has_skips=True)
+        count = arguments[4][-1]
+        if arguments[5] is None:
+            arguments[5] = np.concatenate([np.arange(n) for n in np.diff(arguments[4])] or [_room(0)])
+        longest = chance.choice([1 << 31, 1 << 31, 200, HIGH, *_ODD])
+        return [*arguments, _room(count), _room(count), longest, is_v2, _stops(chance, arguments)]
+
     def _select_bits(self, chance: random.Random) -> Arguments:
         packed = chance.randbytes(chance.choice([0, 1, 9, 40]))
         firsts, bounds, positions = _subsets(chance, len(packed) * 8)
@@ -153,15 +172,6 @@ class Inputs:
             np.zeros(count, np.int64) if has_ranks else None,
             np.zeros(len(bounds), np.int64),
         ]
-
-    def _sum_lengths(self, chance: random.Random) -> Arguments:
-        lengths = [chance.choice([0, 1, 20, 1 << 20]) for _ in range(chance.choice([0, 1, 50]))]
-        if lengths and chance.random() < 0.3:
-            lengths[chance.randrange(len(lengths))] = chance.choice(_ODD)
-        firsts, bounds, positions = _subsets(chance, len(lengths))
-        count = len(positions)
-        longest = chance.choice([1 << 31, 1 << 31, 100, *_ODD])
-        return [_ints(lengths), firsts, bounds, positions, _room(count), _room(count), longest]
 
     def _copy_values(self, chance: random.Random) -> Arguments:
         data = chance.randbytes(chance.choice([0, 1, 15, 16, 17, 40, 200]))
@@ -209,11 +219,13 @@ class Inputs:
             np.zeros((len(valid), chance.choice([width, width, width, 4])), np.uint8),
         ]
 
-    def _chunks(self, chance: random.Random) -> tuple[bytes, list[int], list[int], list[int]]:
+    def _chunks(self, chance: random.Random, codec: int) -> tuple[bytes, list[int], list[int], list[int]]:
         """A stream, and the offset, length and form of each of its chunks."""
         data, offsets, lengths, originals = b"", [], [], []
+        bodies = self.blocks if codec == SNAPPY else self.frames
         for _ in range(chance.choice([0, 1, 3, 8])):
-            body, is_original = _damaged(chance, chance.choice(self.frames)), chance.random() < 0.2
+            body, is_original = chance.choice(bodies), chance.random() < 0.2
+            body = _damaged(chance, body) if chance.random() < 0.3 else body
             offsets.append(len(data))
             lengths.append(len(body))
             originals.append(int(is_original))
@@ -221,7 +233,8 @@ class Inputs:
         return data, offsets, lengths, originals
 
     def _list_chunks(self, chance: random.Random) -> Arguments:
-        data, offsets, _, _ = self._chunks(chance)
+        codec = chance.choice([0, SNAPPY, ZSTD, ZSTD])
+        data, offsets, _, _ = self._chunks(chance, codec)
         data = _damaged(chance, data)
         begins = sorted(chance.choices([*offsets, len(data)], k=chance.choice([0, 1, 3])))
         ends = [chance.randint(begin, max(begin, len(data))) for begin in begins]
@@ -230,15 +243,68 @@ class Inputs:
             each = chance.choice([begins, ends])
             each[chance.randrange(len(each))] = chance.choice([*_ODD, chance.randint(0, len(data) + 9)])
         room = chance.choice([0, 1, 20])
-        return [data, *map(_ints, (begins, ends, extras)), _room(room), _room(room), np.zeros(room, np.uint8)]
+        outputs = (_room(room), _room(room), np.zeros(room, np.uint8), _room(room))
+        return [data, *map(_ints, (begins, ends, extras)), codec, *outputs]
 
-    def _measure_frames(self, chance: random.Random) -> Arguments:
-        data, offsets, lengths, originals = self._chunks(chance)
-        if offsets and chance.random() < 0.3:
-            each = chance.choice([offsets, lengths])
-            at = chance.randrange(len(each))
-            each[at] = chance.choice([*_ODD, max(each[at] - 1, 0), each[at] + 1, len(data)])
-        return [data, _ints(offsets), _ints(lengths), np.array(originals, np.uint8), _room(len(offsets))]
+    def _select_chunks(self, chance: random.Random) -> Arguments:
+        offsets, stop = _offsets(chance)
+        segments = chance.choice([0, 1, 3])
+        begins, inners, ends, end_inners, max_bytes = (
+            chance.choices(values, k=segments)
+            for values in ([*offsets, stop], [0, 5], [*offsets, stop], [0, 5, 99], [0, 30, (1 << 60) - 1])
+        )
+        sizes = chance.choices([-1, 0, 40, 1000], k=len(offsets))
+        _odd_number(chance, [sizes, begins, inners, ends, end_inners, max_bytes])
+        limits = [chance.choice([*values, *_ODD] if chance.random() < 0.1 else values) for values in _LIMITS]
+        return [
+            *map(_ints, (offsets, sizes, begins, inners, ends, end_inners)),
+            np.array(chance.choices([0, 1, 255], k=segments), np.uint8),
+            _ints(max_bytes),
+            *limits,
+            *(_room(segments), _room(segments), _room(len(offsets)), _room(len(offsets))),
+        ]
+
+    def _select_values(self, chance: random.Random) -> Arguments:
+        offsets, stop = _offsets(chance)
+        edges = list(accumulate(chance.choices([0, 40, 1000], k=len(offsets)), initial=0))
+        begins, inners, ends, bounds, lows = list[int](), list[int](), list[int](), [0], list[int]()
+        for _ in range(chance.choice([0, 1, 3])):
+            begin, end = sorted(chance.choices([*offsets, stop], k=2))
+            begins.append(begin)
+            inners.append(chance.choice([0, 0, 7]))
+            ends.append(end + chance.choice([0, 0, 0, 1]))
+            numbers = [edges[sum(offset < each for offset in offsets)] for each in (begin, end)]
+            total = numbers[1] - numbers[0] - inners[-1]
+            lows += [chance.randint(0, max(total, 0)) for _ in range(chance.choice([0, 1, 5]))]
+            bounds.append(len(lows))
+        lengths = [chance.choice([0, 0, 1, 30, 900]) for _ in lows]
+        _odd_number(chance, [edges, begins, inners, ends, bounds, lows, lengths])
+        outputs = (_room(len(offsets)), _room(len(lows)), _room(len(lows)))
+        return [*map(_ints, (offsets, edges, begins, inners, ends, bounds, lows, lengths)), *outputs]
+
+    def _decompress_chunks(self, chance: random.Random) -> Arguments:
+        # the kernel must have been found before
+        from hindex.orc.codec import zstd_functions
+
+        data, offsets, lengths, originals = self._chunks(chance, ZSTD)
+        count = len(offsets)
+        sizes, wanted = (chance.choices([-1, 0, 1, 300, 3000], k=count) for _ in range(2))
+        needed = [chance.choice([-1, HIGH]), *chance.choices([-1, -1, 0, 1, 3000, HIGH], k=count)][:count]
+        _odd_number(chance, [offsets, lengths, sizes, wanted, needed])
+        is_native = chance.random() < 0.7
+        codec = None if is_native else chance.choice(_CODECS)
+        out = np.zeros(chance.choice([0, 1, 2000, 9000]), np.uint8)
+        return [
+            *(data, _ints(offsets), _ints(lengths), np.array(originals, np.uint8), _ints(sizes)),
+            *(_ints(wanted), _ints(needed), chance.randint(-1, count), chance.choice([-1, 0, 1, *_ODD])),
+            *(
+                chance.randbytes(chance.choice([0, 1, 300])),
+                zstd_functions() if is_native else None,
+                codec,
+                out,
+            ),
+            *(_room(count), _room(count)),
+        ]
 
     def _rescale(self, chance: random.Random) -> Arguments:
         count = chance.choice([0, 1, 20])
@@ -286,6 +352,52 @@ class Inputs:
             *(chance.choice([-1, 0, len(bounds) // 2 - 1]), _room(room + 1), _room(room), key_bytes),
             *(_room(room), rows, np.zeros((outside, 5), np.int64), _room(4)),
         ]
+
+
+def _full(number: int, begin: int, end: int) -> int:
+    return end - begin
+
+
+def _one(number: int, begin: int, end: int) -> int:
+    return 1
+
+
+def _too_many(number: int, begin: int, end: int) -> int:
+    return end - begin + 1
+
+
+def _negative(number: int, begin: int, end: int) -> int:
+    return -1
+
+
+def _failing(number: int, begin: int, end: int) -> int:
+    raise ValueError
+
+
+#: What stands for codecs that are not called by the kernel itself.
+_CODECS = (_full, _full, _one, _too_many, _negative, _failing)
+
+
+def _small(
+    encode: Callable[[random.Random, bool], encoders.Stream], chance: random.Random
+) -> encoders.Stream:
+    """The first stream of several that has only small numbers."""
+    streams = (encode(chance, False) for _ in range(300))
+    return next(each for each in streams if each[1] and min(each[1]) >= 0 and max(each[1]) < 1 << 31)
+
+
+def _offsets(chance: random.Random) -> tuple[list[int], int]:
+    """Of chunks, and where the last one ends."""
+    bounds = list(accumulate(chance.choices([3, 20, 500], k=chance.choice([0, 1, 2, 8])), initial=0))
+    return bounds[:-1], bounds[-1]
+
+
+def _odd_number(chance: random.Random, columns: list[list[int]]) -> None:
+    """Change one of the numbers now and then: a little, or to any other."""
+    column = chance.choice(columns)
+    if column and chance.random() < 0.25:
+        at = chance.randrange(len(column))
+        column[at] = chance.choice([*_ODD, min(column[at] + 1, HIGH), max(column[at] - 1, 0)])
 
 
 def _leaf_pages(chance: random.Random) -> tuple[Arguments, list[Any]]:
@@ -344,7 +456,10 @@ def _damaged(chance: random.Random, data: bytes) -> bytes:
 
 
 def _spoil(chance: random.Random, arguments: Arguments) -> None:
-    """Make one argument what no caller gives: other numbers, another length, none at all."""
+    """Make one argument what no caller gives: other numbers, another length, none at all.
+
+    Addresses stay what they are: only arrays of int64 get other numbers.
+    """
     at = chance.randrange(len(arguments))
     value = arguments[at]
     if isinstance(value, bytes):
@@ -368,7 +483,7 @@ def call(function: Callable[..., int | None], arguments: Arguments) -> str:
         prepared = [np.frombuffer(each, np.uint8) if isinstance(each, bytes) else each for each in arguments]
         copies = [allocations.copy(each) if isinstance(each, np.ndarray) else each for each in prepared]
         result = function(*copies) or 0
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, TypeError) as error:
         return type(error).__name__
     finally:
         allocations.free()

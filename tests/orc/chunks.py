@@ -85,6 +85,7 @@ def _chunks(path: str, offset: int, length: int) -> tuple[list[int], list[int]]:
     (view,) = LocalSource(path).read([(offset, length)])
     data = np.frombuffer(view, np.uint8)
     chunks = decompressor.list_chunks(data, np.zeros(1, np.int64), np.array([length]))
-    out = np.empty(tail.block_size, np.uint8)
-    sizes = [decompressor.decompress(data, chunks, at, out) for at in range(len(chunks.offsets))]
-    return chunks.offsets.tolist(), sizes
+    wanted = np.full(len(chunks), tail.block_size)
+    out = np.empty(int(wanted.sum()), np.uint8)
+    _, sizes = decompressor.decompress(data, chunks, wanted, wanted, out)
+    return chunks.offsets.tolist(), sizes.tolist()

@@ -32,12 +32,12 @@ from tests.orc.hostile import (
 
 #: What becomes of the second chunk of the file, by its header and body; and the error.
 CHUNKS: list[tuple[str, Callable[[bytes], bytes], str]] = [
-    ("longer than the stream", lambda chunk: b"\xfe\xff\xff" + chunk[3:], "past the stream's end"),
-    ("header cut", lambda chunk: b"\x01", "header|past the stream's end"),
+    ("longer than the stream", lambda chunk: b"\xfe\xff\xff" + chunk[3:], "past the end of its stream"),
+    ("header cut", lambda chunk: b"\x01", "header|past the end of its stream"),
     (
         "larger than a block",
         lambda chunk: _header(1 << 17, 1) + bytes(1 << 17),
-        "beyond the block size|past the stream's end",
+        "beyond the block size|past the end of its stream",
     ),
 ]
 

@@ -37,7 +37,7 @@ from tests.support.rle_v2 import pack, zigzag
 from tests.support.writers import write_pyarrow
 
 #: Errors of a stream that does not have what it should.
-ENDS = r"stream ends|outside the stream.s|past the stream.s end|more than one array|more than the stream has"
+ENDS = r"stream ends|outside the stream.s|past the end of its stream|more than one array|more than the stream has"
 
 #: Streams of a column that are not what they should be, and the error.
 STREAMS: list[tuple[str, StreamKind, bytes, str]] = [

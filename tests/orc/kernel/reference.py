@@ -12,6 +12,10 @@ from functools import cache
 #: The codes of the kernel.
 STREAM_ENDS, LONG_VARINT, BAD_PATCHES, BAD_SEGMENT, BAD_LENGTH, BAD_ENTRY, BAD_CHUNK, BAD_FRAME = range(1, 9)
 BAD_ORDER, BAD_ROW, BAD_BLOCK, BAD_LEAF, BAD_KEYS, BAD_COUNTS, BAD_POINTERS = range(9, 16)
+BAD_CONTENT, SHORT_CONTENT, BAD_BLOCK_SIZE, INSIDE_CHUNK, BEYOND_CHUNK = range(16, 21)
+
+#: Codecs whose chunks record the size of their content.
+SNAPPY, ZSTD = 2, 5
 
 #: The widths of the five bits that name one in version 2.
 WIDTHS = [*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64]
@@ -103,6 +107,28 @@ def integers(data: bytes, wanted: list[int], *, is_v2: bool, is_signed: bool) ->
 
     runs = _runs_v2 if is_v2 else _runs_v1
     return select(runs(Bytes(data), plain), wanted)
+
+
+def lengths(
+    data: bytes, skip: int, positions: list[int], longest: int, *, is_v2: bool
+) -> Iterator[tuple[int, int]]:
+    """The sum of the lengths before each selected one, from the first that is not skipped, and the length itself."""
+    left, first, total = [skip + position for position in positions], 0, 0
+    if not left:
+        return
+    for count, value in (_runs_v2 if is_v2 else _runs_v1)(Bytes(data), wrap):
+        run = [value(i) for i in range(min(count, left[-1] + 1 - first))]
+        for number, length in enumerate(run[max(skip - first, 0) :], max(skip, first)):
+            if not 0 <= length < longest:
+                raise BadStreamError(BAD_LENGTH)
+            if number == left[0]:
+                yield wrap(total), length
+                del left[0]
+            total += length
+        if not left:
+            return
+        first += count
+    raise BadStreamError(STREAM_ENDS)
 
 
 def _runs_v1(stream: Bytes, plain: Callable[[int], int]) -> Iterator[Run]:

@@ -70,15 +70,10 @@ def test_strings(rng: np.random.Generator) -> None:
 
         wanted = sorted(chance.sample(range(len(entries)), chance.randint(0, len(entries))))
         begins, selected = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)
+        bounds = as_ints([0, len(wanted)])
         assert (
-            kernel.sum_lengths(
-                lengths,
-                as_ints([0]),
-                as_ints([0, len(wanted)]),
-                as_ints(wanted),
-                begins,
-                selected,
-                len(data) + 1,
+            kernel.decode_lengths(
+                *segment(stream), bounds, as_ints(wanted), begins, selected, len(data) + 1, True
             )
             == 0
         )
