@@ -39,13 +39,13 @@ class Codec:
 
     ``decompress(body, out)`` fills ``out`` and returns the number of bytes written; it is None for zstd, which the
     kernel calls. ``is_partial`` codecs stop when ``out`` is full, so that the beginning of a chunk costs less than the
-    whole; the others need room for all of it. ``header`` says where chunks record the size of their content, see
-    `kernel.list_chunks`.
+    whole; the others need room for all of it. ``recorded_size`` is the kernel's ZSTD or SNAPPY if a chunk records the
+    size of its content so, else 0.
     """
 
     name: str
     decompress: Callable[[memoryview, Bytes], int] | None
-    header: int = 0
+    recorded_size: int = 0
     is_partial: bool = False
 
 
@@ -187,7 +187,7 @@ class Decompressor:
             offsets, lengths, sizes = (np.empty(room, np.int64) for _ in range(3))
             originals = np.empty(room, np.uint8)
             count = kernel.list_chunks(
-                data, begins, ends, extras, self.codec.header, offsets, lengths, originals, sizes
+                data, begins, ends, extras, self.codec.recorded_size, offsets, lengths, originals, sizes
             )
             if count < room:
                 break
@@ -218,10 +218,10 @@ class Decompressor:
         Args:
             data: the bytes of the stream.
             wanted: int64[N], the number of bytes of each chunk.
-            needed: int64[N], the number of bytes that suffice from a chunk on, up to the next one with such a number;
-                -1 where the number before goes on. Chunks are left out once there are so many.
-            kept: a chunk that is not left out.
-            known: a chunk, and its first bytes.
+            needed: int64[N], where a segment begins, the number of bytes that suffice for it: once there are so many,
+                chunks are left out up to the begin of the next segment. -1 for other chunks.
+            kept: a chunk that is not left out, as the next content begins in it.
+            known: a chunk, and its content.
 
         Returns:
             the begin of each chunk in ``out``, and its number of bytes, 0 if it was left out.
@@ -232,7 +232,7 @@ class Decompressor:
         assert self.codec is not None
         codec = self.codec
 
-        def decompress(index: int, begin: int, end: int) -> int:
+        def call_codec(index: int, begin: int, end: int) -> int:
             assert codec.decompress is not None
             offset, size = int(chunks.offsets[index]), int(chunks.sizes[index])
             body = data[offset + HEADER_LENGTH : offset + HEADER_LENGTH + int(chunks.lengths[index])].data
@@ -261,7 +261,7 @@ class Decompressor:
             number,
             content,
             zstd_functions() if codec.decompress is None else None,
-            decompress,
+            call_codec,
             out,
             begins,
             loaded,

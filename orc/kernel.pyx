@@ -63,7 +63,7 @@ ERRORS = {
     BAD_KEYS: "the bytes of its keys are not those that it claims",
     BAD_COUNTS: "its counts do not add up",
     BAD_POINTERS: "its pointers are not in order",
-    BAD_CONTENT: "its zstd frame is damaged",
+    BAD_CONTENT: "zstd cannot decompress its frame",
     SHORT_CONTENT: "its content is shorter than it says",
     BAD_BLOCK_SIZE: "it does not begin with its size",
     INSIDE_CHUNK: "a position points into the middle of a chunk",
@@ -99,8 +99,8 @@ cdef extern from *:
     }
     static const uint8_t HINDEX_WIDTHS[32] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
         17, 18, 19, 20, 21, 22, 23, 24, 26, 28, 30, 32, 40, 48, 56, 64};
-    /* no position in a file is so large: sums of a few do not overflow */
-    static const int64_t HINDEX_FAR = (int64_t)1 << 60;
+    /* no position in a file is so large: with a code behind it, it fits 64 bits, and sums of a few do */
+    static const int64_t HINDEX_FAR = (int64_t)1 << 54;
     """
     uint64_t hindex_load(const uint8_t *p) noexcept nogil
     uint64_t hindex_ends(const uint8_t *p) noexcept nogil
@@ -877,7 +877,7 @@ cdef inline int _add_run(
     const Wanted *wanted, int64_t *k, int64_t run_first, const int64_t *lengths, int64_t count,
     uint64_t longest, uint64_t *total, int64_t *begins, int64_t *selected,
 ) noexcept nogil:
-    """Fill the outputs from number `k` on that lie in a run, and add the run's lengths to the total."""
+    """Fill the outputs whose values lie in a run, from output `k` on, and add the run's lengths to the total."""
     cdef int64_t at = wanted.skip - run_first if wanted.skip > run_first else 0, index
     cdef int code = 0
     while code == 0 and k[0] < wanted.last:
@@ -1224,8 +1224,8 @@ def list_chunks(
     if begins.shape[0] != ends.shape[0] or begins.shape[0] != extras.shape[0]:
         raise ValueError("ranges need as many begins, ends and extras")
     for r in range(begins.shape[0]):
-        if begins[r] < 0:
-            raise ValueError("a range begins before the data")
+        if not 0 <= begins[r] < HINDEX_FAR:
+            raise ValueError("a range begins before the data, or beyond any file")
     with nogil:
         for r in range(begins.shape[0]):
             # a chunk in which one range ends and the next one begins is listed once
@@ -1303,15 +1303,15 @@ def select_chunks(
         ends: int64[S], the chunk at which a segment ends, and ``end_inners`` where in its content: 0 if before it.
         has_tails: uint8[S], 1 if the run at the end is of the segment, too.
         max_bytes: int64[S], how many bytes suffice from the segment's begin on.
-        extras: how many chunks behind the last one such a run may reach into.
-        max_tail: the most bytes from ``end_inners`` on that such a run has.
+        extras: how many chunks behind the last one the run at the end may reach into.
+        max_tail: the most bytes that the run at the end may have.
         block_size: what chunks of unknown size count as.
         firsts: int64[S] for the number of a segment's first chunk, ``lasts`` for that of its last one; -1 without any.
         wanted: int64[N] for the bytes of each chunk to load; ``needed`` for the bytes that suffice from a segment's
             first chunk on, -1 for other chunks.
 
     Returns:
-        0, or a code: INSIDE_CHUNK.
+        0, or INSIDE_CHUNK.
     """
     cdef int64_t s, i, count = offsets.shape[0], segments = begins.shape[0], first, end, last, rest, size
     cdef bint is_cut
@@ -1387,7 +1387,7 @@ def select_values(
         heads: int64[V] for the number of the chunk in which a value begins, and ``insides`` for where in its content.
 
     Returns:
-        0, or a code: INSIDE_CHUNK, BEYOND_CHUNK or STREAM_ENDS.
+        0, INSIDE_CHUNK, BEYOND_CHUNK or STREAM_ENDS.
     """
     cdef int64_t s, i, k, count = offsets.shape[0], segments = begins.shape[0], values = lows.shape[0]
     cdef int64_t first, last, base, low, high, head, tail
@@ -1420,9 +1420,8 @@ def select_values(
             return BEYOND_CHUNK
         for k in range(bounds[s], bounds[s + 1]):
             heads[k] = insides[k] = 0
-            if lows[k] < 0 or lengths[k] < 0:
-                raise ValueError("a value is negative")
-            if lows[k] >= HINDEX_FAR or lengths[k] >= HINDEX_FAR:
+            # those of a hostile file may have wrapped
+            if not (0 <= lows[k] < HINDEX_FAR and 0 <= lengths[k] < HINDEX_FAR):
                 return STREAM_ENDS
             low, high = base + lows[k], base + lows[k] + lengths[k]
             if high > edges[max(first, last)]:
@@ -1466,8 +1465,7 @@ cdef int64_t _decompress_frame(
     source.start, source.size, source.at = <void *>body, <size_t>length, 0
     target.start, target.size, target.at = out, <size_t>size, 0
     # ZSTD_reset_session_only: the frame before may not have been read to its end
-    if zstd.is_error(zstd.reset(zstd.context, 1)):
-        return -1
+    zstd.reset(zstd.context, 1)
     while result != 0 and target.at < target.size:
         before = target.at + source.at
         result = zstd.decompress(zstd.context, &target, &source)
@@ -1498,10 +1496,10 @@ def decompress_chunks(
     Args:
         offsets: int64[N] as list_chunks lists the chunks; ``lengths``, ``originals`` and ``sizes`` with them.
         wanted: int64[N], how many bytes of each.
-        needed: int64[N], how many bytes suffice from this chunk on, up to the next one with such a number; -1 where
-            the number before goes on. Chunks are left out once there are so many.
-        kept: the number of a chunk that is not left out; -1 for none.
-        known: the number of a chunk whose first bytes are ``content`` already; -1 for none.
+        needed: int64[N], where a segment begins, the bytes that suffice for it: once there are so many, chunks are left
+            out up to the begin of the next segment. -1 for other chunks.
+        kept: the number of a chunk that is not left out, as the next content begins in it; -1 for none.
+        known: the number of a chunk whose content is ``content``; -1 for none.
         zstd: uint64[4], the addresses of ZSTD_decompressStream, ZSTD_DCtx_reset and ZSTD_isError, and of a context
             that no other thread uses; None for other codecs.
         decompress: without zstd, ``decompress(number, begin, end)`` fills bytes of ``out`` from a chunk that is
@@ -1511,8 +1509,8 @@ def decompress_chunks(
             left out.
 
     Returns:
-        0, or the offset of a chunk, and a code: its frame is damaged, or its content shorter than both its size and
-        what is wanted.
+        0, or the offset of a chunk and a code: BAD_CONTENT, or SHORT_CONTENT if there is less than wanted and less than
+        the chunk's size.
     """
     cdef int64_t i, count = offsets.shape[0], at = 0, until = 0, size, got, result = 0, room = out.shape[0]
     cdef bint is_native = zstd is not None
@@ -1544,9 +1542,10 @@ def decompress_chunks(
             size = min(wanted[i], room - at)
             if size <= 0:
                 continue
-            if i == known and content.shape[0] >= size:
-                got = size
-                memcpy(&out[at], &content[0], got)
+            if i == known:
+                got = min(size, content.shape[0])
+                if got > 0:
+                    memcpy(&out[at], &content[0], got)
             elif originals[i]:
                 got = min(size, lengths[i])
                 if got > 0:

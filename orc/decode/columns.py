@@ -43,6 +43,9 @@ _MAX_INT32 = (1 << 31) - 1
 #: than 2^62.
 _MAX_LENGTH = MAX_ARRAY_BYTES + 1
 
+#: No stream has a value at this position; eight times as much fits 64 bits.
+_MAX_POSITION = 1 << 56
+
 #: If lists claim more elements than this, and more for each stored byte, the last element is decoded first.
 _UNCHECKED_VALUES = 1 << 20
 _VALUES_PER_BYTE = 64
@@ -250,7 +253,7 @@ class ColumnDecoder:
         return values
 
     def _lengths(self, node: OrcType, selection: ValueSelection) -> tuple[Ints, Ints]:
-        """Decode the lengths of the selected values, and sum those before each of them in its segment."""
+        """Decode the begins of the selected values, within the values of their segment, and their lengths."""
         assert selection.positions is not None
         positions = selection.positions
         begins, lengths = allocate(len(selection), np.int64), allocate(len(selection), np.int64)
@@ -353,7 +356,8 @@ class ColumnDecoder:
         width = 4 if node.kind == Kind.FLOAT else 8
         if selection.positions is None:
             return self._slices(node, StreamKind.DATA, selection, selection.counts * width).view(f"V{width}")
-        lows = selection.positions * width
+        # a hostile file's positions may be beyond any stream
+        lows = np.minimum(selection.positions, _MAX_POSITION) * width
         sizes = np.full(len(lows), width)
         data, begins = self._values(node, StreamKind.DATA, selection, lows, sizes)
         values = allocate(len(lows) * width, np.uint8)

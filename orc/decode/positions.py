@@ -22,8 +22,8 @@ Ints = npt.NDArray[np.int64]
 #: The count of numbers in a position after the location itself, by the encoding of the stream.
 _BYTES, _RUNS, _BITS = 0, 1, 2
 
-#: No stream is so long, and eight times as much still fits 64 bits.
-_MAX_POSITION = 1 << 56
+#: No stream is so long. The kernel takes up to twice as much, and eight times as much fits 64 bits.
+_MAX_POSITION = 1 << 53
 
 #: No run has so many values: one of integers has 512, and one of booleans 130 bytes.
 _MAX_SKIP = 1 << 16

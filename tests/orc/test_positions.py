@@ -55,13 +55,13 @@ def test_entries_of_another_shape_are_not_guessed_at() -> None:
 
 def test_positions_that_would_overflow_are_rejected() -> None:
     # eight times the bytes of the first is -8 in 64 bits
-    for far in ((1 << 61) - 1, (1 << 63) - 1, (1 << 56) + 1):
+    for far in ((1 << 61) - 1, (1 << 63) - 1, (1 << 53) + 1):
         entries = [[0] * 9, [0, 0, far, 0, 0, 0, 0, 0, 0]]
         assert parse_positions(LAYOUT, entries, is_compressed=True, has_present=True) is None
     # nor are runs that 128 row groups like this one would make wrap
-    for skip in ([0, 0, 1 << 56, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 1 << 56]):
+    for skip in ([0, 0, 1 << 53, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 1 << 53]):
         assert parse_positions(LAYOUT, [[0] * 9, skip], is_compressed=True, has_present=True) is None
-    entries = [[0] * 9, [0, 1 << 56, 129, 7, 0, 1 << 56, 0, 1 << 56, 511]]
+    entries = [[0] * 9, [0, 1 << 53, 129, 7, 0, 1 << 53, 0, 1 << 53, 511]]
     positions = parse_positions(LAYOUT, entries, is_compressed=True, has_present=True)
     assert positions is not None
     assert positions[StreamKind.PRESENT].skip.tolist() == [0, 129 * 8 + 7]
