@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=False, cdivision=True
-"""The compiled code: encoded ORC streams to the values at selected positions, and leaf pages of indexes to rows.
+"""The compiled code: ORC streams, from their chunks to the values at selected positions, and leaf pages to rows.
 
 It takes buffers and fills buffers. It knows no files, no schemas and no Arrow classes, holds no global state, and
-releases the interpreter's lock. Callers allocate the outputs.
+releases the interpreter's lock. Callers allocate the outputs. It calls zstd at the addresses that it is given, so that
+two threads wait for each other once a stream and not once a chunk; other codecs are functions of Python.
 
 A stream is decoded in *segments*: byte ranges ``starts[s]`` to ``limits[s]`` of ``data`` that each begin at a run.
 ``skips[s]`` values there belong to earlier row groups. The outputs of segment s are numbers ``bounds[s]`` to
@@ -10,8 +11,9 @@ A stream is decoded in *segments*: byte ranges ``starts[s]`` to ``limits[s]`` of
 and each once (others end the stream). Without positions (None) they are the first ones. Source: ORC specification v1.
 
 Each function that reads what a file says returns 0, or a code and the byte of ``data`` it concerns, as
-``byte << 8 | code``: see ERRORS. A ValueError is a mistake of the caller: arrays whose lengths do not fit each other.
-Arithmetic on values wraps at 64 bits, as the writers' does. No byte outside a segment is read.
+``byte << 8 | code``: see ERRORS. Functions that return a number say what they return instead. A ValueError is a
+mistake of the caller: arrays whose lengths do not fit each other. Arithmetic on values wraps at 64 bits, as the
+writers' does. No byte outside a segment is read.
 
 kernel.pyi has the types; all arrays are contiguous. S is the number of segments, N that of outputs, ``bounds[S]``.
 """
@@ -1208,7 +1210,8 @@ def list_chunks(
         ends: int64[R], a chunk that begins there or later is no longer of the range.
         extras: int64[R], how many chunks after the range are listed, too, where the stream has them.
         codec: ZSTD if the body of a compressed chunk is one zstd frame and nothing else, as decompressors differ in
-            what they make of other bytes; SNAPPY if it is a block of snappy; 0 if it does not record its content's size.
+            what they make of other bytes; SNAPPY if it is a block of snappy; 0 if it does not record the size of its
+            content.
         offsets: int64[N] for the offsets of the headers; ``lengths`` for the bytes of the bodies, ``originals`` for 1
             where the body is not compressed, and ``sizes`` for the bytes of the contents as far as the chunk or its
             frame tells, else -1. Nothing more is listed once they are full.
