@@ -210,8 +210,8 @@ class Decompressor:
         needed: Ints,
         out: Bytes,
         *,
-        kept: int | None = None,
-        known: tuple[int, Bytes] | None = None,
+        next_chunk: int | None = None,
+        cached: tuple[int, Bytes] | None = None,
     ) -> tuple[Ints, Ints]:
         """Decompress the beginnings of chunks into ``out``, one behind the other.
 
@@ -220,8 +220,8 @@ class Decompressor:
             wanted: int64[N], the number of bytes of each chunk.
             needed: int64[N], where a segment begins, the number of bytes that suffice for it: once there are so many,
                 chunks are left out up to the begin of the next segment. -1 for other chunks.
-            kept: a chunk that is not left out, as the next content begins in it.
-            known: a chunk, and its content.
+            next_chunk: the chunk in which the next content begins; it is not left out.
+            cached: a chunk that is decompressed already, and its content.
 
         Returns:
             the begin of each chunk in ``out``, and its number of bytes, 0 if it was left out.
@@ -248,7 +248,7 @@ class Decompressor:
             return count
 
         begins, loaded = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.int64)
-        number, content = known or (-1, out[:0])
+        number, content = cached or (-1, out[:0])
         status = kernel.decompress_chunks(
             data,
             chunks.offsets,
@@ -257,7 +257,7 @@ class Decompressor:
             chunks.sizes,
             wanted,
             needed,
-            -1 if kept is None else kept,
+            -1 if next_chunk is None else next_chunk,
             number,
             content,
             zstd_functions() if codec.decompress is None else None,
@@ -269,7 +269,7 @@ class Decompressor:
         if status:
             raise self._corrupt(status)
         is_loaded = loaded > 0
-        if known is not None:
+        if cached is not None:
             is_loaded[number] = False
         self.chunks += int(np.count_nonzero(is_loaded))
         self.bytes_in += int(chunks.lengths[is_loaded].sum())

@@ -222,7 +222,7 @@ cdef int _unpack(
     if wanted.position == NULL:
         first = _index(wanted, k) - run_first
         if width == 8 and not is_signed:
-            # most lengths: the compiler makes it eight at a time
+            # most lengths, in a loop that compilers vectorize
             for k in range(wanted.next, end):
                 out[k] = at[first + k - wanted.next]
             return 0
@@ -352,7 +352,7 @@ cdef int _patched(
 
 
 cdef inline void _skip_runs(Input *input, const Wanted *wanted, int64_t *run_first) noexcept nogil:
-    """Go behind runs of the simpler encodings without a wanted value: half of the time of sparse selections."""
+    """Go behind runs of two encodings without a wanted value: decode_integers takes a fifth less for few values."""
     cdef const uint8_t *at = input.at
     cdef int64_t first = run_first[0], until = _index(wanted, wanted.next), count, size
     while input.end - at >= 2:
@@ -1485,8 +1485,8 @@ def decompress_chunks(
     const int64_t[::1] sizes,
     const int64_t[::1] wanted,
     const int64_t[::1] needed,
-    int64_t kept,
-    int64_t known,
+    int64_t next_chunk,
+    int64_t cached,
     const uint8_t[::1] content,
     const uint64_t[::1] zstd,
     decompress,
@@ -1501,8 +1501,8 @@ def decompress_chunks(
         wanted: int64[N], how many bytes of each.
         needed: int64[N], where a segment begins, the bytes that suffice for it: once there are so many, chunks are left
             out up to the begin of the next segment. -1 for other chunks.
-        kept: the number of a chunk that is not left out, as the next content begins in it; -1 for none.
-        known: the number of a chunk whose content is ``content``; -1 for none.
+        next_chunk: the number of the chunk in which the next content begins, and which is not left out; -1 for none.
+        cached: the number of a chunk that is decompressed already, to ``content``; -1 for none.
         zstd: uint64[4], the addresses of ZSTD_decompressStream, ZSTD_DCtx_reset and ZSTD_isError, and of a context
             that no other thread uses; None for other codecs.
         decompress: without zstd, ``decompress(number, begin, end)`` fills bytes of ``out`` from a chunk that is
@@ -1540,12 +1540,12 @@ def decompress_chunks(
             loaded[i] = 0
             if needed[i] >= 0:
                 until = room if needed[i] > room - at else at + needed[i]
-            elif at >= until and i != kept:
+            elif at >= until and i != next_chunk:
                 continue
             size = min(wanted[i], room - at)
             if size <= 0:
                 continue
-            if i == known:
+            if i == cached:
                 got = min(size, content.shape[0])
                 if got > 0:
                     memcpy(&out[at], &content[0], got)

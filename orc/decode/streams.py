@@ -214,13 +214,13 @@ class StreamReader:
         needed: Ints,
         out: Bytes,
         *,
-        kept: int | None = None,
-        known: tuple[int, Bytes] | None = None,
+        next_chunk: int | None = None,
+        cached: tuple[int, Bytes] | None = None,
     ) -> tuple[Ints, Ints]:
         decompressor = self._decompressor
         before = decompressor.chunks, decompressor.bytes_in
         begins, loaded = decompressor.decompress(
-            self._stored.data, chunks, wanted, needed, out, kept=kept, known=known
+            self._stored.data, chunks, wanted, needed, out, next_chunk=next_chunk, cached=cached
         )
         count = decompressor.chunks - before[0]
         self._stored.count(count, HEADER_LENGTH * count + decompressor.bytes_in - before[1])
@@ -506,31 +506,31 @@ class IndexedReader(StreamReader):
         """Decompress the beginnings of chunks: see `Decompressor.decompress`.
 
         Args:
-            next_group: the chunk in which it begins is loaded whole and kept for the next content.
+            next_group: the chunk in which it begins is loaded whole and cached for the next content.
 
         Returns:
             the data, and the begin and the number of bytes of each chunk in it.
         """
         block_size = self._decompressor.block_size
         last, self._last = self._last, None
-        known = kept = None
+        cached = next_chunk = None
         if last is not None:
             at = chunks.find(last[0])
-            known = None if at is None else (at, last[1])
+            cached = (at, last[1]) if at is not None else None
         if next_group is not None and self._positions is not None:
-            kept = chunks.find(int(self._positions.chunk[next_group]))
-            if kept is not None and wanted[kept]:
-                wanted[kept] = chunks.sizes[kept] if chunks.sizes[kept] >= 0 else block_size
+            next_chunk = chunks.find(int(self._positions.chunk[next_group]))
+            if next_chunk is not None and wanted[next_chunk]:
+                wanted[next_chunk] = chunks.sizes[next_chunk] if chunks.sizes[next_chunk] >= 0 else block_size
             else:
-                kept = None
+                next_chunk = None
         # chunks without a recorded size count as a block: a segment exceeds its needs by less than one
         firsts = needed[needed >= 0]
         total = min(int(wanted.sum()), int(firsts.sum()) + (len(firsts) + 1) * block_size)
         data = allocate(total, np.uint8) if fresh else _scratch(self._slot, total)
-        bases, loaded = self._decompress(chunks, wanted, needed, data, kept=kept, known=known)
-        if kept is not None:
-            begin = int(bases[kept])
-            self._last = int(chunks.offsets[kept]), data[begin : begin + int(loaded[kept])].copy()
+        bases, loaded = self._decompress(chunks, wanted, needed, data, next_chunk=next_chunk, cached=cached)
+        if next_chunk is not None:
+            begin = int(bases[next_chunk])
+            self._last = int(chunks.offsets[next_chunk]), data[begin : begin + int(loaded[next_chunk])].copy()
         return data, bases, loaded
 
 

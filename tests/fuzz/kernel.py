@@ -387,7 +387,7 @@ def _small(
 
 
 def _offsets(chance: random.Random) -> tuple[list[int], int]:
-    """Of chunks, and where the last one ends."""
+    """Return the offsets of chunks, and the end of the last one."""
     bounds = list(accumulate(chance.choices([3, 20, 500], k=chance.choice([0, 1, 2, 8])), initial=0))
     return bounds[:-1], bounds[-1]
 
@@ -533,13 +533,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--functions", nargs="+", default=functions_of_kernel(), metavar="NAME")
     parser.add_argument("--only", nargs=2, metavar=("FUNCTION", "NUMBER"))
-    parser.add_argument("--library", help=argparse.SUPPRESS)
+    parser.add_argument("--extension", help=argparse.SUPPRESS)
     options = parser.parse_args()
     functions, numbers = options.functions, range(options.inputs)
     if options.only is not None:
         functions, numbers = [options.only[0]], range(int(options.only[1]), int(options.only[1]) + 1)
-    if options.library is not None:
-        run_inputs(options.library, options.seed, functions, numbers)
+    if options.extension is not None:
+        run_inputs(options.extension, options.seed, functions, numbers)
         return 0
     library = build_kernel(FOLDER, FLAGS)
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
@@ -559,7 +559,7 @@ def main() -> int:
         sys.executable,
         "-m",
         "tests.fuzz.kernel",
-        "--library",
+        "--extension",
         str(library),
         "--seed",
         str(options.seed),

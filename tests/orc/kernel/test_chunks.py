@@ -399,7 +399,7 @@ def expected_chunks(
 
 
 def some_offsets(chance: random.Random) -> tuple[list[int], int]:
-    """Of chunks, and the end of the last one."""
+    """Return a random chunk list, and the end of its last chunk."""
     bounds = list(
         accumulate([chance.randint(3, 9) for _ in range(chance.choice([0, 1, 2, 5, 8]))], initial=0)
     )
@@ -433,7 +433,7 @@ def test_random_chunks_of_segments(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize(
     ("segment", "expected"),
     [
-        # whole chunks, up to one in the middle of which it ends, and a run behind it
+        # the segment has whole chunks, a part of its last chunk, and a run that may go on behind it
         ((0, 2, 10, 0, 0, 5), [[0], [1], [7, 5, 0, 0], [7, -1, -1, -1]]),
         ((0, 2, 10, 3, 0, 5), [[0], [2], [7, 5, 3, 0], [7, -1, -1, -1]]),
         ((5, 0, 10, 0, 1, 0), [[1], [3], [0, 5, 4, 6], [-1, 0, -1, -1]]),
@@ -619,12 +619,12 @@ def test_random_values_in_chunks(rng: np.random.Generator) -> None:
     ],
 )
 def test_values_of_a_segment(begin: int, inner: int, end: int, value: tuple[int, int], code: int) -> None:
-    """Of chunks of three and of six bytes."""
+    """The two chunks hold three and six bytes."""
     assert select_values([10, 15], [7, 10, 16], [(begin, inner, end, [value])])[0] == code
 
 
 def fitting_values() -> list[Any]:
-    """Arguments of which all numbers are in their range."""
+    """Return valid arguments."""
     two = as_ints([0, 0])
     arrays = [[0, 9], [0, 5, 9], [0, 9], [0, 0], [9, 18], [0, 1, 2], [0, 0], [1, 1]]
     return [*map(as_ints, arrays), *(two.copy() for _ in range(3))]
@@ -681,7 +681,7 @@ def test_edges_of_no_chunk(edge: int) -> None:
 
 
 class Stored:
-    """Chunks with the contents that they have, and what is known of them."""
+    """Chunks, their contents, and the arguments that describe them."""
 
     def __init__(self) -> None:
         self.data = b"\xff"
@@ -711,8 +711,8 @@ def decompress(
     needed: list[int],
     room: int,
     *,
-    kept: int = -1,
-    known: tuple[int, bytes] = (-1, b""),
+    next_chunk: int = -1,
+    cached: tuple[int, bytes] = (-1, b""),
     is_zstd: bool = True,
     codec: Callable[[bytes, int], bytes] | None = None,
 ) -> tuple[int, bytes, list[int], list[int]]:
@@ -729,7 +729,14 @@ def decompress(
         return len(content)
 
     addresses = zstd_functions() if is_zstd else None
-    arguments = [*stored.arguments(), as_ints(wanted), as_ints(needed), kept, known[0], as_bytes(known[1])]
+    arguments = [
+        *stored.arguments(),
+        as_ints(wanted),
+        as_ints(needed),
+        next_chunk,
+        cached[0],
+        as_bytes(cached[1]),
+    ]
     arguments += [addresses, fill if codec is not None else None, out, begins, loaded]
     result = kernel.decompress_chunks(*arguments)
     for whole in (whole_out, whole_begins, whole_loaded):
@@ -771,20 +778,20 @@ def test_random_contents(is_zstd: bool, rng: np.random.Generator) -> None:
         ]
         some = (-1, -1, -1, 0, 1, 60, 4000, HIGH)
         needed = [chance.choice([-1, HIGH]), *(chance.choice(some) for _ in wanted)][:count]
-        kept, known = chance.randint(-1, count), (chance.randint(-1, count), b"")
-        if 0 <= known[0] < count:
-            known = known[0], bytes(255 - byte for byte in stored.contents[known[0]])
+        next_chunk, cached = chance.randint(-1, count), (chance.randint(-1, count), b"")
+        if 0 <= cached[0] < count:
+            cached = cached[0], bytes(255 - byte for byte in stored.contents[cached[0]])
         total = sum(map(len, stored.contents))
         room = chance.choice([total + 10, total, chance.randint(0, total), 0])
         out, until, places = b"", 0, []
         for i in range(count):
             until = len(out) + needed[i] if needed[i] >= 0 else until
             size = min(wanted[i], room - len(out))
-            if (needed[i] < 0 and len(out) >= until and i != kept) or size <= 0:
+            if (needed[i] < 0 and len(out) >= until and i != next_chunk) or size <= 0:
                 size = 0
             content = stored.contents[i]
-            if i == known[0]:
-                content = known[1]
+            if i == cached[0]:
+                content = cached[1]
             places.append((len(out), len(content[:size])))
             out += content[:size]
         options: dict[str, Any] = {
@@ -792,7 +799,7 @@ def test_random_contents(is_zstd: bool, rng: np.random.Generator) -> None:
             "codec": None if is_zstd else inflate,
         }
         result, filled, begins, loaded = decompress(
-            stored, wanted, needed, room, kept=kept, known=known, **options
+            stored, wanted, needed, room, next_chunk=next_chunk, cached=cached, **options
         )
         assert result == 0
         assert list(zip(begins, loaded, strict=True)) == places
@@ -800,7 +807,7 @@ def test_random_contents(is_zstd: bool, rng: np.random.Generator) -> None:
 
 
 def test_calls_of_a_codec() -> None:
-    """For chunks that are compressed and neither known nor left out; what it raises is raised."""
+    """The codec is called for compressed chunks that are needed and not cached; its errors are raised."""
     stored, calls = Stored(), []
     for content, is_original in ((b"abc", 0), (b"def", 1), (b"ghi", 0), (b"jkl", 0), (b"mno", 0)):
         stored.add(content, content, -1, is_original)

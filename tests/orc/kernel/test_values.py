@@ -115,7 +115,7 @@ def test_random_lengths(is_v2: bool, is_damaged: bool, rng: np.random.Generator)
 def decode_lengths(
     data: bytes, positions: list[int], longest: int = 1 << 31, *, skip: int = 0, is_v2: bool = True
 ) -> tuple[int, list[int], list[int]]:
-    """Of one segment."""
+    """Decode one segment."""
     begins, whole_begins = guarded(len(positions), np.int64)
     selected, whole_selected = guarded(len(positions), np.int64)
     arrays: list[Any] = [as_ints(each) for each in ([0], [len(data)], [skip], [0, len(positions)], positions)]
