@@ -405,7 +405,10 @@ class IndexedReader(StreamReader):
         stored = self._stored
         if self._decompressor.codec is None:
             limits = np.minimum(end_chunk + np.where(has_tail, _MAX_RUN_BYTES, 0), stored.length)
-            for begin, end in zip(chunk.tolist(), limits.tolist(), strict=True):
+            # segments that touch are one range
+            firsts = np.append(0, np.flatnonzero(chunk[1:] > np.maximum.accumulate(limits)[:-1]) + 1)
+            ends_of_ranges = np.maximum.reduceat(limits, firsts)
+            for begin, end in zip(chunk[firsts].tolist(), ends_of_ranges.tolist(), strict=True):
                 stored.fetch(begin, end)
                 stored.count(1, end - begin)
             return Segments(stored.data, chunk, limits, skip)

@@ -15,7 +15,7 @@ class ReadCounts:
     """Counts of all reads of one reader.
 
     ``ranges`` are the requests after coalescing, and ``bytes_fetched`` their bytes, with the file's tail and all
-    metadata; in a local file, each decompressed chunk is a range.
+    metadata; in a local file, each decompressed chunk is a range or, without compression, each stretch of row groups.
 
     ``row_groups`` counts each decoded row group once per column; ``whole_columns`` counts the columns of stripes that
     were decoded from the first row on, without a row index.

@@ -180,6 +180,8 @@ def read_row_indexes(
         for column in columns
         if column not in stripe.positions and (column, StreamKind.ROW_INDEX) in stripe.streams
     ]
+    if not missing:
+        return
     for stream, data in zip(missing, source.read([(s.offset, s.length) for s in missing]), strict=True):
         try:
             index = pb.RowIndex.FromString(decompressor.decompress_all(data, MAX_METADATA_SIZE))

@@ -297,16 +297,19 @@ class ColumnReader:
         if self._positions is None:
             return ValueSelection(_ZERO, _ONE, np.array([0, last]), rows)
         groups = stripe.groups[begin:end]
-        breaks = np.flatnonzero(groups[1:] - groups[:-1] != 1) + 1
-        starts = np.concatenate([_ZERO, breaks])
-        begins, ends = groups[starts], groups[np.append(breaks, len(groups)) - 1] + 1
-        bounds = np.append(stripe.offsets[begin + starts], last) - first
-        num_rows = np.minimum(ends * stripe.stride, stripe.selection.num_rows) - begins * stripe.stride
+        firsts = groups * stripe.stride
+        num_rows = np.minimum(firsts + stripe.stride, stripe.selection.num_rows) - firsts
         if last - first == int(num_rows.sum()):
-            return ValueSelection(begins, ends, bounds, None)
+            starts = np.append(0, np.flatnonzero(groups[1:] - groups[:-1] != 1) + 1)
+            ends = groups[np.append(starts[1:], len(groups)) - 1] + 1
+            return ValueSelection(
+                groups[starts], ends, np.append(stripe.offsets[begin + starts], last) - first, None
+            )
         assert rows is not None
-        positions = rows[first:last] - np.repeat(begins * stripe.stride, np.diff(bounds))
-        return ValueSelection(begins, ends, bounds, positions)
+        # one segment per row group, so that each is decoded only up to its last selected row
+        bounds = stripe.offsets[begin : end + 1] - first
+        positions = rows[first:last] - firsts.repeat(bounds[1:] - bounds[:-1])
+        return ValueSelection(groups, groups + 1, bounds, positions)
 
     def _reader(self, number: int, kind: StreamKind) -> StreamReader:
         reader = self._readers.get((number, kind))

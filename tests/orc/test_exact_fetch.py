@@ -17,6 +17,7 @@ from hindex.orc import OrcReader
 from hindex.orc.io.metrics import CountedSource
 from hindex.orc.io.source import FileSystemSource, LocalSource, Range
 from hindex.orc.metadata.file_tail import TAIL_GUESS
+from hindex.orc.metadata.stripe import StreamKind
 from hindex.orc.reader import stripe_reader
 from hindex.orc.reader.file_cache import FILE_CACHE
 from tests.fuzz.parts import put_together, take_apart
@@ -166,6 +167,24 @@ class _Steps(FileSystemSource):
     def read(self, ranges: Sequence[Range]) -> list[memoryview]:
         self.steps += [list(ranges)] if ranges else []
         return super().read(ranges)
+
+
+def test_row_groups_that_adjoin_are_one_range(tmp_path: Path, written: pa.Table) -> None:
+    """Without compression, and with runs that cross their borders."""
+    path = tmp_path / "file.orc"
+    pyarrow.orc.write_table(written, path, compression="uncompressed", row_index_stride=1000)
+    reader = OrcReader(path)
+    streams = [stream for stream in reader.stripe(0).streams.values() if stream.kind < StreamKind.ROW_INDEX]
+    # the row indexes are kept
+    reader.read(rows=[0])
+    before = reader.counts.as_dict()
+    # without the fifth row group
+    rows = np.concatenate([np.arange(0, 4000, 3), np.arange(5000, ROWS // 2, 3)])
+    assert reader.read(rows=rows).equals(written.take(rows))
+    counts = {name: count - before[name] for name, count in reader.counts.as_dict().items()}
+    assert counts["row_groups"] == 19 * len(reader.names)
+    assert len(streams) < counts["ranges"] <= 2 * len(streams)
+    assert counts["bytes_fetched"] < 0.6 * sum(stream.length for stream in streams)
 
 
 def test_counts_equal_the_bytes_read(tmp_path: Path, written: pa.Table) -> None:
