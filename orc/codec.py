@@ -166,9 +166,20 @@ class Decompressor:
     def __init__(self, codec: Codec | None, block_size: int) -> None:
         self.codec = codec
         self.block_size = block_size
-        self.chunks = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
+        # chunks, the bytes of their bodies, the bytes of their contents
+        self._counts = np.zeros(3, np.int64)
+
+    @property
+    def chunks(self) -> int:
+        return int(self._counts[0])
+
+    @property
+    def bytes_in(self) -> int:
+        return int(self._counts[1])
+
+    @property
+    def bytes_out(self) -> int:
+        return int(self._counts[2])
 
     def list_chunks(self, data: Bytes, begins: Ints, ends: Ints, extras: Ints | None = None) -> Chunks:
         """List the chunks that begin in ascending ranges of a stream's bytes.
@@ -248,6 +259,7 @@ class Decompressor:
             return count
 
         begins, loaded = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.int64)
+        counts = np.empty(3, np.int64)
         number, content = cached or (-1, out[:0])
         status = kernel.decompress_chunks(
             data,
@@ -265,15 +277,11 @@ class Decompressor:
             out,
             begins,
             loaded,
+            counts,
         )
         if status:
             raise self._corrupt(status)
-        is_loaded = loaded > 0
-        if cached is not None:
-            is_loaded[number] = False
-        self.chunks += int(np.count_nonzero(is_loaded))
-        self.bytes_in += int(chunks.lengths[is_loaded].sum())
-        self.bytes_out += int(loaded[is_loaded].sum())
+        self._counts += counts
         return begins, loaded
 
     def _corrupt(self, status: int) -> OrcError:
@@ -304,9 +312,7 @@ class Decompressor:
 
     def add_counts(self, other: Decompressor) -> None:
         """Add the counts of another decompressor."""
-        self.chunks += other.chunks
-        self.bytes_in += other.bytes_in
-        self.bytes_out += other.bytes_out
+        self._counts += other._counts
 
 
 def _codec_errors() -> tuple[type[BaseException], ...]:

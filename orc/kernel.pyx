@@ -99,6 +99,19 @@ cdef extern from *:
         v = (v & 0x00003fff00003fffull) | (v & 0x3fff00003fff0000ull) >> 2;
         return (v & 0x000000000fffffffull) | (v & 0x0fffffff00000000ull) >> 4;
     }
+    /* the sum of at most 512 bytes, eight at a time so that compilers vectorize it: each 16 bits of pairs add up two */
+    static inline uint64_t hindex_sum(const uint8_t *p, int64_t count) {
+        uint64_t pairs = 0, v, sum;
+        int64_t i = 0;
+        for (; i + 8 <= count; i += 8) {
+            memcpy(&v, p + i, 8);
+            pairs += (v & 0x00ff00ff00ff00ffull) + (v >> 8 & 0x00ff00ff00ff00ffull);
+        }
+        sum = (pairs & 0x0000ffff0000ffffull) + (pairs >> 16 & 0x0000ffff0000ffffull);
+        sum = (sum + (sum >> 32)) & 0xffffffffull;
+        for (; i < count; i++) sum += p[i];
+        return sum;
+    }
     static const uint8_t HINDEX_WIDTHS[32] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
         17, 18, 19, 20, 21, 22, 23, 24, 26, 28, 30, 32, 40, 48, 56, 64};
     /* no position in a file is so large: with a code behind it, it fits 64 bits, and sums of a few do */
@@ -109,6 +122,7 @@ cdef extern from *:
     int hindex_count(uint64_t ends) noexcept nogil
     int hindex_first(uint64_t v) noexcept nogil
     uint64_t hindex_fold(const uint8_t *p, int size) noexcept nogil
+    uint64_t hindex_sum(const uint8_t *p, int64_t count) noexcept nogil
     const uint8_t HINDEX_WIDTHS[32]
     const int64_t HINDEX_FAR
 
@@ -901,6 +915,33 @@ cdef inline int _add_run(
     return code
 
 
+#: The first byte of a direct run of 8-bit values, without its lowest bit, which is one of the length.
+cdef enum:
+    _DIRECT_BYTES = 0x4E >> 1
+
+
+cdef inline int _add_bytes(
+    const Wanted *wanted, int64_t *k, int64_t run_first, const uint8_t *lengths, int64_t count,
+    uint64_t *total, int64_t *begins, int64_t *selected,
+) noexcept nogil:
+    """As _add_run, for a run of one-byte lengths, all below longest; those behind the last output are not added."""
+    cdef int64_t at = wanted.skip - run_first if wanted.skip > run_first else 0, index
+    while k[0] < wanted.last:
+        index = <int64_t>(<uint64_t>_index(wanted, k[0]) - <uint64_t>run_first)
+        if index >= count:
+            if at < count:
+                total[0] += hindex_sum(lengths + at, count - at)
+            break
+        if index < at:
+            return STREAM_ENDS  # it does not ascend
+        total[0] += hindex_sum(lengths + at, index - at)
+        begins[k[0]], selected[k[0]] = <int64_t>total[0], lengths[index]
+        total[0] += lengths[index]
+        at = index + 1
+        k[0] += 1
+    return 0
+
+
 def decode_lengths(
     const uint8_t[::1] data,
     const int64_t[::1] starts,
@@ -947,6 +988,15 @@ def decode_lengths(
                 if input.at >= input.end:
                     code = STREAM_ENDS
                     break
+                if is_v2 and longest > 255 and input.end - input.at >= 2 and input.at[0] >> 1 == _DIRECT_BYTES:
+                    count = (<int64_t>(input.at[0] & 1) << 8 | input.at[1]) + 1
+                    if count <= input.end - input.at - 2:
+                        code = _add_bytes(
+                            &wanted, &k, run_first, input.at + 2, count, &total, target_begins, target_lengths
+                        )
+                        run_first += count
+                        input.at += 2 + count
+                        continue
                 # the run's values from its first one on, up to the last selected one
                 whole.position = NULL
                 whole.skip = whole.first = whole.next = 0
@@ -1493,6 +1543,7 @@ def decompress_chunks(
     uint8_t[::1] out,
     int64_t[::1] begins,
     int64_t[::1] loaded,
+    int64_t[::1] counts,
 ):
     """Decompress the beginnings of listed chunks, one behind the other.
 
@@ -1510,6 +1561,8 @@ def decompress_chunks(
         out: filled up to its end at most.
         begins: int64[N] for where the content of each chunk begins in ``out``; ``loaded`` for its bytes, 0 where it was
             left out.
+        counts: int64[3], set to the number of chunks that gave content, the bytes of their bodies, and the bytes of
+            their contents; the cached chunk is not counted.
 
     Returns:
         0, or the offset of a chunk and a code: BAD_CONTENT, or SHORT_CONTENT if there is less than wanted and less than
@@ -1524,6 +1577,9 @@ def decompress_chunks(
         or begins.shape[0] != count or loaded.shape[0] != count
     ):
         raise ValueError("the arrays have the same length")
+    if counts.shape[0] != 3:
+        raise ValueError("there are three counts")
+    counts[0] = counts[1] = counts[2] = 0
     for i in range(count):
         if not 0 <= lengths[i] <= data.shape[0] - 3 or not 0 <= offsets[i] <= data.shape[0] - 3 - lengths[i]:
             raise ValueError("a chunk lies outside the data")
@@ -1570,6 +1626,10 @@ def decompress_chunks(
                 break
             loaded[i] = got
             at += got
+            if got > 0 and i != cached:
+                counts[0] += 1
+                counts[1] += lengths[i]
+                counts[2] += got
     return result
 
 

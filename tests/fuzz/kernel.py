@@ -303,7 +303,7 @@ class Inputs:
                 codec,
                 out,
             ),
-            *(_room(count), _room(count)),
+            *(_room(count), _room(count), _room(chance.choice([3, 3, 3, 2]))),
         ]
 
     def _rescale(self, chance: random.Random) -> Arguments:

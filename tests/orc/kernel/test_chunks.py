@@ -737,10 +737,15 @@ def decompress(
         cached[0],
         as_bytes(cached[1]),
     ]
-    arguments += [addresses, fill if codec is not None else None, out, begins, loaded]
+    counts, whole_counts = guarded(3, np.int64)
+    arguments += [addresses, fill if codec is not None else None, out, begins, loaded, counts]
     result = kernel.decompress_chunks(*arguments)
-    for whole in (whole_out, whole_begins, whole_loaded):
+    for whole in (whole_out, whole_begins, whole_loaded, whole_counts):
         assert_guarded(whole)
+    if not result:
+        used = [number for number, size in enumerate(loaded.tolist()) if size and number != cached[0]]
+        lengths, sizes = (sum(numbers[i] for i in used) for numbers in (stored.lengths, loaded.tolist()))
+        assert counts.tolist() == [len(used), lengths, sizes]
     return result, out.tobytes(), begins.tolist(), loaded.tolist()
 
 
@@ -820,7 +825,7 @@ def test_calls_of_a_codec() -> None:
 
         calls.clear()
         begins, loaded = as_ints([0] * 5), as_ints([0] * 5)
-        outputs = [np.zeros(9, np.uint8), begins, loaded]
+        outputs = [np.zeros(9, np.uint8), begins, loaded, as_ints([0] * 3)]
         result = kernel.decompress_chunks(*arguments, *[-1, 2, as_bytes(b"GH"), None, codec, *outputs])
         return result, begins.tolist(), loaded.tolist()
 
@@ -931,6 +936,7 @@ def fitting_chunks() -> list[Any]:
             np.zeros(9, np.uint8),
             two.copy(),
             two.copy(),
+            as_ints([0] * 3),
         ),
     ]
 
@@ -941,6 +947,9 @@ def test_arrays_of_contents_that_do_not_fit() -> None:
         for other in other_lengths(fitting_chunks(), numbers):
             with pytest.raises(ValueError, match="same length"):
                 kernel.decompress_chunks(*other)
+    for other in other_lengths(fitting_chunks(), range(15, 16)):
+        with pytest.raises(ValueError, match="three counts"):
+            kernel.decompress_chunks(*other)
     for addresses in (
         zstd_functions()[:3],
         np.concatenate([zstd_functions(), zstd_functions()[:1]]),

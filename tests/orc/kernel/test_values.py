@@ -143,6 +143,22 @@ def test_the_longest_length() -> None:
     assert decode_lengths(data, [], 0) == (0, [], [])
 
 
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 257, 258, 511, 512])
+@pytest.mark.parametrize("length", [254, 255])
+def test_runs_of_lengths_of_a_byte(count: int, length: int) -> None:
+    """Sums of the largest; and a run that the end of its segment cuts, which has the values before that."""
+    data = (header(1, 7, count) + bytes([length]) * count) * 2
+    for positions in ([count - 1, count], [0, 2 * count - 1]):
+        expected = [position * length for position in positions], [length, length]
+        assert decode_lengths(data, positions, 256) == (0, *expected)
+    skip = count // 2
+    assert decode_lengths(data, [count], skip=skip) == (0, [count * length], [length])
+    last = 2 * count - 1
+    assert decode_lengths(data[:-1], [last])[0] & 255 == STREAM_ENDS
+    if count > 1:
+        assert decode_lengths(data[:-1], [last - 1]) == (0, [(last - 1) * length], [length])
+
+
 @VERSIONS
 @pytest.mark.parametrize("length", [-1, -(1 << 63), HIGH, 1 << 31])
 def test_lengths_that_are_not_believed(is_v2: bool, length: int) -> None:
