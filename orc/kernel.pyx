@@ -99,19 +99,6 @@ cdef extern from *:
         v = (v & 0x00003fff00003fffull) | (v & 0x3fff00003fff0000ull) >> 2;
         return (v & 0x000000000fffffffull) | (v & 0x0fffffff00000000ull) >> 4;
     }
-    /* the sum of at most 512 bytes, eight at a time so that compilers vectorize it: each 16 bits of pairs add up two */
-    static inline uint64_t hindex_sum(const uint8_t *p, int64_t count) {
-        uint64_t pairs = 0, v, sum;
-        int64_t i = 0;
-        for (; i + 8 <= count; i += 8) {
-            memcpy(&v, p + i, 8);
-            pairs += (v & 0x00ff00ff00ff00ffull) + (v >> 8 & 0x00ff00ff00ff00ffull);
-        }
-        sum = (pairs & 0x0000ffff0000ffffull) + (pairs >> 16 & 0x0000ffff0000ffffull);
-        sum = (sum + (sum >> 32)) & 0xffffffffull;
-        for (; i < count; i++) sum += p[i];
-        return sum;
-    }
     static const uint8_t HINDEX_WIDTHS[32] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
         17, 18, 19, 20, 21, 22, 23, 24, 26, 28, 30, 32, 40, 48, 56, 64};
     /* no position in a file is so large: with a code behind it, it fits 64 bits, and sums of a few do */
@@ -122,7 +109,6 @@ cdef extern from *:
     int hindex_count(uint64_t ends) noexcept nogil
     int hindex_first(uint64_t v) noexcept nogil
     uint64_t hindex_fold(const uint8_t *p, int size) noexcept nogil
-    uint64_t hindex_sum(const uint8_t *p, int64_t count) noexcept nogil
     const uint8_t HINDEX_WIDTHS[32]
     const int64_t HINDEX_FAR
 
@@ -915,6 +901,15 @@ cdef inline int _add_run(
     return code
 
 
+cdef inline uint64_t _sum_bytes(const uint8_t *at, int64_t count) noexcept nogil:
+    """The sum of at most 2**20 bytes, which compilers vectorize in 32 bits."""
+    cdef uint32_t total = 0
+    cdef int64_t k
+    for k in range(count):
+        total += at[k]
+    return total
+
+
 #: The first byte of a direct run of 8-bit values, without its lowest bit, which is one of the length.
 cdef enum:
     _DIRECT_BYTES = 0x4E >> 1
@@ -930,11 +925,11 @@ cdef inline int _add_bytes(
         index = <int64_t>(<uint64_t>_index(wanted, k[0]) - <uint64_t>run_first)
         if index >= count:
             if at < count:
-                total[0] += hindex_sum(lengths + at, count - at)
+                total[0] += _sum_bytes(lengths + at, count - at)
             break
         if index < at:
             return STREAM_ENDS  # it does not ascend
-        total[0] += hindex_sum(lengths + at, index - at)
+        total[0] += _sum_bytes(lengths + at, index - at)
         begins[k[0]], selected[k[0]] = <int64_t>total[0], lengths[index]
         total[0] += lengths[index]
         at = index + 1
@@ -1889,14 +1884,9 @@ cdef inline uint64_t _sum(
 ) noexcept nogil:
     """The sum of numbers `begin` to `end` of an array of at most 2**20 numbers, after adding 1 to each."""
     cdef uint64_t total = <uint64_t>(end - begin)
-    cdef uint32_t bytes_sum
-    cdef const uint8_t *plane
-    cdef int64_t k, number
+    cdef int64_t number
     for number in range(width):
-        plane, bytes_sum = planes[number], 0
-        for k in range(begin, end):
-            bytes_sum += plane[k]
-        total += <uint64_t>bytes_sum << (8 * number)
+        total += _sum_bytes(planes[number] + begin, end - begin) << (8 * number)
     return total
 
 
