@@ -2,7 +2,7 @@
 
 ``all`` measures the sections of the docs in turn; with ``--quick`` some of them, in about a minute.
 ``docs/benchmarks.md`` explains the measurements. Times are never judged; the exit code is 1 if rows differ between
-engines.
+engines or hindex fails.
 """
 
 from __future__ import annotations
@@ -69,6 +69,9 @@ ALL = (
 )
 QUICK = ("queries", "reader", "s3", "planning")
 
+#: With one of these, a section measures a part, which does not replace the results of a whole run.
+PART_FLAGS = frozenset({"--engines", "--only", "--queries", "--scales", "--tables"})
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
@@ -85,13 +88,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.section == "report":
         return report.write(options)
     if options.section == "all":
-        # run all sections, even after one with different rows
+        # run all sections, even after one that fails
         return max(main([name, *command_line[1:]]) for name in (QUICK if options.quick else ALL))
     section = next(section for section in SECTIONS if section.name == options.section)
     settings = [f"{name}={os.environ[name]}" for name in ENVIRONMENT if name in os.environ]
-    return _run(
-        section, options, " ".join([*settings, "python -m tests.bench", *_without_data(command_line)])
-    )
+    command = " ".join([*settings, "python -m tests.bench", *_without_data(command_line)])
+    flags = {item.partition("=")[0] for item in command_line}
+    suffix = "-quick" if options.quick else "-part" if flags & PART_FLAGS else ""
+    return _run(section, options, command, suffix)
 
 
 def _without_data(command_line: list[str]) -> list[str]:
@@ -102,7 +106,7 @@ def _without_data(command_line: list[str]) -> list[str]:
     return [item for item in command_line if not item.startswith("--data=")]
 
 
-def _run(section: Section, options: argparse.Namespace, command: str) -> int:
+def _run(section: Section, options: argparse.Namespace, command: str, suffix: str) -> int:
     options = complete(options)
     print(f"{command}\n", flush=True)
     started = time.monotonic()
@@ -112,21 +116,23 @@ def _run(section: Section, options: argparse.Namespace, command: str) -> int:
         "command": command,
         "scale": options.scale,
         "rounds": options.rounds,
-        "quick": options.quick,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "seconds": round(time.monotonic() - started, 1),
         "machine": machine("pyspark"),
         "different": result.different,
+        "failed": result.failed,
         **result.data,
     }
     directory = options.data / "results"
     directory.mkdir(parents=True, exist_ok=True)
-    name = f"{section.name}-quick" if options.quick else section.name
-    (directory / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
-    print(f"\n{report.text(document)}\n\n{document['seconds']:.0f} s; kept in {directory / name}.json")
+    path = directory / f"{section.name}{suffix}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    print(f"\n{report.text(document)}\n\n{document['seconds']:.0f} s; kept in {path}")
     for difference in result.different:
         print(f"rows differ: {difference}", file=sys.stderr)
-    return 1 if result.different else 0
+    for failure in result.failed:
+        print(f"hindex failed: {failure}", file=sys.stderr)
+    return 1 if result.different or result.failed else 0
 
 
 if __name__ == "__main__":

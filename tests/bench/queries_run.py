@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hindex.cli.progress import progress_for
-from tests.bench.contest import COLD, FIRST, Contest, Plan, Result, as_json
+from tests.bench.contest import COLD, FIRST, OURS, Contest, Plan, Result, as_json
 from tests.bench.data import Dataset, Order
 from tests.bench.engines import ENGINES, engine_class
 from tests.bench.making import ensure_table
@@ -103,8 +103,18 @@ def run_contests(
         for result in results
         for engine, difference in result.different.items()
     ]
+    failed = [
+        f"{result.query} of {result.dataset}: {result.problems[OURS]}"
+        for result in results
+        if OURS in result.problems
+    ]
+    failed += [
+        f"{dataset}: {reports[OURS]['unavailable']}"
+        for dataset, reports in engines.items()
+        if OURS in options.engines and reports[OURS]["unavailable"]
+    ]
     data = {"engines": engines, "results": as_json(results), "profiles": [p["query"] for p in profiles]}
-    return SectionResult(data, different)
+    return SectionResult(data, different, failed)
 
 
 def _left_out(options: argparse.Namespace) -> dict[str, str]:

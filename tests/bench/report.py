@@ -36,15 +36,15 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def write(options: argparse.Namespace) -> int:
-    """Write the tables of all full runs into the docs, and draw the plots whose data is there."""
+    """Write the tables of all whole runs into the docs, and draw the plots whose data is there."""
     from tests.bench.plots import draw
 
     documents = {}
     for path in sorted((options.data / "results").glob("*.json")):
         document = json.loads(path.read_text())
-        if document.get("different"):
-            print(f"{path} is left out: its rows differ")
-        elif not document["quick"]:
+        if document.get("different") or document.get("failed"):
+            print(f"{path} is left out: rows differ or hindex failed")
+        elif path.stem == document["section"]:
             documents[document["section"]] = document
     drawn: dict[str, list[str]] = {}
     for section, title, path in draw(documents, PLOTS):

@@ -12,10 +12,15 @@ from tests.bench.options import shared_options
 
 @dataclass(slots=True)
 class SectionResult:
-    """The measurements of a section as JSON data, and descriptions of results that differ."""
+    """The measurements of a section as JSON data, and descriptions of results that differ.
+
+    Attributes:
+        failed: what hindex did not answer, with the reason.
+    """
 
     data: dict[str, Any]
     different: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
