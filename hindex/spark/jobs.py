@@ -187,8 +187,10 @@ def collect(spark: SparkSession, frame: DataFrame, build_id: str, progress: Prog
         return table
     except BaseException as error:
         # Spark would go on with the job and write index files
-        with contextlib.suppress(Exception):
+        try:
             spark.interruptTag(tag)
+        except Exception as failure:  # noqa: BLE001 the first error is the one to raise
+            _LOG.warning("Spark may go on with a failed build: interrupting it failed: %s", failure)
         if isinstance(error, HindexError) or not isinstance(error, Exception):
             raise
         if is_interrupt(error):
