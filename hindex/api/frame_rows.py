@@ -104,14 +104,15 @@ class FrameRows:
         names = [".".join(self._path(column)) for column in columns]
         return counts.rename_columns([*names, "count"])
 
-    def order_by(self, column: ColumnName, order: Order) -> FrameRows:
-        key = self._column(column)
-        if order.descending:
-            key = key.desc_nulls_first() if order.has_nulls_first else key.desc_nulls_last()
-        else:
-            key = key.asc_nulls_first() if order.has_nulls_first else key.asc_nulls_last()
-        ordered = self._numbered.orderBy(key).toDF(*self._frame.columns)
+    def order_by(self, orders: Sequence[Order]) -> FrameRows:
+        ordered = self._numbered.orderBy(*map(self._sort_key, orders)).toDF(*self._frame.columns)
         return FrameRows(ordered, self._explanation, self._query)
+
+    def _sort_key(self, order: Order) -> Column:
+        key = self._column(order.column)
+        if order.descending:
+            return key.desc_nulls_first() if order.has_nulls_first else key.desc_nulls_last()
+        return key.asc_nulls_first() if order.has_nulls_first else key.asc_nulls_last()
 
     def explain(self, *, analyze: bool = False) -> QueryExplanation:
         if analyze:

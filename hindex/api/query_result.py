@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
@@ -202,16 +202,21 @@ class QueryResult:
         return self._rows.value_counts(column_names((column, *others), "value_counts"))
 
     def order_by(
-        self, column: ColumnName, *, descending: bool = False, nulls_first: bool | None = None
+        self,
+        column: ColumnName,
+        *others: ColumnName,
+        descending: bool | Sequence[bool] = False,
+        nulls_first: bool | None = None,
     ) -> QueryResult:
-        """Return the same rows in the order of a column's values.
+        """Return the same rows in the order of a column's values, and of others'.
 
         Args:
+            descending: for all columns, or one for each.
             nulls_first: put NULL before all values; if None, only in ascending order.
         """
-        from hindex.plan.order import Order
+        from hindex.plan.order import column_orders
 
-        rows = self._rows.order_by(column, Order(column, descending, nulls_first))
+        rows = self._rows.order_by(column_orders((column, *others), descending, nulls_first))
         return QueryResult(self._query, rows, self._session)
 
     def explain(self, *, analyze: bool = False) -> Explanation | QueryExplanation:

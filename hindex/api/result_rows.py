@@ -64,7 +64,7 @@ class ResultRows(Protocol):
 
     def value_counts(self, columns: Sequence[ColumnName]) -> pa.Table: ...
 
-    def order_by(self, column: ColumnName, order: Order) -> ResultRows: ...
+    def order_by(self, orders: Sequence[Order]) -> ResultRows: ...
 
     def explain(self, *, analyze: bool = False) -> Explanation | QueryExplanation: ...
 
@@ -178,8 +178,8 @@ class ComputedRows(ABC):
         names = [self.columns[at].name for at in positions]
         return pa.Table.from_arrays([*arrays, row_counts(groups)], schema=_counts_schema(names, arrays))
 
-    def order_by(self, column: ColumnName, order: Order) -> SortedRows:
-        return SortedRows(self, self._position(column, with_order=True), order)
+    def order_by(self, orders: Sequence[Order]) -> SortedRows:
+        return SortedRows(self, [(self._position(order.column, with_order=True), order) for order in orders])
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
         from hindex.api.frame_rows import computed_frame
@@ -210,11 +210,10 @@ def _counts_schema(names: Sequence[str], arrays: Sequence[pa.Array]) -> pa.Schem
 
 @dataclass(frozen=True, slots=True)
 class SortedRows(ComputedRows):
-    """Computed rows, in the order of the column at a position."""
+    """Computed rows, in the orders of columns at some positions, the first one first."""
 
     rows: ComputedRows
-    position: int
-    order: Order
+    orders: Sequence[tuple[int, Order]]
 
     @property
     def columns(self) -> Sequence[ResultColumn]:
@@ -222,8 +221,8 @@ class SortedRows(ComputedRows):
 
     def to_arrow(self) -> pa.Table:
         rows = self.rows.to_arrow()
-        key = SortKey(self.order, self.columns[self.position].type, rows.column(self.position))
-        return sorted_rows(rows, [key])
+        keys = [SortKey(order, self.columns[at].type, rows.column(at)) for at, order in self.orders]
+        return sorted_rows(rows, keys)
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         return self.rows.explain(analyze=analyze)
@@ -334,11 +333,12 @@ class ScanRows:
         names = [self._name(column) for column in columns]
         return counts.rename_columns([*names, "count"])
 
-    def order_by(self, column: ColumnName, order: Order) -> ScanRows | SortedRows:
+    def order_by(self, orders: Sequence[Order]) -> ScanRows | SortedRows:
         if self.scan.is_limited:
-            return self._materialized.order_by(column, order)
-        path = self._path(column)
-        return ScanRows(self.scan.order_by(path, descending=order.descending, nulls_first=order.nulls_first))
+            return self._materialized.order_by(orders)
+        return ScanRows(
+            self.scan.sorted_by([replace(order, column=self._path(order.column)) for order in orders])
+        )
 
     def explain(self, *, analyze: bool = False) -> Explanation:
         return self.scan.explain(analyze=analyze)

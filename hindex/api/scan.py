@@ -369,28 +369,33 @@ class Scan:
 
     @check_keywords
     def order_by(
-        self, column: ColumnName, *, descending: bool = False, nulls_first: bool | None = None
+        self,
+        column: ColumnName,
+        *others: ColumnName,
+        descending: bool | Sequence[bool] = False,
+        nulls_first: bool | None = None,
     ) -> Scan:
-        """Return a scan of the rows in the order of a column's values, instead of an earlier order.
+        """Return a scan of the rows in the order of a column's values, and of others', instead of an earlier order.
 
-        The limit of ``table.scan(limit=n)`` applies to the ordered rows. An index on the column is walked from its end,
-        as far as the limit needs.
+        The limit of ``table.scan(limit=n)`` applies to the ordered rows. An index on a single column is walked from its
+        end, as far as the limit needs.
 
         Args:
+            descending: for all columns, or one for each.
             nulls_first: put NULL before all values; if None, only in ascending order.
 
         Raises:
             ArgumentError: after `limit`, whose rows have been chosen already.
             ColumnError: for an unknown column, or one whose values have no order.
         """
-        from hindex.plan.order import Order
+        from hindex.plan.order import column_orders
 
         if self._is_order_final:
             raise ArgumentError(
                 "order_by() does not sort the rows of a limit: call .order_by() before .limit(), or sort the table of "
                 ".to_arrow()"
             )
-        return self.sorted_by([Order(column, descending, nulls_first)])
+        return self.sorted_by(column_orders((column, *others), descending, nulls_first))
 
     def sorted_by(self, orders: Sequence[Order]) -> Scan:
         """Return a scan of the rows in some orders, the first one first.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hindex.errors import ArgumentError
 from hindex.table.schema import ColumnName, column_name, spelled
 
 
@@ -26,3 +28,26 @@ class Order:
         direction = " DESC" if self.descending else ""
         nulls = "" if self.nulls_first is None else f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"
         return f"{spelled(self.column)}{direction}{nulls}"
+
+
+def column_orders(
+    columns: Sequence[ColumnName], descending: bool | Sequence[bool], nulls_first: bool | None
+) -> tuple[Order, ...]:
+    """Return the order of each column.
+
+    Args:
+        descending: for all columns, or one for each.
+
+    Raises:
+        ArgumentError: if there are more or fewer directions than columns.
+        ColumnError: for anything but names of columns.
+    """
+    if isinstance(descending, bool):
+        directions = [descending] * len(columns)
+    else:
+        directions = list(descending)
+        if len(directions) != len(columns):
+            raise ArgumentError(
+                f"descending has {len(directions)} values for {len(columns)} columns: give one for each, or one for all"
+            )
+    return tuple(Order(*pair, nulls_first) for pair in zip(columns, directions, strict=True))

@@ -104,11 +104,24 @@ def test_every_shape_has_every_method(text: str, table: Path) -> None:
             places = [None if value is None else key(value) for value in ordered.to_arrow()[name].to_pylist()]
             expected = sorted((value for value in keys if value is not None), reverse=descending)
             assert places == [None] * keys.count(None) + expected
+        last = result.columns[-1]
+        if last != name and result.columns.count(last) == 1:
+            check_order_by_two(result, name, last)
     if len(result.columns) > 1:
         pair = result.columns[:2]
         counts = Counter(zip(*(map(repr, rows.column(name).to_pylist()) for name in pair), strict=True))
         assert sum(result.value_counts(*pair)["count"].to_pylist()) == rows.num_rows
         assert result.value_counts(*pair).num_rows == len(counts)
+
+
+def check_order_by_two(result: QueryResult, first: str, second: str) -> None:
+    """Sort by a column in ascending order, then by another in descending order, both with NULL last."""
+    rows = result.to_arrow().select([first, second])
+    ordered = result.order_by(first, second, descending=[False, True], nulls_first=False).to_arrow()
+    pairs = list(zip(*ordered.select([first, second]).to_pydict().values(), strict=True))
+    assert Counter(map(repr, pairs)) == Counter(map(repr, zip(*rows.to_pydict().values(), strict=True)))
+    expected = sorted(pairs, key=lambda pair: (pair[1] is not None, key(pair[1])), reverse=True)
+    assert pairs == sorted(expected, key=lambda pair: (pair[0] is None, key(pair[0])))
 
 
 NAN_KEY = (1, 0.0)

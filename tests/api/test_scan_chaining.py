@@ -80,7 +80,7 @@ def test_random_chains_return_the_rows_of_plain_python(table: Table, rng: Any) -
     for _ in range(150):
         scan, rows = table.scan(), list(ROWS)
         names = ["id", "a", "s"]
-        order: tuple[str, bool] | None = None
+        orders: list[tuple[str, bool]] = []
         for step in rand.choices(["where", "select", "order_by"], k=rand.randrange(5)):
             if step == "where":
                 condition, keep = rand.choice(CONDITIONS)
@@ -89,9 +89,10 @@ def test_random_chains_return_the_rows_of_plain_python(table: Table, rng: Any) -
                 names = rand.sample(names, rand.randrange(1, len(names) + 1))
                 scan = scan.select(*names)
             else:
-                order = (rand.choice(["id", "a", "s"]), rand.random() < 0.5)
-                scan = scan.order_by(order[0], descending=order[1])
-        if order is not None:
+                keys = rand.sample(["id", "a", "s"], rand.randrange(1, 4))
+                orders = [(key, rand.random() < 0.5) for key in keys]
+                scan = scan.order_by(*keys, descending=[descending for _, descending in orders])
+        for order in reversed(orders):
             rows.sort(key=sort_key(*order))
         for _ in range(rand.randrange(3)):
             limit = rand.choice([None, rand.randrange(COUNT // 2)])
@@ -160,6 +161,16 @@ MISTAKES: list[tuple[Callable[[Table], object], type[HindexError], str]] = [
         "Column 's' is not selected: the scan has id, a",
     ),
     (lambda t: t.scan().order_by("idd"), ColumnError, "Column 'idd' cannot be resolved; did you mean id?"),
+    (
+        lambda t: t.scan().order_by("a", "idd"),
+        ColumnError,
+        "Column 'idd' cannot be resolved; did you mean id?",
+    ),
+    (
+        lambda t: t.scan().order_by("a", "id", descending=[True]),
+        ArgumentError,
+        "descending has 1 values for 2 columns: give one for each, or one for all",
+    ),
     (lambda t: t.scan().limit(-1), ArgumentError, "limit is -1: it cannot be negative"),
     (lambda t: t.scan().limit(None, offset=-1), ArgumentError, "offset is -1: it cannot be negative"),
     (
