@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields
 
 import numpy as np
 
@@ -16,11 +15,9 @@ from hindex.orc.io.source import ByteSource
 from hindex.orc.metadata.bloom_filters import BloomFilters
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.orc.metadata.statistics import (
-    BooleanStatistics,
     ColumnStatistics,
-    DateStatistics,
     Distrust,
-    TimestampStatistics,
+    field_value,
     value_range,
 )
 from hindex.orc.metadata.stripe import StreamKind, Stripe
@@ -230,24 +227,25 @@ def _statistics(
         "bytes_on_disk": statistics.bytes_on_disk,
     }
     detail = statistics.detail
-    if isinstance(detail, TimestampStatistics):
-        utc = detail.minimum_utc is not None
-        for name, millis in (
-            ("minimum", detail.minimum_utc if utc else detail.minimum),
-            ("maximum", detail.maximum_utc if utc else detail.maximum),
-        ):
+    if isinstance(detail, pb.TimestampStatistics):
+        utc = detail.HasField("minimum_utc")
+        for name in ("minimum", "maximum"):
+            millis = field_value(detail, f"{name}_utc" if utc else name)
             document[name] = None if millis is None else _timestamp(millis, tail)
         document["in_writers_zone"] = not utc
-    elif isinstance(detail, DateStatistics):
-        for name, days in (("minimum", detail.minimum), ("maximum", detail.maximum)):
+    elif isinstance(detail, pb.DateStatistics):
+        for name in ("minimum", "maximum"):
+            days = field_value(detail, name)
             document[name] = None if days is None else format_date(_recounted(days, tail))
+    elif isinstance(detail, pb.BucketStatistics):
+        true = document["true_count"] = detail.count[0] if detail.count else None
+        if true is not None and statistics.number_of_values is not None:
+            document["false_count"] = statistics.number_of_values - true
     elif detail is not None:
-        document |= {field.name: _value(getattr(detail, field.name)) for field in fields(detail)}
-        if isinstance(detail, BooleanStatistics) and None not in (
-            detail.true_count,
-            statistics.number_of_values,
-        ):
-            document["false_count"] = statistics.number_of_values - detail.true_count  # type: ignore[operator]
+        has_length = isinstance(detail, pb.StringStatistics | pb.BinaryStatistics)
+        for field in detail.DESCRIPTOR.fields:
+            name = "total_length" if has_length and field.name == "sum" else field.name
+            document[name] = _value(field_value(detail, field.name))
     reason = value_range(statistics, data_type, tail, zone=zone)
     document["ignored"] = reason.value if isinstance(reason, Distrust) and reason.is_fault else None
     return document

@@ -11,7 +11,7 @@ from __future__ import annotations
 import decimal
 import enum
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -29,106 +29,28 @@ from hindex.orc.metadata.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS,
 from hindex.orc.time_zones import UTC_NAMES
 from hindex.proto import orc_metadata_pb2 as pb
 
-
-@dataclass(frozen=True, slots=True)
-class IntegerStatistics:
-    """Statistics of tinyint to bigint; ``sum`` is None if it exceeds 64 bits."""
-
-    minimum: int | None
-    maximum: int | None
-    sum: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class DoubleStatistics:
-    """Statistics of float and double. A NaN among the values makes ``sum`` NaN, and the rest arbitrary."""
-
-    minimum: float | None
-    maximum: float | None
-    sum: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class StringStatistics:
-    """Statistics of string, char and varchar, in bytes; ``total_length`` is the sum over all values.
-
-    If a value is too long for the writer, ``lower_bound`` and ``upper_bound`` replace the minimum and maximum: they are
-    truncated, and need not be values of the column.
-    """
-
-    minimum: bytes | None
-    maximum: bytes | None
-    lower_bound: bytes | None
-    upper_bound: bytes | None
-    total_length: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class BooleanStatistics:
-    """Statistics of boolean; None if the writer has not counted."""
-
-    true_count: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class DecimalStatistics:
-    """Statistics of decimal, as the writer's strings."""
-
-    minimum: str | None
-    maximum: str | None
-    sum: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class DateStatistics:
-    """Statistics of date, in days since 1970-01-01 of the writer's calendar."""
-
-    minimum: int | None
-    maximum: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class BinaryStatistics:
-    """Statistics of binary: the total length of all values in bytes."""
-
-    total_length: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class TimestampStatistics:
-    """Statistics of both timestamps, in milliseconds since 1970-01-01 00:00:00 of the writer's calendar.
-
-    ``minimum`` and ``maximum`` count in the writer's time zone, the others on the wall clock's (or UTC's) own. The
-    nanoseconds are those below the millisecond; None if unknown.
-    """
-
-    minimum: int | None
-    maximum: int | None
-    minimum_utc: int | None
-    maximum_utc: int | None
-    minimum_nanos: int | None
-    maximum_nanos: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionStatistics:
-    """Statistics of lists and maps: the number of elements of the values."""
-
-    min_children: int | None
-    max_children: int | None
-    total_children: int | None
-
-
+#: The statistics of a type; ``orc_metadata.proto`` explains their fields.
 Detail = (
-    IntegerStatistics
-    | DoubleStatistics
-    | StringStatistics
-    | BooleanStatistics
-    | DecimalStatistics
-    | DateStatistics
-    | BinaryStatistics
-    | TimestampStatistics
-    | CollectionStatistics
+    pb.IntegerStatistics
+    | pb.DoubleStatistics
+    | pb.StringStatistics
+    | pb.BucketStatistics
+    | pb.DecimalStatistics
+    | pb.DateStatistics
+    | pb.BinaryStatistics
+    | pb.TimestampStatistics
+    | pb.CollectionStatistics
+)
+_DETAILS = (
+    "int_statistics",
+    "double_statistics",
+    "string_statistics",
+    "bucket_statistics",
+    "decimal_statistics",
+    "date_statistics",
+    "timestamp_statistics",
+    "binary_statistics",
+    "collection_statistics",
 )
 
 
@@ -157,11 +79,12 @@ class ColumnStatistics:
     @classmethod
     def of(cls, message: pb.ColumnStatistics) -> ColumnStatistics:
         """Convert a message of a footer or row index."""
+        detail = next((name for name in _DETAILS if message.HasField(name)), None)
         return cls(
-            number_of_values=_get(message, "number_of_values"),
-            has_null=_get(message, "has_null"),
-            bytes_on_disk=_get(message, "bytes_on_disk"),
-            detail=_detail(message),
+            number_of_values=field_value(message, "number_of_values"),
+            has_null=field_value(message, "has_null"),
+            bytes_on_disk=field_value(message, "bytes_on_disk"),
+            detail=None if detail is None else getattr(message, detail),
         )
 
     def nulls(self, rows: int) -> Nulls:
@@ -180,41 +103,8 @@ class ColumnStatistics:
         return Nulls.ALL if values == 0 else Nulls.SOME
 
 
-def _detail(message: pb.ColumnStatistics) -> Detail | None:
-    name = next((name for name in _DETAILS if message.HasField(name)), None)
-    if name is None:
-        return None
-    detail_type, part = _DETAILS[name], getattr(message, name)
-    if detail_type is BooleanStatistics:
-        return BooleanStatistics(part.count[0] if len(part.count) else None)
-    values = {field.name: _get(part, _FIELDS.get(field.name, field.name)) for field in fields(detail_type)}
-    if detail_type is TimestampStatistics:
-        # stored plus one: 0 means unknown
-        values |= {name: values[name] - 1 if values[name] else None for name in _NANOS}
-    return detail_type(**values)
-
-
-_DETAILS: dict[str, type[Detail]] = {
-    "int_statistics": IntegerStatistics,
-    "double_statistics": DoubleStatistics,
-    "string_statistics": StringStatistics,
-    "bucket_statistics": BooleanStatistics,
-    "decimal_statistics": DecimalStatistics,
-    "date_statistics": DateStatistics,
-    "timestamp_statistics": TimestampStatistics,
-    "binary_statistics": BinaryStatistics,
-    "collection_statistics": CollectionStatistics,
-}
-
-#: Fields with another name in the format.
-_FIELDS = {"total_length": "sum"}
-
-
-#: Fields of `TimestampStatistics`.
-_NANOS = ("minimum_nanos", "maximum_nanos")
-
-
-def _get(message: Message, name: str) -> Any:  # noqa: ANN401 (a field may be of any type)
+def field_value(message: Message, name: str) -> Any:  # noqa: ANN401 a field may be of any type
+    """Return the value of a field; None if it is missing."""
     return getattr(message, name) if message.HasField(name) else None
 
 
@@ -291,23 +181,23 @@ def value_range(
         return Distrust.NOTHING
     # the rule of the C++ reader: integers and doubles were never affected
     if tail.writer_version < WRITER_HIVE_8732 and not isinstance(
-        detail, IntegerStatistics | DoubleStatistics
+        detail, pb.IntegerStatistics | pb.DoubleStatistics
     ):
         return Distrust.OLD_WRITER
     match detail:
-        case IntegerStatistics() if data_type.kind in INTEGER_KINDS:
+        case pb.IntegerStatistics() if data_type.kind in INTEGER_KINDS:
             return _integers(detail, data_type)
-        case DoubleStatistics() if data_type.kind in (Kind.FLOAT, Kind.DOUBLE):
+        case pb.DoubleStatistics() if data_type.kind in (Kind.FLOAT, Kind.DOUBLE):
             return _doubles(detail)
-        case StringStatistics() if data_type.kind in STRING_KINDS:
+        case pb.StringStatistics() if data_type.kind in STRING_KINDS:
             return _strings(detail, data_type)
-        case BooleanStatistics() if data_type.kind == Kind.BOOLEAN:
+        case pb.BucketStatistics() if data_type.kind == Kind.BOOLEAN:
             return _booleans(detail, statistics.number_of_values)
-        case DecimalStatistics() if data_type.kind == Kind.DECIMAL:
+        case pb.DecimalStatistics() if data_type.kind == Kind.DECIMAL:
             return _decimals(detail, data_type, tail)
-        case DateStatistics() if data_type.kind == Kind.DATE:
+        case pb.DateStatistics() if data_type.kind == Kind.DATE:
             return _dates(detail, tail)
-        case TimestampStatistics() if data_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
+        case pb.TimestampStatistics() if data_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
             return _timestamps(detail, tail, "UTC" if data_type.kind == Kind.TIMESTAMP_INSTANT else zone)
     return (
         Distrust.NOTHING
@@ -316,37 +206,41 @@ def value_range(
     )
 
 
+def _has_bounds(detail: Message) -> bool:
+    return detail.HasField("minimum") and detail.HasField("maximum")
+
+
 _BITS = {Kind.BYTE: 8, Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
 
 
-def _integers(detail: IntegerStatistics, data_type: OrcType) -> ValueRange | Distrust:
-    low, high = detail.minimum, detail.maximum
-    if low is None or high is None:
+def _integers(detail: pb.IntegerStatistics, data_type: OrcType) -> ValueRange | Distrust:
+    if not _has_bounds(detail):
         return Distrust.NOTHING
+    low, high = detail.minimum, detail.maximum
     # a C++ writer on a machine whose char is unsigned counts tinyint -1 as 255
     half = 1 << (_BITS[data_type.kind] - 1)
     return ValueRange(low, high) if -half <= low <= high < half else Distrust.NOT_A_RANGE
 
 
-def _doubles(detail: DoubleStatistics) -> ValueRange | Distrust:
+def _doubles(detail: pb.DoubleStatistics) -> ValueRange | Distrust:
     """Return the range of doubles, unless there may be NaN among them.
 
     Writers start with the first value and then only compare. So a NaN that comes first hides all other values, one that
     comes later leaves no trace, and merging such statistics may yield a minimum that is too great. A sum that is a
     number proves that there was no NaN.
     """
-    low, high = detail.minimum, detail.maximum
-    if low is None or high is None:
+    if not _has_bounds(detail):
         return Distrust.NOTHING
-    if detail.sum is None or math.isnan(detail.sum) or math.isnan(low) or math.isnan(high):
+    low, high = detail.minimum, detail.maximum
+    if not detail.HasField("sum") or math.isnan(detail.sum) or math.isnan(low) or math.isnan(high):
         return Distrust.MAY_HAVE_NAN
     return ValueRange(low, high) if low <= high else Distrust.NOT_A_RANGE
 
 
-def _strings(detail: StringStatistics, data_type: OrcType) -> ValueRange | Distrust:
-    low = detail.minimum if detail.minimum is not None else detail.lower_bound
-    high, is_prefix = detail.maximum, False
-    if high is None and detail.upper_bound is not None:
+def _strings(detail: pb.StringStatistics, data_type: OrcType) -> ValueRange | Distrust:
+    low = field_value(detail, "minimum" if detail.HasField("minimum") else "lower_bound")
+    high, is_prefix = field_value(detail, "maximum"), False
+    if high is None and detail.HasField("upper_bound"):
         high, is_prefix = _strip_last_character(detail.upper_bound), True
     if low is not None:
         low = low.partition(_REPLACEMENT)[0]
@@ -383,10 +277,10 @@ def _strip_last_character(bound: bytes) -> bytes:
     return bound[: max(end - 1, 0)]
 
 
-def _booleans(detail: BooleanStatistics, values: int | None) -> ValueRange | Distrust:
-    true = detail.true_count
-    if true is None or values is None:
+def _booleans(detail: pb.BucketStatistics, values: int | None) -> ValueRange | Distrust:
+    if not detail.count or values is None:
         return Distrust.NOTHING
+    true = detail.count[0]
     return ValueRange(int(true == values), int(true > 0)) if true <= values else Distrust.NOT_A_RANGE
 
 
@@ -396,7 +290,7 @@ _DECIMAL64_PRECISION = 18
 _MAX_DECIMAL_TEXT = 128
 
 
-def _decimals(detail: DecimalStatistics, data_type: OrcType, tail: FileTail) -> ValueRange | Distrust:
+def _decimals(detail: pb.DecimalStatistics, data_type: OrcType, tail: FileTail) -> ValueRange | Distrust:
     is_by_other_writer = tail.footer.HasField("writer") and tail.footer.writer != 0
     if (
         tail.writer_version == WRITER_ORC_135
@@ -404,7 +298,7 @@ def _decimals(detail: DecimalStatistics, data_type: OrcType, tail: FileTail) -> 
         and not is_by_other_writer
     ):
         return Distrust.OLD_DECIMAL64
-    if detail.minimum is None or detail.maximum is None:
+    if not _has_bounds(detail):
         return Distrust.NOTHING
     low, high = _decimal(detail.minimum), _decimal(detail.maximum)
     return Distrust.NOT_A_RANGE if low is None or high is None or low > high else ValueRange(low, high)
@@ -420,10 +314,10 @@ def _decimal(text: str) -> Decimal | None:
     return value if value.is_finite() and abs(value.adjusted()) <= _MAX_DECIMAL_TEXT else None
 
 
-def _dates(detail: DateStatistics, tail: FileTail) -> ValueRange | Distrust:
-    low, high = detail.minimum, detail.maximum
-    if low is None or high is None:
+def _dates(detail: pb.DateStatistics, tail: FileTail) -> ValueRange | Distrust:
+    if not _has_bounds(detail):
         return Distrust.NOTHING
+    low, high = detail.minimum, detail.maximum
     if low > high:
         return Distrust.NOT_A_RANGE
     # the data are rebased in the same way, which keeps the order of days
@@ -442,11 +336,11 @@ _EXACT_FRACTIONS_FROM = 2 * MICROS_PER_SECOND
 _EXACT_ZONES_FROM, _EXACT_ZONES_TO = -24_837 * MICROS_PER_DAY, 24_837 * MICROS_PER_DAY
 
 
-def _timestamps(detail: TimestampStatistics, tail: FileTail, zone: str | None) -> ValueRange | Distrust:
+def _timestamps(detail: pb.TimestampStatistics, tail: FileTail, zone: str | None) -> ValueRange | Distrust:
     if tail.writer_version < WRITER_ORC_135:
         return Distrust.OLD_TIMESTAMPS
-    if detail.minimum_utc is None or detail.maximum_utc is None:
-        return Distrust.NOTHING if detail.minimum is None else Distrust.OLD_TIMESTAMPS
+    if not (detail.HasField("minimum_utc") and detail.HasField("maximum_utc")):
+        return Distrust.OLD_TIMESTAMPS if detail.HasField("minimum") else Distrust.NOTHING
     if detail.minimum_utc > detail.maximum_utc:
         return Distrust.NOT_A_RANGE
     # milliseconds are truncated, downwards after 1970; nanoseconds would narrow the range by less than that

@@ -15,18 +15,9 @@ import pytest
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.file_tail import FileTail, read_tail
 from hindex.orc.metadata.statistics import (
-    BinaryStatistics,
-    BooleanStatistics,
-    CollectionStatistics,
     ColumnStatistics,
-    DateStatistics,
-    DecimalStatistics,
     Distrust,
-    DoubleStatistics,
-    IntegerStatistics,
     Nulls,
-    StringStatistics,
-    TimestampStatistics,
     ValueRange,
     value_range,
 )
@@ -261,29 +252,23 @@ def test_nulls_are_known_where_both_numbers_agree(
     assert ColumnStatistics.of(message).nulls(rows) is expected
 
 
-def test_statistics_of_every_kind() -> None:
-    cases: list[tuple[dict[str, Any], object]] = [
-        ({"int_statistics": {"minimum": -3, "maximum": 4, "sum": 1}}, IntegerStatistics(-3, 4, 1)),
-        ({"int_statistics": {}}, IntegerStatistics(None, None, None)),
-        ({"double_statistics": {"minimum": -0.5, "maximum": 4, "sum": 1}}, DoubleStatistics(-0.5, 4, 1)),
-        (
-            {"string_statistics": {"minimum": b"a", "maximum": b"b", "sum": 7, "lower_bound": b""}},
-            StringStatistics(b"a", b"b", b"", None, 7),
-        ),
-        ({"bucket_statistics": {"count": [3, 4]}}, BooleanStatistics(3)),
-        ({"decimal_statistics": {"minimum": "1", "maximum": "2"}}, DecimalStatistics("1", "2", None)),
-        ({"date_statistics": {"minimum": -1, "maximum": 2}}, DateStatistics(-1, 2)),
-        ({"binary_statistics": {"sum": 9}}, BinaryStatistics(9)),
-        (
-            {"timestamp_statistics": {"minimum": 1, "minimum_utc": 3, "maximum_utc": 4, "minimum_nanos": 1}},
-            TimestampStatistics(1, None, 3, 4, 0, None),
-        ),
-        (
-            {"collection_statistics": {"min_children": 0, "max_children": 5, "total_children": 9}},
-            CollectionStatistics(0, 5, 9),
-        ),
-        ({}, None),
-    ]  # fmt: skip
-    for fields, expected in cases:
-        statistics = ColumnStatistics.of(pb.ColumnStatistics(number_of_values=3, bytes_on_disk=8, **fields))
-        assert statistics == ColumnStatistics(3, None, 8, expected), fields  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ("int_statistics", pb.IntegerStatistics(minimum=-3, maximum=4, sum=1)),
+        ("int_statistics", pb.IntegerStatistics()),
+        ("double_statistics", pb.DoubleStatistics(minimum=-0.5, maximum=4, sum=1)),
+        ("string_statistics", pb.StringStatistics(minimum=b"a", maximum=b"b", sum=7, lower_bound=b"")),
+        ("bucket_statistics", pb.BucketStatistics(count=[3, 4])),
+        ("decimal_statistics", pb.DecimalStatistics(minimum="1", maximum="2")),
+        ("date_statistics", pb.DateStatistics(minimum=-1, maximum=2)),
+        ("binary_statistics", pb.BinaryStatistics(sum=9)),
+        ("timestamp_statistics", pb.TimestampStatistics(minimum=1, minimum_utc=3, maximum_utc=4)),
+        ("collection_statistics", pb.CollectionStatistics(min_children=0, max_children=5, total_children=9)),
+        (None, None),
+    ],
+)
+def test_statistics_of_every_kind(field: str | None, message: Any) -> None:
+    details = {} if field is None else {field: message}
+    statistics = ColumnStatistics.of(pb.ColumnStatistics(number_of_values=3, bytes_on_disk=8, **details))
+    assert statistics == ColumnStatistics(3, None, 8, message)
