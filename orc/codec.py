@@ -8,12 +8,12 @@ bounds it. So every codec here writes into a buffer of a given size and returns 
 from __future__ import annotations
 
 import threading
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import cramjam
+import lzallright
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
@@ -31,6 +31,16 @@ Ints = npt.NDArray[np.int64]
 
 #: Threads may not share a context of zstd.
 _local = threading.local()
+
+
+# the stub of isal declares its error class as an instance
+_CODEC_ERRORS: tuple[Any, ...] = (
+    ValueError,
+    OverflowError,
+    cramjam.DecompressionError,
+    isal_zlib.error,
+    lzallright.LZOError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +75,6 @@ def _decompress_lz4(body: memoryview, out: Bytes) -> int:
 
 
 def _decompress_lzo(body: memoryview, out: Bytes) -> int:
-    import lzallright
-
     data = lzallright.LZOCompressor.decompress(bytes(body), len(out))
     if len(data) > len(out):
         raise ValueError(f"{len(data)} bytes do not fit a block of {len(out)}")
@@ -309,27 +317,3 @@ class Decompressor:
         if total > limit:
             raise OrcError(f"a metadata section inflates beyond {limit} bytes")
         return out[:total].tobytes()
-
-    def add_counts(self, other: Decompressor) -> None:
-        """Add the counts of another decompressor."""
-        self._counts += other._counts
-
-
-def _codec_errors() -> tuple[type[BaseException], ...]:
-    errors: list[Any] = [
-        ValueError,
-        OverflowError,
-        cramjam.DecompressionError,
-        isal_zlib.error,
-        zlib.error,
-    ]
-    try:
-        import lzallright
-    except ImportError:
-        pass
-    else:
-        errors += [lzallright.LZOError]
-    return tuple(errors)
-
-
-_CODEC_ERRORS = _codec_errors()

@@ -7,8 +7,6 @@ import struct
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
 from hindex.errors import OrcError
 from hindex.orc.acid.schema import acid_columns
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
@@ -217,10 +215,6 @@ class _Prefix:
 
     def release(self, offset: int, length: int) -> None:
         self._inner.release(offset, length)
-
-    def open_arrow(self) -> pa.NativeFile:
-        (data,) = self.read([(0, self._length)])
-        return pa.BufferReader(data)
 
     def close(self) -> None:
         self._inner.close()

@@ -32,8 +32,6 @@ MAX_TYPE_DEPTH = 150
 
 #: ``Footer.writer`` of the writers in Java: ORC's own, Presto and Trino.
 JAVA_WRITERS = frozenset({0, 2, 4})
-#: ``Footer.writer`` of ORC's own writers, in Java and in C++.
-_OWN_WRITERS = frozenset({0, 1})
 
 #: The key of Spark's version in a file's metadata.
 _SPARK_KEY = "org.apache.spark.version"
@@ -83,7 +81,6 @@ _KNOWN_VERSIONS = {(0, 11), (0, 12), (1, 9999)}
 class StripeInformation:
     """The offset of a stripe in the file, in bytes, and its rows, numbered from 0 in the file."""
 
-    index: int
     offset: int
     index_length: int
     data_length: int
@@ -138,11 +135,6 @@ class FileTail:
     def is_by_spark(self) -> bool:
         """Return True if the file's metadata names Spark as the writer. Versions before 2.4 left no name."""
         return any(item.name == _SPARK_KEY for item in self.footer.metadata)
-
-    @property
-    def has_fitting_scales(self) -> bool:
-        """Return True if no decimal has a greater scale than its column, which ORC's own writers guarantee."""
-        return self.footer.HasField("writer") and self.footer.writer in _OWN_WRITERS
 
     def decompressor(self) -> Decompressor:
         return Decompressor(self.codec, self.block_size)
@@ -262,7 +254,6 @@ def _stripes(stripes: Sequence[pb.StripeInformation], end: int) -> tuple[StripeI
             )
         information.append(
             StripeInformation(
-                index=index,
                 offset=stripe.offset,
                 index_length=stripe.index_length,
                 data_length=stripe.data_length,

@@ -20,10 +20,6 @@ class Projection:
     data_type: OrcType
     parents: tuple[OrcType, ...]
 
-    @property
-    def is_nested(self) -> bool:
-        return len(self.parents) > 1
-
     def nodes(self) -> Iterator[OrcType]:
         """Yield the column's parents, the column and its descendants."""
         yield from self.parents

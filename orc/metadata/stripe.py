@@ -71,28 +71,21 @@ class StreamInformation:
 class Stripe:
     """A stripe's decoded footer, and the row indexes that have been read so far.
 
-    ``positions[column]`` holds, for each row group, the numbers that its row index entry gives, and
-    ``row_entries[column]`` the entries themselves, statistics included; ``bloom_encodings`` says how each column's
-    bloom filters hash timestamps.
+    ``row_entries[column]`` holds the entry of each row group: its positions and statistics. ``bloom_encodings`` says
+    how each column's bloom filters hash timestamps.
     """
 
-    information: StripeInformation
     streams: dict[tuple[int, StreamKind], StreamInformation]
     encodings: tuple[EncodingKind, ...]
     dictionary_sizes: tuple[int, ...]
     writer_timezone: str
     bloom_encodings: tuple[int, ...] = ()
-    positions: dict[int, list[Sequence[int]]] = field(default_factory=dict)
     row_entries: dict[int, Sequence[pb.RowIndexEntry]] = field(default_factory=dict)
-
-    def data_streams(self, column: int) -> list[StreamInformation]:
-        """Return a column's streams without those of its indexes."""
-        streams = (self.streams.get((column, kind)) for kind in _DATA_KINDS)
-        return [stream for stream in streams if stream is not None]
 
     def data_length(self, column: int) -> int:
         """Return the stored bytes of a column's streams, without its indexes."""
-        return sum(stream.length for stream in self.data_streams(column))
+        streams = (self.streams.get((column, kind)) for kind in _DATA_KINDS)
+        return sum(stream.length for stream in streams if stream is not None)
 
 
 def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompressor: Decompressor) -> Stripe:
@@ -101,15 +94,20 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
     Raises:
         OrcError: if it is corrupt, or lists a stream twice: other readers use the first one.
     """
-    information = tail.stripes[index]
-    start = information.offset + information.index_length + information.data_length
-    (data,) = source.read([(start, information.footer_length)])
     try:
-        footer = pb.StripeFooter.FromString(decompressor.decompress_all(data, MAX_METADATA_SIZE))
+        return _read_stripe_footer(source, tail, tail.stripes[index], decompressor)
     except DecodeError as error:
         raise OrcError(f"the stripe footer is corrupt: {error}", path=tail.path, stripe=index) from error
     except OrcError as error:
         raise error.at(path=tail.path, stripe=index) from error
+
+
+def _read_stripe_footer(
+    source: ByteSource, tail: FileTail, information: StripeInformation, decompressor: Decompressor
+) -> Stripe:
+    start = information.offset + information.index_length + information.data_length
+    (data,) = source.read([(start, information.footer_length)])
+    footer = pb.StripeFooter.FromString(decompressor.decompress_all(data, MAX_METADATA_SIZE))
     streams, offset = {}, information.offset
     listed: set[tuple[int, int]] = set()
     for stream in footer.streams:
@@ -120,25 +118,16 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
         if kind is not None:
             if (stream.column, kind) in listed:
                 raise OrcError(
-                    f"the stripe footer lists the stream {kind.name} of column {stream.column} twice",
-                    path=tail.path,
-                    stripe=index,
+                    f"the stripe footer lists the stream {kind.name} of column {stream.column} twice"
                 )
             listed.add((stream.column, kind))
             if stream.length:
                 streams[stream.column, kind] = StreamInformation(kind, stream.column, offset, stream.length)
         offset += stream.length
         if offset > start:
-            raise OrcError(
-                f"the streams end at byte {offset}, beyond the stripe footer at {start}",
-                path=tail.path,
-                stripe=index,
-            )
+            raise OrcError(f"the streams end at byte {offset}, beyond the stripe footer at {start}")
     has_data = {column for column, kind in streams if kind < StreamKind.ROW_INDEX}
-    encodings = tuple(
-        _encoding(item.kind, column in has_data, tail.path, index)
-        for column, item in enumerate(footer.columns)
-    )
+    encodings = tuple(_encoding(item.kind, column in has_data) for column, item in enumerate(footer.columns))
     if tail.version == _WITH_DECIMAL64:
         # the writer in Java also records DIRECT for these, and its reader ignores that
         decimal64 = {node.column for node in tail.schema.walk() if is_decimal64(node, tail.version)}
@@ -147,7 +136,6 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
             for column, encoding in enumerate(encodings)
         )
     return Stripe(
-        information=information,
         streams=streams,
         encodings=encodings,
         dictionary_sizes=tuple(column.dictionary_size for column in footer.columns),
@@ -156,13 +144,13 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
     )
 
 
-def _encoding(kind: int, has_data: bool, path: str, stripe: int) -> EncodingKind:
+def _encoding(kind: int, has_data: bool) -> EncodingKind:
     """Return a column's encoding; that of a column without streams has no meaning, and some writers leave it out."""
     try:
         return EncodingKind(kind)
     except ValueError as error:
         if has_data:
-            raise OrcError(f"unknown column encoding: {error}", path=path, stripe=stripe) from error
+            raise OrcError(f"unknown column encoding: {error}") from error
         return EncodingKind.DIRECT
 
 
@@ -174,11 +162,11 @@ def is_decimal64(data_type: OrcType, version: tuple[int, int]) -> bool:
 def read_row_indexes(
     source: ByteSource, stripe: Stripe, columns: Iterable[int], decompressor: Decompressor
 ) -> None:
-    """Read the row indexes of columns into ``stripe.positions``, in one request."""
+    """Read the row indexes of columns into ``stripe.row_entries``, in one request."""
     missing = [
         stripe.streams[column, StreamKind.ROW_INDEX]
         for column in columns
-        if column not in stripe.positions and (column, StreamKind.ROW_INDEX) in stripe.streams
+        if column not in stripe.row_entries and (column, StreamKind.ROW_INDEX) in stripe.streams
     ]
     if not missing:
         return
@@ -190,4 +178,3 @@ def read_row_indexes(
         except OrcError as error:
             raise error.at(stream="ROW_INDEX") from error
         stripe.row_entries[stream.column] = index.entry
-        stripe.positions[stream.column] = [entry.positions for entry in index.entry]

@@ -42,8 +42,8 @@ class CachedFile:
         total = _TAIL + 2 * self.tail.length
         for stripe in list(self.stripes.values()):
             total += _STRIPE + _STREAM * len(stripe.streams)
-            total += sum(_NUMBER * len(e) * len(e[0]) for e in list(stripe.positions.values()) if len(e))
-            total += sum(_ENTRY * len(entries) for entries in list(stripe.row_entries.values()))
+            for entries in list(stripe.row_entries.values()):
+                total += sum(_ENTRY + _NUMBER * len(entry.positions) for entry in entries[:1]) * len(entries)
         tables = [table for table in list(self.positions.values()) if table is not None]
         return total + sum(3 * item.chunk.nbytes for table in tables for item in table.values())
 

@@ -335,7 +335,7 @@ class ColumnReader:
         for number, layout in self.layouts.items():
             key = (stripe.index, number)
             if key not in cache:
-                entries = stripe.stripe.positions.get(number, ())
+                entries = [entry.positions for entry in stripe.stripe.row_entries.get(number, ())]
                 cache[key] = (
                     parse_positions(
                         layout,

@@ -51,7 +51,7 @@ def _column_bytes(reader: OrcReader, stripe: Stripe, data_type: OrcType, groups:
     layout = list(stream_layout(data_type, stripe.encodings[data_type.column], reader.tail.version))
     if (data_type.column, StreamKind.PRESENT) in stripe.streams:
         layout.insert(0, (StreamKind.PRESENT, 2))
-    entries, at, total = [list(entry) for entry in stripe.positions[data_type.column]], 0, 0
+    entries, at, total = [list(entry.positions) for entry in stripe.row_entries[data_type.column]], 0, 0
     for kind, extra in layout:
         stream = stripe.streams[data_type.column, kind]
         starts, sizes = _chunks(reader.path, stream.offset, stream.length)

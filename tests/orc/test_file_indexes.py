@@ -231,7 +231,7 @@ def test_row_indexes_are_read_once(path: Path) -> None:
     indexes.group_statistics(0, 1)
     assert reader.counts.bytes_fetched == before + reader.stripes[0].footer_length + length
     # and serve for reading rows, too
-    assert 1 in stripe.positions
+    assert 1 in stripe.row_entries
     indexes.bloom_filters(0, 1, StreamKind.BLOOM_FILTER_UTF8)
     bloom = stripe.streams[1, StreamKind.BLOOM_FILTER_UTF8].length
     assert reader.counts.bytes_fetched == before + reader.stripes[0].footer_length + length + bloom
