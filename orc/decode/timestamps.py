@@ -84,11 +84,16 @@ def _micros(seconds: Ints, encoded: Ints, base: int) -> Ints:
     nanos = encoded >> 3
     nanos = np.where(zeros == 0, nanos, nanos * 10 ** (zeros + 1))
     # some writers count nanoseconds downwards from a second that they round towards zero
-    if (np.abs(nanos) > 999_999_999).any():
+    if _exceed(nanos, 999_999_999):
         raise OrcError("a timestamp has more than 999,999,999 nanoseconds: the file is corrupt")
     seconds = seconds + base
     # writers round seconds before 1970 towards zero, while nanoseconds always count upwards
     seconds = seconds - ((seconds < 0) & (nanos > 999_999))
-    if (np.abs(seconds) > _MAX_SECONDS).any():
+    if _exceed(seconds, _MAX_SECONDS):
         raise OrcError("a timestamp does not fit 64-bit microseconds")
     return seconds * MICROS_PER_SECOND + nanos // 1000
+
+
+def _exceed(values: Ints, limit: int) -> bool:
+    # not by absolute values: that of the least integer is negative
+    return bool(((values > limit) | (values < -limit)).any())

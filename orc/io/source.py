@@ -14,7 +14,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 import pyarrow as pa
@@ -44,7 +44,6 @@ _SECOND_NS = 10**9
 Range = tuple[int, int]
 
 
-@runtime_checkable
 class ByteSource(Protocol):
     """Bytes that can be read at any position."""
 
@@ -246,7 +245,9 @@ class LocalSource:
             self._descriptor = -1
 
     def _check_length(self) -> None:
-        if self._descriptor >= 0 and os.fstat(self._descriptor).st_size < self._size:
+        if self._descriptor < 0:
+            raise OrcError("the file is closed: open it again", path=self.path)
+        if os.fstat(self._descriptor).st_size < self._size:
             raise OrcError(
                 f"the file had {self._size} bytes and was truncated while it was open: run again when nothing "
                 "writes to it",
@@ -309,12 +310,12 @@ class _RemoteSource:
 class FileSystemSource(_RemoteSource):
     """A file of a `pyarrow.fs.FileSystem`."""
 
-    def __init__(self, filesystem: pyarrow.fs.FileSystem, path: str, *, size: int | None = None) -> None:
+    def __init__(self, filesystem: pyarrow.fs.FileSystem, path: str) -> None:
         self.path = path
         self._filesystem = filesystem
         try:
             self._file = filesystem.open_input_file(path)
-            self._size = self._file.size() if size is None else size
+            self._size = self._file.size()
             self._mtime_ns = _header_mtime(self._file.metadata())
         except OSError as error:
             raise OrcError(f"cannot open the file: {error}", path=path) from error
@@ -329,7 +330,7 @@ class FileSystemSource(_RemoteSource):
         start, length = item
         try:
             data: bytes = self._file.read_at(length, start)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError if it is closed
             raise OrcError(
                 f"cannot read bytes {start} to {start + length}: {error}", path=self.path
             ) from error

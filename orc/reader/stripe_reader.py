@@ -37,8 +37,11 @@ _COMPRESSION_RATIO = 4
 #: Compressed bytes of a remote file that are fetched together.
 _FETCH_BYTES = 32 << 20
 
-#: Rows of a row group in a file without a row index.
+#: The maximum rows of a row group where all rows are read: that needs no row index.
 _STRIDE = 10_000
+
+#: The maximum of rows to decode at once: the bytes of a dictionary column do not tell how long its values are.
+_WINDOW_ROWS = 1 << 22
 
 #: Stored bytes of a column that are decoded before their mapped pages are released.
 _RELEASE_BYTES = 1 << 20
@@ -100,7 +103,7 @@ class StripeReader:
         except OrcError as error:
             raise error.at(path=file.tail.path, stripe=index) from error
         stride = file.tail.row_index_stride
-        if selection.is_all and stride <= 0:
+        if selection.is_all and not 0 < stride <= _STRIDE:
             stride = _STRIDE
         is_cut = 0 < stride < selection.num_rows <= stride * _MAX_GROUPS
         self.stride = stride if is_cut else max(selection.num_rows, 1)
@@ -133,12 +136,16 @@ class StripeReader:
             max_bytes: the approximate maximum of a piece once decompressed.
         """
         columns = self.readers()
+        size = sum(column.content_bytes for column in columns)
+        if size > max_bytes:
+            # a small column without a row index would keep the others whole
+            for column in columns:
+                column.window_bytes = 0
         self._prefetch(columns)
         for column in columns:
             column.open()
         windows = [(0, len(self.groups))]
         if all(column.has_windows for column in columns):
-            size = sum(column.content_bytes for column in columns)
             each = max(1, max_bytes * self.group_count // max(size, 1))
             rows = np.diff(self.offsets).tolist()
             windows = [
@@ -147,6 +154,9 @@ class StripeReader:
                 for first, last in cut(rows[begin : begin + each], max_rows)
             ]
         for begin, end in windows:
+            if not self.file.source.is_remote:
+                # refuse a file that was truncated since the last piece: access to the rest would end the process
+                self.file.source.view([])
             arrays = [column.decode(begin, end) for column in columns]
             yield arrays
             del arrays
@@ -190,6 +200,8 @@ class ColumnReader:
         self._decoder: ColumnDecoder | None = None
         self._released = 0
         footer = stripe.stripe
+        #: A column of more decompressed bytes than this is decoded in windows, by the row index.
+        self.window_bytes = WINDOW_BYTES
         #: Bytes of the column's streams, and the approximate number once decompressed.
         self.stored_bytes = sum(footer.data_length(number) for number in self._nodes)
         self.content_bytes = self.stored_bytes * (1 if self._file.tail.codec is None else _COMPRESSION_RATIO)
@@ -211,7 +223,7 @@ class ColumnReader:
         stripe = self._stripe
         if self.is_sequential or stripe.stride >= stripe.selection.num_rows or self._is_misplaced():
             return False
-        return len(stripe.groups) < stripe.group_count or self.content_bytes > WINDOW_BYTES
+        return len(stripe.groups) < stripe.group_count or self.content_bytes > self.window_bytes
 
     @property
     def has_windows(self) -> bool:
@@ -223,7 +235,8 @@ class ColumnReader:
         self.open()
         count, each = len(self._stripe.groups), len(self._stripe.groups)
         if self.has_windows:
-            each = max(1, WINDOW_BYTES * self._stripe.group_count // max(self.content_bytes, 1))
+            each = WINDOW_BYTES * self._stripe.group_count // max(self.content_bytes, 1)
+            each = max(1, min(each, _WINDOW_ROWS // self._stripe.stride))
         parts = [self.decode(begin, min(begin + each, count)) for begin in range(0, count, each)]
         self.close()
         return parts

@@ -80,6 +80,43 @@ def test_memory_follows_the_size_of_a_piece(
     assert rows_of_group < STRIDE or large > 12 << 20
 
 
+def test_a_small_column_leaves_the_others_in_pieces(
+    wide: tuple[Path, pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, table = wide
+    monkeypatch.setattr(orc_reader, "_PIECE_BYTES", 256 << 10)
+    rows = np.delete(np.arange(ROWS), np.arange(7, ROWS, STRIDE))
+    with OrcReader(path) as reader:
+        batches = list(reader.batches(rows=rows))
+        assert reader.counts.row_groups == table.num_columns * ROWS // STRIDE
+        assert reader.counts.whole_columns == 0
+    assert len(batches) > 16
+    assert pa.Table.from_batches(batches).equals(table.take(rows))
+
+
+def test_rows_of_a_window_are_bounded(wide: tuple[Path, pa.Table], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sorted dictionary column takes few bytes, so these do not bound the length of its values."""
+    path, table = wide
+    monkeypatch.setattr(stripe_reader, "_WINDOW_ROWS", 4 * STRIDE)
+    with OrcReader(path) as reader:
+        read = reader.read(["text"])
+    assert [len(chunk) for chunk in read["text"].chunks] == [4 * STRIDE] * (ROWS // STRIDE // 4)
+    assert read.equals(table.select(["text"]))
+
+
+def test_a_large_row_index_stride_does_not_join_all_rows_in_one_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stripe_reader, "WINDOW_BYTES", 100_000)
+    table = pa.table({"n": np.random.default_rng(5).integers(0, 1 << 60, 50_000)})
+    path = tmp_path / "t.orc"
+    pa.orc.write_table(table, path, compression="zstd", row_index_stride=2_000_000)
+    with OrcReader(path) as reader:
+        read = reader.read()
+    assert read["n"].num_chunks == 5
+    assert read.equals(table)
+
+
 def test_a_chunk_that_two_windows_share_is_decompressed_once(
     noise: tuple[Path, pa.Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ from tests.orc.hostile import (
 from tests.support.rle_v2 import pack, zigzag
 from tests.support.writers import write_pyarrow
 
+SECONDS_TO_2015 = 1_420_070_400
 #: Errors of a stream that does not have what it should.
 ENDS = r"stream ends|outside the stream.s|past the end of its stream|more than one array|more than the stream has"
 
@@ -64,6 +65,13 @@ STREAMS: list[tuple[str, StreamKind, bytes, str]] = [
     ("money", StreamKind.SECONDARY, direct_64([zigzag(-(1 << 30))] * ROWS), "exceeds the format's limits"),
     ("money", StreamKind.DATA, b"\xff" * 2000, "too many bytes"),
     ("moment", StreamKind.SECONDARY, direct_64([(1 << 40) << 3] * ROWS), "more than 999,999,999 nanoseconds"),
+    # seconds from 2015 on, so that the sum is the least integer
+    (
+        "moment",
+        StreamKind.DATA,
+        direct_64([zigzag((1 << 63) - SECONDS_TO_2015)] * ROWS),
+        "does not fit 64-bit",
+    ),
     ("list", StreamKind.LENGTH, repeated(1 << 29, ROWS), ENDS),
     ("list", StreamKind.LENGTH, repeated(1 << 21, ROWS), ENDS),
     ("list", StreamKind.LENGTH, direct_64([-1] * ROWS), "length is negative"),

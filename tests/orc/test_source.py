@@ -229,9 +229,37 @@ def test_a_file_cut_short_while_it_is_open(tmp_path: Path) -> None:
     file = tmp_path / "t.orc"
     pa.orc.write_table(pa.table({"a": pa.array(range(100_000))}), file, compression="zlib")
     reader = OrcReader(file)
+    batches = OrcReader(file).batches(batch_size=1000)
+    next(batches)
     os.truncate(file, 100)
     with pytest.raises(OrcError, match="was truncated while it was open"):
         reader.read(rows=[5])
+    with pytest.raises(OrcError, match="was truncated while it was open"):
+        list(batches)
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_closed_reader_refuses_to_read_and_leaves_nothing_wrong_in_the_cache(
+    tmp_path: Path, is_remote: bool
+) -> None:
+    file = tmp_path / "t.orc"
+    table = pa.table({"f": np.arange(50_000.0), "i": np.arange(50_000)})
+    pa.orc.write_table(table, file, compression="uncompressed")
+
+    def open_reader() -> OrcReader:
+        return OrcReader(FileSystemSource(pyarrow.fs.LocalFileSystem(), str(file)) if is_remote else file)
+
+    with open_reader() as reader:
+        batches = reader.batches(rows=[3])
+    with pytest.raises(OrcError, match="closed"):
+        next(batches)
+    with open_reader() as reader:
+        assert reader.read(rows=[3]).equals(table.slice(3, 1))
+    for columns in (["f"], ["i"]):
+        for rows in (None, [4]):
+            with pytest.raises(OrcError, match="closed"):
+                reader.read(columns, rows)
+    assert open_reader().read().equals(table)
 
 
 def test_a_file_replaced_while_it_is_open(tmp_path: Path) -> None:
