@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hindex.errors import ArgumentError
 from hindex.table.schema import ColumnName, column_name, spelled
+from hindex.validation import collection_items
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,10 @@ def column_orders(
         ArgumentError: if there are more or fewer directions than columns.
         ColumnError: for anything but names of columns.
     """
-    if isinstance(descending, bool):
-        directions = [descending] * len(columns)
-    else:
-        directions = list(descending)
-        if len(directions) != len(columns):
-            raise ArgumentError(
-                f"descending has {len(directions)} values for {len(columns)} columns: give one for each, or one for all"
-            )
+    items = collection_items(descending)
+    directions = [bool(descending)] * len(columns) if items is None else list(map(bool, items))
+    if len(directions) != len(columns):
+        raise ArgumentError(
+            f"descending has {len(directions)} values for {len(columns)} columns: give one for each, or one for all"
+        )
     return tuple(Order(*pair, nulls_first) for pair in zip(columns, directions, strict=True))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc
@@ -104,6 +105,16 @@ def test_random_chains_return_the_rows_of_plain_python(table: Table, rng: Any) -
         assert scan.exists() == bool(rows), repr(scan)
         assert scan.head(3).to_pylist() == expected[:3], repr(scan)
         assert scan.schema.names == names
+
+
+def test_directions_of_several_columns(table: Table) -> None:
+    each: list[Any] = [[True, False], np.array([True, False]), pa.array([True, False])]
+    for descending in each:
+        scan = table.scan().order_by("a", "id", descending=descending)
+        assert repr(scan).endswith("ORDER BY a DESC, id)")
+    both: Any
+    for both in (True, np.bool_(True)):
+        assert repr(table.scan().order_by("a", "id", descending=both)).endswith("ORDER BY a DESC, id DESC)")
 
 
 def test_steps_do_not_change_the_scan(table: Table) -> None:
