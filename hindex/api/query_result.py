@@ -212,7 +212,7 @@ class QueryResult:
 
         Args:
             descending: for all columns, or one for each.
-            nulls_first: put NULL before all values; if None, only in ascending order.
+            nulls_first: put NULL before all values, for all columns; if None, only in ascending order.
         """
         from hindex.plan.order import column_orders
 

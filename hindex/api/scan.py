@@ -382,7 +382,7 @@ class Scan:
 
         Args:
             descending: for all columns, or one for each.
-            nulls_first: put NULL before all values; if None, only in ascending order.
+            nulls_first: put NULL before all values, for all columns; if None, only in ascending order.
 
         Raises:
             ArgumentError: after `limit`, whose rows have been chosen already.

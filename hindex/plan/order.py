@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hindex.errors import ArgumentError
+import numpy as np
+
+from hindex.errors import ArgumentError, ArgumentTypeError
 from hindex.table.schema import ColumnName, column_name, spelled
-from hindex.validation import collection_items
+from hindex.validation import collection_items, short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +40,28 @@ def column_orders(
 
     Args:
         descending: for all columns, or one for each.
+        nulls_first: for all columns.
 
     Raises:
         ArgumentError: if there are more or fewer directions than columns.
+        ArgumentTypeError: if a direction or ``nulls_first`` is not a boolean.
         ColumnError: for anything but names of columns.
     """
     items = collection_items(descending)
-    directions = [bool(descending)] * len(columns) if items is None else list(map(bool, items))
+    directions = [descending] * len(columns) if items is None else items
+    if not all(isinstance(item, bool | np.bool_) for item in directions):
+        raise ArgumentTypeError(
+            f"descending is {short_repr(descending)}: pass True or False, or a list with one of them for each column"
+        )
+    if not isinstance(nulls_first, bool | np.bool_ | None):
+        raise ArgumentTypeError(
+            f"nulls_first is {short_repr(nulls_first)}: pass True, False or None, for all columns"
+        )
     if len(directions) != len(columns):
         raise ArgumentError(
             f"descending has {len(directions)} values for {len(columns)} columns: give one for each, or one for all"
         )
-    return tuple(Order(*pair, nulls_first) for pair in zip(columns, directions, strict=True))
+    return tuple(
+        Order(column, bool(direction), nulls_first)
+        for column, direction in zip(columns, directions, strict=True)
+    )

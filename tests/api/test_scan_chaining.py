@@ -117,6 +117,18 @@ def test_directions_of_several_columns(table: Table) -> None:
         assert repr(table.scan().order_by("a", "id", descending=both)).endswith("ORDER BY a DESC, id DESC)")
 
 
+@pytest.mark.parametrize("descending", ["asc", "False", 1, None, ["asc", "desc"], {"a": True, "id": False}])
+def test_a_direction_is_a_boolean(table: Table, descending: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"^descending is .*: pass True or False"):
+        table.scan().order_by("a", "id", descending=descending)
+
+
+@pytest.mark.parametrize("nulls_first", ["last", [False, False], np.array([False, False]), 0])
+def test_the_place_of_nulls_is_one_boolean(table: Table, nulls_first: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"^nulls_first is .*for all columns$"):
+        table.scan().order_by("a", "id", nulls_first=nulls_first)
+
+
 def test_steps_do_not_change_the_scan(table: Table) -> None:
     scan = table.scan("a > 10", ["id", "a"])
     text, rows = repr(scan), scan.to_arrow()
