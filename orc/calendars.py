@@ -20,6 +20,8 @@ DAYS_PER_CYCLE = 146_097
 #: 1582-10-15, the first day of the Gregorian calendar, in days since 1970-01-01.
 GREGORIAN_START = -141_427
 
+#: Days from 0000-03-01, where the leap day ends a year, to 1970-01-01.
+_MARCH_TO_EPOCH = 719_468
 #: The Julian day number of 1970-01-01.
 _JULIAN_DAY_OF_EPOCH = 2_440_588
 
@@ -29,18 +31,27 @@ def civil_from_days(days: Numbers) -> tuple[Numbers, Numbers, Numbers]:
 
     >>> [part.tolist() for part in civil_from_days(np.array([-1, 0]))]
     [[1969, 1970], [12, 1], [31, 1]]
+
+    Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", ``civil_from_days``.
     """
-    dates = days.astype("M8[D]")
-    months = dates.astype("M8[M]")
-    year, month = np.divmod(months.astype(np.int64), 12)
-    return year + 1970, month + 1, (dates - months).astype(np.int64) + 1
+    cycle, day = np.divmod(days.astype(np.int64) + _MARCH_TO_EPOCH, DAYS_PER_CYCLE)
+    year = (day - day // 1460 + day // 36_524 - day // (DAYS_PER_CYCLE - 1)) // 365
+    day_of_year = day - (365 * year + year // 4 - year // 100)
+    month = (5 * day_of_year + 2) // 153
+    day_of_month = day_of_year - (153 * month + 2) // 5 + 1
+    month = np.where(month < 10, month + 3, month - 9)
+    return year + 400 * cycle + (month <= 2), month, day_of_month
 
 
 def days_from_civil(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
     """Count days since 1970-01-01: the inverse of `civil_from_days`."""
-    months = ((year - 1970) * 12 + (month - 1)).astype("M8[M]")
-    days: Numbers = months.astype("M8[D]").astype(np.int64)
-    return days + day - 1
+    year = year - (month <= 2)
+    cycle, year_of_cycle = np.divmod(year, 400)
+    shifted = np.where(month > 2, month - 3, month + 9)
+    day_of_year = (153 * shifted + 2) // 5 + day - 1
+    day_of_cycle = year_of_cycle * 365 + year_of_cycle // 4 - year_of_cycle // 100 + day_of_year
+    days: Numbers = cycle * DAYS_PER_CYCLE + day_of_cycle
+    return days - _MARCH_TO_EPOCH
 
 
 def julian_to_gregorian(days: Ints) -> Ints:

@@ -208,7 +208,7 @@ class QueryResult:
         descending: bool | Sequence[bool] = False,
         nulls_first: bool | None = None,
     ) -> QueryResult:
-        """Return the same rows in the order of a column's values, and of others'.
+        """Return the same rows sorted by one or more columns.
 
         Args:
             descending: for all columns, or one for each.

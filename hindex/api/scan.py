@@ -375,7 +375,7 @@ class Scan:
         descending: bool | Sequence[bool] = False,
         nulls_first: bool | None = None,
     ) -> Scan:
-        """Return a scan of the rows in the order of a column's values, and of others', instead of an earlier order.
+        """Return a scan of the rows sorted by one or more columns, instead of an earlier order.
 
         The limit of ``table.scan(limit=n)`` applies to the ordered rows. An index on a single column is walked from its
         end, as far as the limit needs.

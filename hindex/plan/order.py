@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hindex.errors import ArgumentError, ArgumentTypeError
+from hindex.formatting import counted
 from hindex.table.schema import ColumnName, column_name, spelled
 from hindex.validation import collection_items, short_repr
 
@@ -59,7 +60,8 @@ def column_orders(
         )
     if len(directions) != len(columns):
         raise ArgumentError(
-            f"descending has {len(directions)} values for {len(columns)} columns: give one for each, or one for all"
+            f"descending has {counted(len(directions), 'value')} for {counted(len(columns), 'column')}: give one for "
+            "each, or one for all"
         )
     return tuple(
         Order(column, bool(direction), nulls_first)

@@ -190,7 +190,9 @@ def collect(spark: SparkSession, frame: DataFrame, build_id: str, progress: Prog
         try:
             spark.interruptTag(tag)
         except Exception as failure:  # noqa: BLE001 the first error is the one to raise
-            _LOG.warning("Spark may go on with a failed build: interrupting it failed: %s", failure)
+            _LOG.warning(
+                "Spark may go on with a failed build: interrupting it failed: %s", first_line(failure)
+            )
         if isinstance(error, HindexError) or not isinstance(error, Exception):
             raise
         if is_interrupt(error):

@@ -304,8 +304,9 @@ def _decimals(detail: pb.DecimalStatistics, data_type: OrcType, tail: FileTail) 
     return Distrust.NOT_A_RANGE if low is None or high is None or low > high else ValueRange(low, high)
 
 
-def _decimal(text: str) -> Decimal | None:
-    if len(text) > _MAX_DECIMAL_TEXT:
+def _decimal(text: str | bytes) -> Decimal | None:
+    # bytes if it is not UTF-8
+    if isinstance(text, bytes) or len(text) > _MAX_DECIMAL_TEXT:
         return None
     try:
         value = Decimal(text)

@@ -37,10 +37,10 @@ _COMPRESSION_RATIO = 4
 #: Compressed bytes of a remote file that are fetched together.
 _FETCH_BYTES = 32 << 20
 
-#: The maximum rows of a row group where all rows are read: that needs no row index.
+#: The maximum of rows of a row group where all rows are read, which needs no row index.
 _STRIDE = 10_000
 
-#: The maximum of rows to decode at once: the bytes of a dictionary column do not tell how long its values are.
+#: The maximum of rows to decode at once: a dictionary column of few bytes may have long values.
 _WINDOW_ROWS = 1 << 22
 
 #: Stored bytes of a column that are decoded before their mapped pages are released.
@@ -138,9 +138,9 @@ class StripeReader:
         columns = self.readers()
         size = sum(column.content_bytes for column in columns)
         if size > max_bytes:
-            # a small column without a row index would keep the others whole
+            # a small column without a row index would keep the others whole; some have no bytes at all
             for column in columns:
-                column.window_bytes = 0
+                column.window_bytes = -1
         self._prefetch(columns)
         for column in columns:
             column.open()

@@ -192,7 +192,7 @@ MISTAKES: list[tuple[Callable[[Table], object], type[HindexError], str]] = [
     (
         lambda t: t.scan().order_by("a", "id", descending=[True]),
         ArgumentError,
-        "descending has 1 values for 2 columns: give one for each, or one for all",
+        "descending has 1 value for 2 columns: give one for each, or one for all",
     ),
     (lambda t: t.scan().limit(-1), ArgumentError, "limit is -1: it cannot be negative"),
     (lambda t: t.scan().limit(None, offset=-1), ArgumentError, "offset is -1: it cannot be negative"),

@@ -69,8 +69,8 @@ ALL = (
 )
 QUICK = ("queries", "reader", "s3", "planning")
 
-#: With one of these, a section measures a part, which does not replace the results of a whole run.
-PART_FLAGS = frozenset({"--engines", "--only", "--queries", "--scales", "--tables"})
+#: Options that choose a part of a section, which does not replace the results of the whole.
+PARTS = ("columns", "engines", "files", "only", "queries", "scales", "tables", "tpch")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -93,8 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     section = next(section for section in SECTIONS if section.name == options.section)
     settings = [f"{name}={os.environ[name]}" for name in ENVIRONMENT if name in os.environ]
     command = " ".join([*settings, "python -m tests.bench", *_without_data(command_line)])
-    flags = {item.partition("=")[0] for item in command_line}
-    suffix = "-quick" if options.quick else "-part" if flags & PART_FLAGS else ""
+    whole = parser.parse_args([section.name])
+    is_part = any(getattr(options, name, None) != getattr(whole, name, None) for name in PARTS)
+    suffix = "-quick" if options.quick else "-part" if is_part else ""
     return _run(section, options, command, suffix)
 
 

@@ -15,7 +15,7 @@ class SectionResult:
     """The measurements of a section as JSON data, and descriptions of results that differ.
 
     Attributes:
-        failed: what hindex did not answer, with the reason.
+        failed: queries that hindex did not answer, with the reasons.
     """
 
     data: dict[str, Any]

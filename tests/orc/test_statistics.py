@@ -107,6 +107,11 @@ RULES: list[tuple[str, OrcType, ColumnStatistics, FileTail, ValueRange | Distrus
     ("tinyint of an unsigned char", BYTE, ints(0, 255), NOW, Distrust.NOT_A_RANGE),
     ("integers swapped", INT, ints(7, -5), NOW, Distrust.NOT_A_RANGE),
     ("no minimum", INT, statistics(int_statistics={"maximum": 7}), NOW, Distrust.NOTHING),
+    ("no maximum", INT, statistics(int_statistics={"minimum": 7}), NOW, Distrust.NOTHING),
+    ("no least double", DOUBLE, statistics(double_statistics={"maximum": 7, "sum": 7}), NOW, Distrust.NOTHING),
+    ("no least decimal", DECIMAL, statistics(decimal_statistics={"maximum": "7"}), NOW, Distrust.NOTHING),
+    ("no last date", DATE, statistics(date_statistics={"minimum": 7}), NOW, Distrust.NOTHING),
+    ("no last time", TIMESTAMP, statistics(timestamp_statistics={"minimum_utc": 7}), NOW, Distrust.NOTHING),
     ("nothing at all", INT, statistics(), NOW, Distrust.NOTHING),
     ("all null", INT, statistics(0, int_statistics={"minimum": 1, "maximum": 2}), NOW, Distrust.NOTHING),
     ("another kind", INT, A_TO_B, NOW, Distrust.OTHER_KIND),
@@ -272,3 +277,14 @@ def test_statistics_of_every_kind(field: str | None, message: Any) -> None:
     details = {} if field is None else {field: message}
     statistics = ColumnStatistics.of(pb.ColumnStatistics(number_of_values=3, bytes_on_disk=8, **details))
     assert statistics == ColumnStatistics(3, None, 8, message)
+
+
+def test_decimals_that_are_not_utf_8() -> None:
+    message = pb.ColumnStatistics.FromString(
+        pb.ColumnStatistics(
+            number_of_values=1, decimal_statistics=pb.DecimalStatistics(minimum="1", maximum="9")
+        )
+        .SerializeToString()
+        .replace(b"9", b"\xff")
+    )
+    assert value_range(ColumnStatistics.of(message), DECIMAL, NOW) is Distrust.NOT_A_RANGE

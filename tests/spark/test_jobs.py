@@ -13,7 +13,8 @@ import pytest
 import hindex
 from hindex.build.task import run_build_task
 from hindex.errors import BuildError
-from hindex.spark.jobs import job_description
+from hindex.progress import NullProgress
+from hindex.spark.jobs import collect, job_description
 from tests.support.small import write_rows
 
 if TYPE_CHECKING:
@@ -146,3 +147,18 @@ def test_operations_of_spark_connect_are_tagged() -> None:
     with pytest.raises(ZeroDivisionError):
         run()
     assert session.tags == {"users"}
+
+
+def test_an_interruption_that_fails_is_a_warning(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(tag: str) -> None:
+        raise RuntimeError(f"no tag {tag}\n\tat org.apache.spark.Some")
+
+    monkeypatch.setattr(spark, "interruptTag", refuse)
+    frame = spark.sql("SELECT raise_error('no such page')")
+    with pytest.raises(BuildError, match="no such page"):
+        collect(spark, frame, "b7", NullProgress(), 1)
+    assert caplog.messages == [
+        "Spark may go on with a failed build: interrupting it failed: no tag hindex-build-b7"
+    ]

@@ -146,6 +146,12 @@ def test_methods_of_results_agree(text: str, names: list[str], spark: SparkSessi
                 values = [order.to_arrow().column(name).to_pylist() for order in orders]
                 assert repr(values[0]).replace("-0.0", "0.0") == repr(values[1]).replace("-0.0", "0.0")
                 assert orders[1].columns == by_hindex.columns
+    if len(names) > 1:
+        keys = names[::-1]
+        directions = [at % 2 == 0 for at in range(len(keys))]
+        by_all = [result.order_by(*keys, descending=directions) for result in (by_hindex, by_spark)]
+        texts = [repr(rows.to_arrow().select(names).to_pylist()).replace("-0.0", "0.0") for rows in by_all]
+        assert texts[0] == texts[1]
 
 
 def test_a_result_of_spark(spark: SparkSession, place: Path) -> None:
