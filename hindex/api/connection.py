@@ -206,7 +206,7 @@ class Connection:
                 "a connection with a Spark session cannot be pickled, nor can its tables and scans: use those of "
                 "hindex.connect() without a session"
             )
-        return {**self.__dict__, "progress": LogProgress(_LOG.info), "_used": {}, "_queried": {}}
+        return {**self.__dict__, "progress": LogProgress(_LOG.info), "_tables": {}, "_catalog_names": {}}
 
     def __repr__(self) -> str:
         parts = [f"store={self._store!r}", f"spark={self._session_text()}"]

@@ -22,7 +22,7 @@ from hindex.errors import HindexError
 from hindex.orc import Kind, OrcReader, OrcType
 from hindex.orc.calendars import GREGORIAN_START
 from hindex.orc.io.source import resolve_filesystem
-from hindex.orc.metadata.types import INTEGER_KINDS
+from hindex.orc.metadata.types import INTEGER_KINDS, SHORT_PRECISION
 from hindex.plan.filter_evaluation import mask
 from hindex.scan.file_columns import output_schema
 from hindex.scan.planning import ScanPlan, plan_scan
@@ -72,8 +72,6 @@ _TIMES = (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT)
 _MAX_NANOSECONDS_MS = (1 << 63) // 10**6
 #: Writers' time zones in which pyarrow shows the stored wall clock of every timestamp.
 _UTC = frozenset({"UTC", "GMT", "Etc/UTC", "Etc/GMT"})
-#: Decimals of more digits overflow in files with a scale per value.
-_SHORT_PRECISION = 18
 
 
 class CannotReadError(Exception):
@@ -333,7 +331,8 @@ def _is_gregorian(reader: OrcReader, data_type: OrcType) -> bool:
 def _can_read(reader: OrcReader, data_type: OrcType) -> bool:
     match data_type.kind:
         case Kind.DECIMAL:
-            return 0 < data_type.precision <= _SHORT_PRECISION
+            # decimals of more digits overflow in files with a scale per value
+            return 0 < data_type.precision <= SHORT_PRECISION
         case Kind.DATE:
             return reader.tail.is_proleptic or _is_gregorian(reader, data_type)
         case _:

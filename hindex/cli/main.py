@@ -143,7 +143,14 @@ class Context:
         from hindex.cli.results import write_result
 
         if self._output is None:
-            self._output = self._open_output()
+            from hindex.cli.output import output_for
+
+            self.check_output()
+            stream = self.open_stream()
+            if self.to is None:
+                self._output = output_for(self.output, stream, max_width=self.max_width)
+            else:
+                self._output = output_for(self.output, stream)
         count = write_result(result, self._output)
         sys.stdout.flush()
         return count
@@ -161,17 +168,15 @@ class Context:
         if self.to is None and sys.stdout.isatty():
             raise HindexError("Parquet is binary: write it to a file, with --to FILE or > FILE")
 
-    def _open_output(self) -> Output:
-        from hindex.cli.output import output_for
-
-        self.check_output()
+    def open_stream(self) -> TextIO:
+        """Open the file of the results; return standard output if there is none."""
         if self.to is None:
-            return output_for(self.output, sys.stdout, max_width=self.max_width)
+            return sys.stdout
         try:
             self._file = NewFile(self.to)
         except OSError as error:
             raise HindexError(f"cannot write {self.to!r}: {error.strerror}; name another file") from error
-        return output_for(self.output, self._file.stream)
+        return self._file.stream
 
     def save(self) -> None:
         """Give the file of the results its name: they are complete."""
@@ -479,7 +484,8 @@ def inspect(context: Context, files: Sequence[str], row_groups: bool) -> None:
         raise HindexError(
             f"several files are no rows of one kind, as {context.output} has them: use --output json or table"
         )
-    several = (SeveralDocuments if context.output == "json" else SeveralTexts)(sys.stdout)
+    stream = context.open_stream()
+    several = (SeveralDocuments if context.output == "json" else SeveralTexts)(stream)
     is_sound = True
     for file in files:
         try:
@@ -487,7 +493,7 @@ def inspect(context: Context, files: Sequence[str], row_groups: bool) -> None:
         except HindexError as error:
             is_sound = False
             report(error, debug=context.debug)
-        sys.stdout.flush()
+        stream.flush()
     several.end()
     if not is_sound:
         raise click.exceptions.Exit(FAILURE)

@@ -269,11 +269,17 @@ def test_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         alone_json.append(json.loads(capsys.readouterr().out))
     assert run("inspect", *paths) == 0
     pairs = zip(paths, alone, strict=True)
-    assert capsys.readouterr().out == "\n".join(f"==> {path} <==\n{text}" for path, text in pairs)
+    text = "\n".join(f"==> {path} <==\n{text}" for path, text in pairs)
+    assert capsys.readouterr().out == text
     assert run("--output", "json", "inspect", *paths) == 0
     files = alone_json.pop()
     alone_json.append({"version": 1, "kind": "DIRECTORY", "directory": directory, "files": files})
     assert json.loads(capsys.readouterr().out) == alone_json
+    for output in ("table", "json"):
+        assert run("--output", output, "--to", str(tmp_path / "out"), "inspect", *paths) == 0
+        assert capsys.readouterr().out == ""
+        written = (tmp_path / "out").read_text()
+        assert written == text if output == "table" else json.loads(written) == alone_json
     # one that is not there hides no other
     assert run("inspect", first, str(tmp_path / "none"), second) == 2
     out, err = capsys.readouterr()

@@ -434,6 +434,10 @@ def test_pickles(table: Table, connection: LocalConnection) -> None:
     planned = table.scan("a = 3", mode="prove")
     planned.to_arrow()
     assert pickle.loads(pickle.dumps(planned)).mode is planned.mode
+    # a table takes no other tables of its connection along
+    name = table.name.encode()
+    assert name in pickle.dumps(table)
+    assert name not in pickle.dumps(connection)
     connection._spark = connection.spark()
     with pytest.raises(UnsupportedError, match="cannot be pickled"):
         pickle.dumps(connection.table(table.name))
