@@ -385,8 +385,9 @@ class IndexedReader(StreamReader):
         fresh: bool = False,
     ) -> Segments:
         """Load row groups ``begins[s]`` to ``ends[s]``, and behind each as much as its last run may need."""
-        # most writers fill all chunks of a stream but the last
-        self._extras, self._is_extended = -(-_MAX_RUN_BYTES // self._decompressor.block_size), False
+        # most writers fill all chunks of a stream but the last; a further one of a remote file would take two requests
+        at_once = 0 if self._stored.is_remote else -(-_MAX_RUN_BYTES // self._decompressor.block_size)
+        self._extras, self._is_extended = at_once, False
         self._request = begins, ends, max_bytes, next_group, fresh
         return self._segments(*self._request)
 
@@ -394,7 +395,7 @@ class IndexedReader(StreamReader):
         # the run at the end of a row group may need more chunks than were loaded
         if self._decompressor.codec is None or self._request is None:
             return None
-        self._extras, self._is_extended = 4 * self._extras, True
+        self._extras, self._is_extended = max(4 * self._extras, 1), True
         more = self._segments(*self._request)
         return more if (more.limits - more.starts > segments.limits - segments.starts).any() else None
 

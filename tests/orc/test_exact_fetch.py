@@ -109,7 +109,8 @@ def test_only_the_chunks_of_the_rows_are_fetched(
                 share = (reader.counts.bytes_fetched - opened) / needed
                 # of a local file only what is used counts: less where few strings of many chunks are selected
                 assert share <= max_share, (name, columns, source.is_remote, share)
-                assert share >= 0.9 or not source.is_remote, (name, columns, share)
+                # the last run may be shorter than the longest, which counts as needed
+                assert share >= 0.6 or not source.is_remote, (name, columns, share)
 
 
 def test_ranges_are_planned_and_fetched_together(tmp_path: Path, written: pa.Table) -> None:
@@ -121,11 +122,27 @@ def test_ranges_are_planned_and_fetched_together(tmp_path: Path, written: pa.Tab
     source.steps.clear()
     rows = np.concatenate([np.arange(s, s + 10_000) for s in (10_000, 30_000)])
     assert reader.read(rows=rows).equals(written.take(rows))
-    # the footer, the row indexes of all columns, their chunks, and those that a guess missed
-    footer, indexes, chunks, *missed = map(len, source.steps)
+    # the footer, the row indexes of all columns, and their chunks
+    footer, indexes, chunks = map(len, source.steps)
     assert (footer, indexes) == (1, len(written.column_names))
     assert chunks >= 2 * len(written.column_names)
-    assert len(missed) <= 4, source.steps
+
+
+@pytest.mark.parametrize("codec", ["zlib", "snappy"])
+def test_runs_that_cross_row_groups_take_no_further_steps(
+    tmp_path: Path, written: pa.Table, codec: str, rng: np.random.Generator
+) -> None:
+    path = tmp_path / "t.orc"
+    options = {"row_index_stride": 1000, "compression_block_size": 1 << 16, "batch_size": 1000}
+    pa.orc.write_table(written, path, compression=codec, stripe_size=16 << 20, **options)
+    for rows in selections(rng, 1000).values():
+        FILE_CACHE.clear()
+        source = _Steps(path)
+        reader = OrcReader(source)
+        source.steps.clear()
+        assert reader.read(["n", "day"], rows).equals(written.select(["n", "day"]).take(np.unique(rows)))
+        # the footer, the row indexes and the chunks; none more for the chunks behind a row group's last one
+        assert len(source.steps) <= 3, source.steps
 
 
 @pytest.mark.parametrize("columns", [["n"], ["text"], ["list", "d"], None])
