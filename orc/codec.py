@@ -29,6 +29,12 @@ MAX_BLOCK_SIZE = 1 << 23
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
+#: A metadata section may inflate to so many bytes; beyond them, to so many times its stored bytes.
+_UNCHECKED_INFLATION = 64 << 20
+_MAX_RATIO = 1024
+
+_ZERO: Ints = np.zeros(1, np.int64)
+
 #: Threads may not share a context of zstd.
 _local = threading.local()
 
@@ -121,7 +127,7 @@ def zstd_functions() -> npt.NDArray[np.uint64]:
     return addresses
 
 
-def codec_of(kind: int, path: str) -> Codec | None:
+def codec_of(kind: int) -> Codec | None:
     """Return the codec of a compression kind, or None for uncompressed files.
 
     Raises:
@@ -133,9 +139,7 @@ def codec_of(kind: int, path: str) -> Codec | None:
         return CODECS[kind]
     except KeyError:
         codecs = ", ".join(f"{number} ({codec.name})" for number, codec in CODECS.items())
-        raise OrcError(
-            f"unknown compression codec {kind}: the codecs are 0 (none), {codecs}", path=path
-        ) from None
+        raise OrcError(f"unknown compression codec {kind}: the codecs are 0 (none), {codecs}") from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,7 +193,7 @@ class Decompressor:
     def bytes_out(self) -> int:
         return int(self._counts[2])
 
-    def list_chunks(self, data: Bytes, begins: Ints, ends: Ints, extras: Ints | None = None) -> Chunks:
+    def list_chunks(self, data: Bytes, begins: Ints, ends: Ints, extras: Ints) -> Chunks:
         """List the chunks that begin in ascending ranges of a stream's bytes.
 
         Args:
@@ -198,8 +202,6 @@ class Decompressor:
         Raises:
             OrcError: if a chunk runs past the end of the bytes, or its header is corrupt.
         """
-        if extras is None:
-            extras = np.zeros(len(begins), np.int64)
         assert self.codec is not None
         room = 64
         while True:
@@ -299,15 +301,16 @@ class Decompressor:
         )
 
     def decompress_all(self, data: memoryview, limit: int) -> bytes:
-        """Decompress a whole metadata section, or stream: at most ``limit`` bytes.
+        """Decompress a whole metadata section, or stream: at most ``limit`` bytes, and less if few bytes are stored.
 
         Raises:
             OrcError: if a chunk is corrupt, or there are more bytes.
         """
         if self.codec is None:
             return bytes(data)
+        limit = min(limit, max(_UNCHECKED_INFLATION, _MAX_RATIO * len(data)))
         stored = np.frombuffer(data, np.uint8)
-        chunks = self.list_chunks(stored, np.zeros(1, np.int64), np.array([len(stored)], np.int64))
+        chunks = self.list_chunks(stored, _ZERO, np.array([len(stored)], np.int64), _ZERO)
         wanted = np.where(chunks.sizes < 0, self.block_size, chunks.sizes)
         needed = np.full(len(wanted), -1)
         needed[:1] = limit + 1

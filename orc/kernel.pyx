@@ -742,12 +742,8 @@ cdef extern from *:
         return count;
     }
     """
-    int64_t hindex_count_bits(const uint8_t *packed, int64_t begin, int64_t end) noexcept nogil
-
-
-cdef inline int64_t _count_bits(const uint8_t *packed, int64_t begin, int64_t end) noexcept nogil:
-    """Count the bits set from number `begin` to `end`, the most significant bit of a byte first."""
-    return hindex_count_bits(packed, begin, end)
+    # counts the bits set from number `begin` to `end`, the most significant bit of a byte first
+    int64_t _count_bits "hindex_count_bits"(const uint8_t *packed, int64_t begin, int64_t end) noexcept nogil
 
 
 cdef inline int _long_varint(Input *input, uint64_t *low, uint64_t *high) noexcept nogil:

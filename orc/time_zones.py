@@ -38,10 +38,16 @@ def base_seconds(zone: str) -> int:
     return int(datetime.datetime(2015, 1, 1, tzinfo=_clock(zone)).timestamp())
 
 
-def _unknown_zone(zone: str) -> OrcError:
-    return OrcError(
-        f"unknown time zone of the writer {zone[:80]!r}: install the tzdata package or correct the system's"
-    )
+def check_zone(name: str) -> None:
+    """Refuse an unknown time zone.
+
+    Args:
+        name: as Java names it.
+
+    Raises:
+        OrcError: if it is unknown.
+    """
+    base_seconds(normalize_zone(name))
 
 
 _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)", re.ASCII)
@@ -87,12 +93,6 @@ def normalize_zone(name: str) -> str:
     if custom is None:
         return _JAVA_ZONES.get(name, name)
     return f"{custom[1]}{int(custom[2]):02}:{custom[3] or '00'}"
-
-
-def _fixed(offset: re.Match[str]) -> datetime.timezone:
-    hours, minutes = int(offset[2]), int(offset[3])
-    size = datetime.timedelta(hours=hours, minutes=minutes)
-    return datetime.timezone(-size if offset[1] == "-" else size)
 
 
 #: 1900-01-01 and 2038-01-01 of UTC, in seconds since 1970.
@@ -285,6 +285,11 @@ def _offset(clock: datetime.tzinfo, seconds: int) -> int:
 def _clock(zone: str) -> datetime.tzinfo:
     offset = _OFFSET.fullmatch(zone)
     try:
-        return _fixed(offset) if offset else zoneinfo.ZoneInfo(zone)
+        if offset is None:
+            return zoneinfo.ZoneInfo(zone)
+        size = datetime.timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+        return datetime.timezone(-size if offset[1] == "-" else size)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise _unknown_zone(zone) from error
+        raise OrcError(
+            f"unknown time zone {zone[:80]!r}: install the tzdata package or correct the system's"
+        ) from error

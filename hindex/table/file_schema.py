@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.orc.acid.schema import acid_columns, is_row_key
+from hindex.orc.decode.arrow_arrays import pad_strings
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.orc.metadata.types import STRING_KINDS, Kind, OrcType
 from hindex.table.schema import bind_columns
@@ -173,7 +174,7 @@ def convert_array(array: pa.Array, data_type: OrcType, table_type: OrcType) -> p
                 array = pc.ascii_rtrim(array, characters=" ")
             case a if a in STRING_KINDS and table_type.kind is Kind.CHAR:
                 trimmed = pc.ascii_rtrim(array, characters=" ") if a is Kind.CHAR else array
-                array = pc.utf8_rpad(trimmed, width=table_type.max_length, padding=" ")
+                array = pad_strings(trimmed, table_type.max_length)
             case Kind.STRUCT:
                 # a cast would match fields by order, and treat those spelled otherwise as missing
                 array = pa.StructArray.from_arrays(

@@ -75,9 +75,7 @@ def with_nulls(array: pa.Array, valid: Bytes | None) -> pa.Array:
 def check_size(total: int) -> None:
     """Refuse more bytes of strings than one array holds."""
     if total > MAX_ARRAY_BYTES:
-        raise OrcError(
-            f"the selected values take {total} bytes, more than one array holds: select fewer rows"
-        )
+        raise OrcError("the selected values are more than one array holds: select fewer rows")
 
 
 def pad_strings(array: pa.Array, length: int) -> pa.Array:
@@ -90,8 +88,8 @@ def pad_strings(array: pa.Array, length: int) -> pa.Array:
     shortest = pc.min(characters).as_py()
     if shortest is None or shortest >= length:
         return array
-    # pyarrow's limit is on padding as if all values were empty
-    if array.get_total_buffer_size() + len(array) * length <= MAX_ARRAY_BYTES:
+    # pyarrow's limit is on padding as if all values were empty, with characters of four bytes
+    if array.get_total_buffer_size() + 4 * len(array) * length <= MAX_ARRAY_BYTES:
         return pc.utf8_rpad(array, width=length, padding=" ")
     blanks = pc.max_element_wise(pc.subtract(length, characters.cast(pa.int64())), 0)
     stored = pc.binary_length(array).cast(pa.int64())

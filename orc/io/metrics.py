@@ -35,12 +35,6 @@ class ReadCounts:
             for name, count in counts.items():
                 setattr(self, name, getattr(self, name) + count)
 
-    def add_read(self, ranges: int, length: int) -> None:
-        """Add the requests of one read."""
-        with self._lock:
-            self.ranges += ranges
-            self.bytes_fetched += length
-
     def add_decompressor(self, decompressor: Decompressor) -> None:
         self.add(
             chunks=decompressor.chunks,
@@ -88,7 +82,7 @@ class CountedSource:
         return self._source.read(ranges)
 
     def count(self, ranges: int, length: int) -> None:
-        self._counts.add_read(ranges, length)
+        self._counts.add(ranges=ranges, bytes_fetched=length)
 
     def release(self, offset: int, length: int) -> None:
         self._source.release(offset, length)

@@ -194,9 +194,8 @@ class LocalSource:
         except OSError as error:
             raise OrcError(f"cannot open the file: {error.strerror}", path=self.path) from error
         except ValueError as error:
-            raise OrcError(
-                f"cannot map the file, it changed as it was opened: {error}", path=self.path
-            ) from error
+            # the path has a NUL, or the file changed as it was opened
+            raise OrcError(f"cannot open the file: {error}", path=self.path) from error
         self._view = memoryview(self._map) if self._map is not None else memoryview(b"")
 
     def __del__(self) -> None:
@@ -379,7 +378,10 @@ def resolve_filesystem(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
     if len(scheme) <= 1:
         return pyarrow.fs.LocalFileSystem(), os.fspath(Path(uri).absolute())
     if scheme == "file":
-        return pyarrow.fs.LocalFileSystem(), unquote(urlsplit(uri).path)
+        path = uri.partition(":")[2]
+        if path.startswith("//"):
+            path = "/" + path[2:].partition("/")[2]
+        return pyarrow.fs.LocalFileSystem(), unquote(path)
     if scheme in _BUCKETS:
         head, slash, rest = uri[len(scheme) + 3 :].partition("/")
         # object names are taken literally, as Spark does: "%2F" in one is no slash

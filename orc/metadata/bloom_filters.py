@@ -22,20 +22,24 @@ from hindex.orc.calendars import GREGORIAN_START
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.orc.metadata.statistics import WRITER_ORC_101, WRITER_ORC_135, Distrust, Nulls, Value
 from hindex.orc.metadata.stripe import StreamKind
-from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import (
+    INTEGER_KINDS,
+    MAX_CHAR_LENGTH,
+    SHORT_PRECISION,
+    STRING_KINDS,
+    Kind,
+    OrcType,
+)
 from hindex.orc.time_zones import UTC_NAMES
 from hindex.proto import orc_metadata_pb2 as pb
 
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
-#: Digits of decimals that the writer in Java holds in 64 bits.
-_SHORT_PRECISION = 18
-
 #: More hash functions than any writer uses; the optimum for one false answer in a billion is 30.
 MAX_FUNCTIONS = 64
-#: Values tested at a time, which bounds the memory for many values and many row groups.
-_SLICE = 1024
+#: Positions in filters that are tested at once, which bounds the memory for many values and many row groups.
+_POSITIONS = 1 << 20
 
 _SEED = 104_729
 _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
@@ -148,7 +152,7 @@ def _may_have_more_digits(data_type: OrcType, tail: FileTail) -> bool:
     """
     if not tail.footer.HasField("writer"):
         return True
-    is_short = 0 < data_type.precision <= _SHORT_PRECISION
+    is_short = 0 < data_type.precision <= SHORT_PRECISION
     return tail.footer.writer == _ORC_JAVA and not is_short and not tail.is_by_spark
 
 
@@ -165,6 +169,8 @@ def value_hashes(value: Value, data_type: OrcType, tail: FileTail) -> list[int] 
         case bytes():
             forms = {value}
             if data_type.kind == Kind.CHAR:
+                if data_type.max_length > MAX_CHAR_LENGTH:
+                    return None
                 characters = sum(byte & 0xC0 != 0x80 for byte in value)
                 forms |= {value.rstrip(b" "), value + b" " * max(data_type.max_length - characters, 0)}
             return [bytes_hash(form) for form in forms]
@@ -266,21 +272,24 @@ class BloomFilters:
         mask = np.ones(self.count, np.bool_)
         for block in self.blocks:
             mask[block.groups] = False
-        for start in range(0, len(hashes), _SLICE):
-            part = np.array(hashes[start : start + _SLICE], np.uint64)
-            for block in self.blocks:
-                mask[block.groups] |= _test(block, part)
+            groups_at_once = max(1, min(len(block.groups), _POSITIONS // block.functions))
+            hashes_at_once = max(1, _POSITIONS // block.functions // groups_at_once)
+            for start in range(0, len(hashes), hashes_at_once):
+                part = np.array(hashes[start : start + hashes_at_once], np.uint64)
+                for first in range(0, len(block.groups), groups_at_once):
+                    groups = slice(first, first + groups_at_once)
+                    mask[block.groups[groups]] |= _test(block.bits[groups], block.functions, part)
         return mask
 
 
-def _test(block: _Block, hashes: Words) -> Mask:
+def _test(bits: Words, functions: int, hashes: Words) -> Mask:
     first = hashes.astype(np.uint32).view(np.int32).astype(np.int64)
     second = (hashes >> np.uint64(32)).astype(np.uint32).view(np.int32).astype(np.int64)
-    rounds = np.arange(1, block.functions + 1, dtype=np.int64)
+    rounds = np.arange(1, functions + 1, dtype=np.int64)
     combined = (first[:, None] + rounds * second[:, None]).astype(np.int32)
     combined = np.where(combined < 0, ~combined, combined).astype(np.int64)
-    position = combined % (block.bits.shape[1] * 64)
-    bit = block.bits[:, position >> 6] >> (position & 63).astype(np.uint64) & np.uint64(1)
+    position = combined % (bits.shape[1] * 64)
+    bit = bits[:, position >> 6] >> (position & 63).astype(np.uint64) & np.uint64(1)
     mask: Mask = (bit != 0).all(axis=2).any(axis=1)
     return mask
 

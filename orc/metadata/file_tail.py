@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import google_crc32c
@@ -29,6 +30,7 @@ TAIL_GUESS = 16 * 1024
 MAX_METADATA_SIZE = 1 << 30
 
 MAX_TYPE_DEPTH = 150
+_KINDS = frozenset(Kind) - {Kind.TIMESTAMP_NTZ}
 
 #: ``Footer.writer`` of the writers in Java: ORC's own, Presto and Trino.
 JAVA_WRITERS = frozenset({0, 2, 4})
@@ -43,10 +45,6 @@ _DEFAULT_SCALE = 10
 
 #: Row numbers are 64-bit integers.
 MAX_ROWS = 1 << 62
-
-#: A cache of root types by the serialized type list, and its maximum length.
-_schemas: dict[tuple[bytes, ...], OrcType] = {}
-_MAX_SCHEMAS = 64
 
 #: Formats by the first bytes of a file.
 _MAGICS = {
@@ -176,7 +174,7 @@ def _read_tail(source: ByteSource) -> FileTail:
         raise OrcError(
             f"ORC file version {'.'.join(map(str, version))} is unknown: versions 0.11 and 0.12 can be read"
         )
-    codec = codec_of(postscript.compression, source.path)
+    codec = codec_of(postscript.compression)
     block_size = postscript.compression_block_size or 256 * 1024
     if codec is not None and block_size > MAX_BLOCK_SIZE:
         raise OrcError(
@@ -204,7 +202,7 @@ def _read_tail(source: ByteSource) -> FileTail:
             tail[metadata_length : metadata_length + footer_length], MAX_METADATA_SIZE
         )
     )
-    schema = _schema(footer.types)
+    schema = parse_types(tuple(item.SerializeToString() for item in footer.types))
     if schema.kind != Kind.STRUCT:
         raise OrcError(f"the root type is {schema}, not a struct: the file has no columns to read")
     return FileTail(
@@ -273,22 +271,14 @@ def decode_string(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode(errors="replace")
 
 
-def _schema(types: Sequence[pb.Type]) -> OrcType:
-    """Return the root type of a file, cached: the files of a table mostly share it."""
-    key = tuple(node.SerializeToString() for node in types)
-    root = _schemas.get(key)
-    if root is None:
-        if len(_schemas) >= _MAX_SCHEMAS:
-            _schemas.clear()
-        root = _schemas[key] = _type_tree(types)
-    return root
-
-
-def _type_tree(types: Sequence[pb.Type]) -> OrcType:
+@lru_cache(maxsize=64)
+def parse_types(serialized: tuple[bytes, ...]) -> OrcType:
     """Build the tree of a type list in pre-order. Refuse any other list, as the reader in Java does.
 
-    The reader in C++ numbers the columns of any list in pre-order, and so reads other columns.
+    The reader in C++ numbers the columns of any list in pre-order, and so reads other columns. The files of a table
+    mostly share their types, so trees are cached.
     """
+    types = [pb.Type.FromString(item) for item in serialized]
     next_column = 0
 
     def build(column: int, depth: int) -> OrcType:
@@ -302,12 +292,9 @@ def _type_tree(types: Sequence[pb.Type]) -> OrcType:
             raise OrcError(f"the types are nested more than {MAX_TYPE_DEPTH} deep")
         next_column += 1
         node = types[column]
-        try:
-            kind = Kind(node.kind)
-        except ValueError:
-            raise OrcError(f"type {column} is of the unknown kind {node.kind}") from None
-        if kind == Kind.TIMESTAMP_NTZ:
+        if node.kind not in _KINDS:
             raise OrcError(f"type {column} is of the unknown kind {node.kind}")
+        kind = Kind(node.kind)
         if kind == Kind.STRUCT and len(node.field_names) != len(node.subtypes):
             raise OrcError(
                 f"struct type {column} has {len(node.subtypes)} fields and {len(node.field_names)} names"

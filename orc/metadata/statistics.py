@@ -25,7 +25,16 @@ from hindex.orc.calendars import (
     julian_to_gregorian,
 )
 from hindex.orc.metadata.file_tail import FileTail
-from hindex.orc.metadata.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import (
+    BINARY_KINDS,
+    COMPOSITE_KINDS,
+    INTEGER_KINDS,
+    MAX_CHAR_LENGTH,
+    SHORT_PRECISION,
+    STRING_KINDS,
+    Kind,
+    OrcType,
+)
 from hindex.orc.time_zones import UTC_NAMES
 from hindex.proto import orc_metadata_pb2 as pb
 
@@ -199,11 +208,8 @@ def value_range(
             return _dates(detail, tail)
         case pb.TimestampStatistics() if data_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
             return _timestamps(detail, tail, "UTC" if data_type.kind == Kind.TIMESTAMP_INSTANT else zone)
-    return (
-        Distrust.NOTHING
-        if data_type.kind in BINARY_KINDS or not data_type.is_primitive
-        else Distrust.OTHER_KIND
-    )
+    has_none = data_type.kind in BINARY_KINDS or data_type.kind in COMPOSITE_KINDS
+    return Distrust.NOTHING if has_none else Distrust.OTHER_KIND
 
 
 def _has_bounds(detail: Message) -> bool:
@@ -256,7 +262,8 @@ def _strings(detail: pb.StringStatistics, data_type: OrcType) -> ValueRange | Di
             return Distrust.PADDING
         low = None if low is None else low.rstrip(b" ")
         if high is not None and not is_prefix:
-            high = high.rstrip(b" ") + b" " * data_type.max_length
+            is_prefix = data_type.max_length > MAX_CHAR_LENGTH
+            high = high.rstrip(b" ") + b" " * (0 if is_prefix else data_type.max_length)
     return ValueRange(low, high, is_prefix)
 
 
@@ -284,8 +291,6 @@ def _booleans(detail: pb.BucketStatistics, values: int | None) -> ValueRange | D
     return ValueRange(int(true == values), int(true > 0)) if true <= values else Distrust.NOT_A_RANGE
 
 
-#: Decimals of at most so many digits had a writer of their own in that version.
-_DECIMAL64_PRECISION = 18
 #: Longer than any decimal of 38 digits in any notation.
 _MAX_DECIMAL_TEXT = 128
 
@@ -294,7 +299,8 @@ def _decimals(detail: pb.DecimalStatistics, data_type: OrcType, tail: FileTail) 
     is_by_other_writer = tail.footer.HasField("writer") and tail.footer.writer != 0
     if (
         tail.writer_version == WRITER_ORC_135
-        and data_type.precision <= _DECIMAL64_PRECISION
+        # these had a writer of their own in that version
+        and data_type.precision <= SHORT_PRECISION
         and not is_by_other_writer
     ):
         return Distrust.OLD_DECIMAL64

@@ -41,29 +41,13 @@ class Kind(enum.IntEnum):
     TIMESTAMP_NTZ = 1000
 
 
-_NAMES = {
-    Kind.BOOLEAN: "boolean",
+_NAMES = {kind: kind.name.lower() for kind in Kind} | {
     Kind.BYTE: "tinyint",
     Kind.SHORT: "smallint",
-    Kind.INT: "int",
     Kind.LONG: "bigint",
-    Kind.FLOAT: "float",
-    Kind.DOUBLE: "double",
-    Kind.STRING: "string",
-    Kind.BINARY: "binary",
-    Kind.TIMESTAMP: "timestamp",
     Kind.LIST: "array",
-    Kind.MAP: "map",
-    Kind.STRUCT: "struct",
     Kind.UNION: "uniontype",
-    Kind.DECIMAL: "decimal",
-    Kind.DATE: "date",
-    Kind.VARCHAR: "varchar",
-    Kind.CHAR: "char",
     Kind.TIMESTAMP_INSTANT: "timestamp with local time zone",
-    Kind.GEOMETRY: "geometry",
-    Kind.GEOGRAPHY: "geography",
-    Kind.TIMESTAMP_NTZ: "timestamp_ntz",
 }
 
 _ARROW: dict[Kind, pa.DataType] = {
@@ -93,6 +77,11 @@ STRING_KINDS = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR})
 BINARY_KINDS = frozenset({Kind.BINARY, Kind.GEOMETRY, Kind.GEOGRAPHY})
 INTEGER_KINDS = frozenset({Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG})
 
+#: A corrupt file may claim any length of CHAR: to longer ones, no value is padded. Hive allows 255.
+MAX_CHAR_LENGTH = 1 << 16
+#: The most digits of decimals that writers in Java hold in 64 bits.
+SHORT_PRECISION = 18
+
 
 @dataclass(frozen=True, slots=True)
 class OrcType:
@@ -109,10 +98,6 @@ class OrcType:
     max_length: int = 0
     precision: int = 0
     scale: int = 0
-
-    @property
-    def is_primitive(self) -> bool:
-        return self.kind not in COMPOSITE_KINDS
 
     def same_as(self, other: OrcType) -> bool:
         """Return True if two types are the same, wherever they are in their files."""

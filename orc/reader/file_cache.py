@@ -33,6 +33,8 @@ class CachedFile:
     """The metadata of a file that has been read so far. Threads may share it: entries are only added."""
 
     tail: FileTail
+    #: None if it is not cached.
+    identity: Hashable | None = None
     stripes: dict[int, Stripe] = field(default_factory=dict)
     positions: dict[tuple[int, int], RowIndexPositions | None] = field(default_factory=dict)
 
@@ -56,7 +58,6 @@ class FileCache:
     """
 
     def __init__(self, limit: int) -> None:
-        self._is_enabled = limit > 0
         self._files: LruCache[Hashable, CachedFile] = LruCache(limit)
 
     def open(self, source: ByteSource) -> CachedFile:
@@ -65,15 +66,18 @@ class FileCache:
         Raises:
             OrcError: if the file is not a readable ORC file.
         """
-        identity = source.identity() if self._is_enabled else None
-        if identity is None:
-            return CachedFile(read_tail(source))
+        identity = source.identity()
         file = self._files.get(identity)
         if file is None or not _is_same(file.tail, source):
-            file = CachedFile(read_tail(source))
-        # metadata grows as the file is read, so its size is updated whenever the file is opened
-        self._files.put(identity, file, file.nbytes)
+            file = CachedFile(read_tail(source), identity)
+            if identity is not None:
+                self._files.put(identity, file, file.nbytes)
         return file
+
+    def weigh(self, file: CachedFile) -> None:
+        """Update the size of a file's metadata, to which readers have added."""
+        if self._files.get(file.identity) is file:
+            self._files.put(file.identity, file, file.nbytes)
 
     def __len__(self) -> int:
         return len(self._files)

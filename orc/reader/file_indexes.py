@@ -15,9 +15,10 @@ from hindex.orc.metadata.bloom_filters import BloomFilters, usable_filters
 from hindex.orc.metadata.file_tail import MAX_METADATA_SIZE
 from hindex.orc.metadata.projection import misplacing_ancestors
 from hindex.orc.metadata.statistics import ColumnStatistics, Distrust, Nulls
-from hindex.orc.metadata.stripe import StreamKind, Stripe, read_row_indexes
+from hindex.orc.metadata.stripe import StreamKind, read_row_indexes
 from hindex.orc.metadata.types import OrcType
 from hindex.orc.reader.orc_reader import OrcReader
+from hindex.orc.reader.stripe_reader import MAX_GROUPS
 from hindex.proto import orc_metadata_pb2 as pb
 
 Section = TypeVar("Section", pb.Metadata, pb.BloomFilterIndex)
@@ -58,7 +59,8 @@ class FileIndexes:
         if self._is_misplaced(column):
             return Distrust.MISPLACED
         if self._metadata is None:
-            self._metadata = self._parse_metadata()
+            message = self._parse(pb.Metadata, memoryview(self._tail.metadata))
+            self._metadata = Distrust.CORRUPT if message is None else message.stripe_stats
         if isinstance(self._metadata, Distrust):
             return self._metadata
         # tools that concatenate files may leave out some stripes
@@ -78,7 +80,7 @@ class FileIndexes:
 
     def writer_timezone(self, stripe: int) -> str:
         """Return the time zone in which a stripe's timestamps were written."""
-        return self._stripe(stripe).writer_timezone
+        return self._file.stripe(stripe).writer_timezone
 
     def bloom_stream(self, stripe: int, data_type: OrcType) -> tuple[StreamKind, int] | Distrust | None:
         """Find a column's stream of reliable filters and its length in bytes.
@@ -88,7 +90,7 @@ class FileIndexes:
         """
         if self._is_misplaced(data_type.column):
             return Distrust.MISPLACED
-        footer = self._stripe(stripe)
+        footer = self._file.stripe(stripe)
         encodings = footer.bloom_encodings
         kind = usable_filters(
             [kind for column, kind in footer.streams if column == data_type.column],
@@ -107,7 +109,7 @@ class FileIndexes:
         rows = self.group_rows(stripe)
         if not isinstance(statistics, list):
             return Distrust.CORRUPT
-        stream = self._stripe(stripe).streams[column, kind]
+        stream = self._file.stripe(stripe).streams[column, kind]
         (data,) = self._file.source.read([(stream.offset, stream.length)])
         message = self._parse(pb.BloomFilterIndex, data)
         if message is None or len(message.bloom_filter) != len(rows):
@@ -121,7 +123,7 @@ class FileIndexes:
         information, stride = self._tail.stripes[stripe], self._tail.row_index_stride
         rows = information.num_rows
         # a corrupt file may claim any number of rows
-        if not stride or rows > stride * _GROUPS_PER_BYTE * information.index_length:
+        if not stride or rows > stride * min(MAX_GROUPS, _GROUPS_PER_BYTE * information.index_length):
             return []
         return [min(stride, rows - start) for start in range(0, rows, stride)]
 
@@ -142,7 +144,7 @@ class FileIndexes:
 
     def _read_groups(self, stripe: int, column: int) -> list[ColumnStatistics] | Distrust | None:
         try:
-            footer = self._stripe(stripe)
+            footer = self._file.stripe(stripe)
             stream = footer.streams.get((column, StreamKind.ROW_INDEX))
             if stream is None or not self._tail.row_index_stride:
                 return None
@@ -154,13 +156,6 @@ class FileIndexes:
         if len(entries) != len(self.group_rows(stripe)):
             return Distrust.CORRUPT
         return [ColumnStatistics.of(entry.statistics) for entry in entries]
-
-    def _stripe(self, stripe: int) -> Stripe:
-        return self._file.stripe(stripe)
-
-    def _parse_metadata(self) -> Sequence[pb.StripeStatistics] | Distrust:
-        message = self._parse(pb.Metadata, memoryview(self._tail.metadata))
-        return Distrust.CORRUPT if message is None else message.stripe_stats
 
     def _parse(self, section: type[Section], data: memoryview) -> Section | None:
         """Parse a section of the file; return None if it is corrupt."""

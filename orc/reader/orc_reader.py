@@ -26,6 +26,7 @@ from hindex.orc.metadata.types import OrcType
 from hindex.orc.reader.file_cache import FILE_CACHE, FileCache
 from hindex.orc.reader.row_selection import RowSelection, as_rows
 from hindex.orc.reader.stripe_reader import FileContext, Parts, StripeReader
+from hindex.orc.time_zones import check_zone
 
 Rows: TypeAlias = (
     BitMap | BitMap64 | np.ndarray[Any, Any] | pa.Array | Iterable[int] | Mapping[int, BitMap | Iterable[int]]
@@ -76,8 +77,11 @@ class OrcReader:
         cache: FileCache = FILE_CACHE,
         timezone: str | None = None,
     ) -> None:
+        if timezone is not None:
+            check_zone(timezone)
         # isinstance() with the protocol takes longer than opening a file
         self._source = cast("ByteSource", source) if hasattr(source, "requests") else open_source(source)
+        self._cache = cache
         self.counts = ReadCounts()
         counted = CountedSource(self._source, self.counts)
         self._file = FileContext(counted, cache.open(counted), self.counts, timezone)
@@ -94,6 +98,7 @@ class OrcReader:
         self.close()
 
     def close(self) -> None:
+        self._cache.weigh(self._file.metadata)
         self._source.close()
 
     @property
@@ -141,7 +146,8 @@ class OrcReader:
         Args:
             columns: names or dotted paths, see `OrcReader`; all top-level columns if None.
             rows: see `OrcReader`; all rows if None.
-            threads: the number of threads; the number of processors if None.
+            threads: the number of threads; the number of processors if None. Up to eight stripes of a remote file are
+                fetched at once in any case.
 
         Raises:
             ColumnError: for an unknown column.

@@ -41,7 +41,7 @@ _FETCH_BYTES = 32 << 20
 _STRIDE = 10_000
 
 #: The maximum of rows to decode at once: a dictionary column of few bytes may have long values.
-_WINDOW_ROWS = 1 << 22
+_WINDOW_ROWS = 1 << 20
 
 #: Stored bytes of a column that are decoded before their mapped pages are released.
 _RELEASE_BYTES = 1 << 20
@@ -50,7 +50,7 @@ _RELEASE_BYTES = 1 << 20
 _MAX_ROWS = (1 << 31) - 1
 
 #: The maximum of row groups of a stripe; a corrupt file may claim any number of rows.
-_MAX_GROUPS = 1 << 20
+MAX_GROUPS = 1 << 20
 
 #: The consecutive parts of a column.
 Parts = list[pa.Array]
@@ -105,7 +105,7 @@ class StripeReader:
         stride = file.tail.row_index_stride
         if selection.is_all and not 0 < stride <= _STRIDE:
             stride = _STRIDE
-        is_cut = 0 < stride < selection.num_rows <= stride * _MAX_GROUPS
+        is_cut = 0 < stride < selection.num_rows <= stride * MAX_GROUPS
         self.stride = stride if is_cut else max(selection.num_rows, 1)
         #: The row groups that have selected rows, and where the rows of each begin among the selected ones.
         self.groups, self.offsets = selection.groups(self.stride)

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyorc
 
-from hindex.orc.metadata.file_tail import _type_tree
+from hindex.orc.metadata.file_tail import parse_types
 from hindex.orc.metadata.stripe import StreamKind
 from hindex.orc.metadata.types import Kind
 from hindex.proto import orc_metadata_pb2 as pb
@@ -180,7 +180,9 @@ def _union(parts: FileParts, *, present: bool) -> FileParts:
             stripe.streams.append(bytes([256 - len(bits)]) + bits)
         stripe.footer.streams.add(kind=StreamKind.DATA, column=1)
         stripe.streams.append(b"".join(runs))
-    return dataclasses.replace(parts, schema=_type_tree(parts.footer.types))
+    return dataclasses.replace(
+        parts, schema=parse_types(tuple(item.SerializeToString() for item in parts.footer.types))
+    )
 
 
 def _without_index(parts: FileParts) -> FileParts:

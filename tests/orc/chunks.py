@@ -84,7 +84,7 @@ def _chunks(path: str, offset: int, length: int) -> tuple[list[int], list[int]]:
     decompressor = tail.decompressor()
     (view,) = LocalSource(path).read([(offset, length)])
     data = np.frombuffer(view, np.uint8)
-    chunks = decompressor.list_chunks(data, np.zeros(1, np.int64), np.array([length]))
+    chunks = decompressor.list_chunks(data, np.zeros(1, np.int64), np.array([length]), np.zeros(1, np.int64))
     wanted = np.full(len(chunks), tail.block_size)
     out = np.empty(int(wanted.sum()), np.uint8)
     _, sizes = decompressor.decompress(data, chunks, wanted, wanted, out)

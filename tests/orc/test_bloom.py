@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from typing import Any
 
 import mmh3
 import numpy as np
 import pytest
 
+from hindex.orc.metadata import bloom_filters
 from hindex.orc.metadata.bloom_filters import (
     BloomFilters,
+    _test,
     bytes_hash,
     integer_hash,
     usable_filters,
@@ -87,7 +90,9 @@ def plain_filter(hashes: list[int], functions: int, words: int, *, old: bool = F
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["UTF8", "original"])
-def test_filters_of_many_shapes_answer_as_plain_python_does(rng: np.random.Generator, old: bool) -> None:
+def test_filters_of_many_shapes_answer_as_plain_python_does(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, old: bool
+) -> None:
     groups = [[int(h) for h in rng.integers(0, BIT_64, 40, dtype=np.uint64)] for _ in range(9)]
     shapes = [(7, 8), (3, 8), (7, 8), (1, 1), (64, 100), (7, 9), (2, 5), (7, 8), (5, 1000)]
     message = pb.BloomFilterIndex(
@@ -111,9 +116,21 @@ def test_filters_of_many_shapes_answer_as_plain_python_does(rng: np.random.Gener
     # of several values, any; of none, no row group
     assert filters.might_contain_any([groups[0][0], groups[4][0]])[[0, 4]].all()
     assert not filters.might_contain_any([]).any()
-    many = others * 10
     each = np.stack([filters.might_contain_any([hash_]) for hash_ in others])
-    assert (filters.might_contain_any(many) == each.any(axis=0)).all()
+    # the memory is bounded, also where the functions of one filter are more than are tested at once
+    for at_once in (1, 64, 100, 1000, 1 << 20):
+        tested: list[int] = []
+
+        def test(bits: Any, functions: int, hashes: Any, tested: list[int] = tested) -> Any:
+            tested.append(len(bits) * functions * len(hashes))
+            return _test(bits, functions, hashes)
+
+        monkeypatch.setattr(bloom_filters, "_test", test)
+        monkeypatch.setattr(bloom_filters, "_POSITIONS", at_once)
+        for count in (1, 3, 300):
+            assert (filters.might_contain_any(others[:count]) == each[:count].any(axis=0)).all()
+        assert max(tested) <= max(at_once, 64)
+        assert sum(tested) == 304 * sum(functions for functions, _ in shapes)
 
 
 FULL = b"\xff" * 8
@@ -268,6 +285,8 @@ def test_hashes_of_numbers(value: Value, kind: Kind, numbers: list[int] | None) 
 def test_days_of_the_julian_calendar_are_not_looked_for() -> None:
     assert value_hashes(-200_000, OrcType(Kind.DATE, 1), java(is_proleptic=False)) is None
     assert value_hashes(5, OrcType(Kind.DATE, 1), java(is_proleptic=False)) == [integer_hash(5)]
+    # a corrupt file may claim any length
+    assert value_hashes(b"a", OrcType(Kind.CHAR, 1, max_length=(1 << 32) - 1), java()) is None
 
 
 @pytest.mark.parametrize("kind", [Kind.BYTE, Kind.CHAR])

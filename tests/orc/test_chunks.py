@@ -114,7 +114,9 @@ def test_a_chunk_of_anything(rng: np.random.Generator, codec: int) -> None:
             assert decompressor.decompress_all(memoryview(data), 1 << 16) == content
             # the head of a chunk is the same
             stored = np.frombuffer(data, np.uint8)
-            chunks = decompressor.list_chunks(stored, np.zeros(1, np.int64), np.array([len(data)]))
+            chunks = decompressor.list_chunks(
+                stored, np.zeros(1, np.int64), np.array([len(data)]), np.zeros(1, np.int64)
+            )
             for wanted in {1, size // 2, size - 1, size} - {0}:
                 out, bounds = np.zeros(wanted, np.uint8), np.array([wanted])
                 begins, loaded = decompressor.decompress(stored, chunks, bounds, bounds, out)
@@ -136,7 +138,9 @@ def test_frames_that_do_not_tell_their_size(rng: np.random.Generator) -> None:
                 body = zstandard.ZstdCompressor(level, write_content_size=False).compress(content)
                 data = _chunk(body)
                 stored = np.frombuffer(data, np.uint8)
-                chunks = decompressor.list_chunks(stored, np.zeros(1, np.int64), np.array([len(data)]))
+                chunks = decompressor.list_chunks(
+                    stored, np.zeros(1, np.int64), np.array([len(data)]), np.zeros(1, np.int64)
+                )
                 assert chunks.sizes.tolist() == [-1]
                 assert decompressor.decompress_all(memoryview(data), 1 << 18) == content
     repeated = b"\x28\xb5\x2f\xfd\0\x58\x0b\0\0a"

@@ -8,6 +8,7 @@ import pytest
 import zstandard
 
 from hindex.errors import OrcError
+from hindex.orc import codec
 from hindex.orc.codec import CODECS, Decompressor
 
 
@@ -55,7 +56,9 @@ def test_frames_of_zstd_as_writers_make_them(
     frame = _frame(data, flushes=flushes, has_checksum=has_checksum, has_size=has_size)
     decompressor = Decompressor(CODECS[5], 1 << 19)
     stored = _chunk(frame)
-    chunks = decompressor.list_chunks(stored, np.zeros(1, np.int64), np.array([len(stored)]))
+    chunks = decompressor.list_chunks(
+        stored, np.zeros(1, np.int64), np.array([len(stored)]), np.zeros(1, np.int64)
+    )
     assert chunks.sizes.tolist() == [len(data) if has_size and not flushes else -1]
     # the head alone is the same as that of all
     for size in (len(data), 1000):
@@ -66,7 +69,9 @@ def test_frames_of_zstd_as_writers_make_them(
     for behind in (b"\0", b"\0" * 4, frame):
         stored = _chunk(frame + behind)
         with pytest.raises(OrcError, match="not a single zstd frame"):
-            decompressor.list_chunks(stored, np.zeros(1, np.int64), np.array([len(stored)]))
+            decompressor.list_chunks(
+                stored, np.zeros(1, np.int64), np.array([len(stored)]), np.zeros(1, np.int64)
+            )
 
 
 def _chunk(body: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
@@ -91,3 +96,14 @@ def test_the_corrupt_one_of_many_chunks_is_named(rng: np.random.Generator, damag
     data = b"".join(_chunk(bytes(body)).tobytes() for body in (good, good, bad, good))
     with pytest.raises(OrcError, match=rf"chunk at byte {2 * (len(good) + 3)}\b"):
         Decompressor(CODECS[5], 1 << 18).decompress_all(memoryview(data), 1 << 20)
+
+
+def test_few_stored_bytes_that_inflate_to_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = 1 << 20
+    data = _chunk(zstandard.compress(bytes(block))).tobytes() * 3
+    assert Decompressor(CODECS[5], block).decompress_all(memoryview(data), 1 << 30) == bytes(3 * block)
+    monkeypatch.setattr(codec, "_UNCHECKED_INFLATION", 1000)
+    limit = 1024 * len(data)
+    assert limit < 3 * block
+    with pytest.raises(OrcError, match=f"inflates beyond {limit} bytes"):
+        Decompressor(CODECS[5], block).decompress_all(memoryview(data), 1 << 30)

@@ -96,9 +96,16 @@ def test_metadata_read_later_counts(tmp_path: Path, rng: np.random.Generator) ->
     reader = OrcReader(tmp_path / "t.orc", cache=cache)
     before = cache.nbytes
     reader.read(rows=np.arange(0, ROWS, 3000))
-    # the next opening of the file updates the sum
-    OrcReader(tmp_path / "t.orc", cache=cache)
+    reader.close()
     assert cache.nbytes > before + 3 * 8 * (ROWS // 1000)
+    # files that are opened once each stay within the bound, too
+    few = FileCache(cache.nbytes * 2)
+    for name in "abcdef":
+        write(tmp_path / f"{name}.orc", rng.integers(0, 1 << 40, ROWS))
+        with OrcReader(tmp_path / f"{name}.orc", cache=few) as reader:
+            reader.read(rows=np.arange(0, ROWS, 3000))
+    assert 1 <= len(few) <= 2
+    assert few.nbytes <= cache.nbytes * 2
 
 
 def test_bytes_in_memory_are_not_cached(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def _chunks_seen(parts: FileParts, codec: int) -> list[bytes]:
 def _content(codec: int, chunk: bytes) -> bytes:
     from hindex.orc.codec import Decompressor, codec_of
 
-    return Decompressor(codec_of(codec, ""), 1 << 16).decompress_all(memoryview(chunk), 1 << 20)
+    return Decompressor(codec_of(codec), 1 << 16).decompress_all(memoryview(chunk), 1 << 20)
 
 
 @pytest.mark.parametrize("codec", [NONE, ZLIB, SNAPPY, LZO, LZ4, ZSTD])

@@ -119,7 +119,7 @@ MESSAGES: list[tuple[str, str, Callable[[Any], None], str]] = [
         "a zone that is not",
         "stripe footer",
         lambda m: setattr(m, "writer_timezone", "No/Where"),
-        "unknown time zone of the writer 'No/Where'",
+        "unknown time zone 'No/Where'",
     ),
     (
         "a zone that is a folder",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyorc
 import pytest
 
@@ -48,8 +49,28 @@ def test_as_much_as_an_array_holds(
         assert arrow_arrays.pad_strings(pa.array(strings, pa.utf8()), LENGTH).to_pylist() == expected
     else:
         monkeypatch.setattr(arrow_arrays, "MAX_ARRAY_BYTES", total - 1)
-        with pytest.raises(OrcError, match=f"the selected values take {total} bytes"):
+        with pytest.raises(OrcError, match="the selected values are more than one array holds"):
             arrow_arrays.pad_strings(pa.array(strings, pa.utf8()), LENGTH)
+
+
+def test_values_that_arrow_refuses_to_pad(monkeypatch: pytest.MonkeyPatch) -> None:
+    # pyarrow's limit, which it checks before it allocates
+    width = 1 << 29
+    with pytest.raises(pa.ArrowCapacityError):
+        pc.utf8_rpad(pa.array(["a"]), width=width, padding=" ")
+    pad = pc.utf8_rpad
+
+    def limited_pad(array: pa.Array, *, width: int, padding: str) -> pa.Array:
+        is_large = pa.types.is_large_string(array.type)
+        if not is_large and array.get_total_buffer_size() + 4 * len(array) * width > 2000:
+            raise pa.ArrowCapacityError("too large")
+        return pad(array, width=width, padding=padding)
+
+    monkeypatch.setattr(arrow_arrays, "MAX_ARRAY_BYTES", 2000)
+    monkeypatch.setattr(pc, "utf8_rpad", limited_pad)
+    for count in range(0, 280, 7):
+        padded = arrow_arrays.pad_strings(pa.array(["a"] * count, pa.utf8()), LENGTH)
+        assert padded.to_pylist() == ["a".ljust(LENGTH)] * count
 
 
 def test_a_length_that_no_memory_has() -> None:

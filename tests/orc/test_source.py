@@ -185,6 +185,8 @@ def test_file_systems_with_errors_of_their_own(monkeypatch: pytest.MonkeyPatch) 
         ("mock:///t/p=a%3Ab/x.orc", "t/p=a%3Ab/x.orc"),
         ("mock:///t/p=a b/é#?%.orc", "t/p=a b/é#?%.orc"),
         ("mock:///", ""),
+        ("file:/t/a#b?c.orc", "/t/a#b?c.orc"),
+        ("file://host/t/a%23b.orc", "/t/a#b.orc"),
         ("memory://t/p=a%3Ab/x y.orc", "/t/p=a%3Ab/x y.orc"),
     ],
 )
@@ -220,6 +222,8 @@ def test_released_bytes_are_still_there(file: Path) -> None:
 def test_a_missing_file_and_an_unknown_scheme(tmp_path: Path) -> None:
     with pytest.raises(OrcError, match=r"cannot open the file: No such file"):
         open_source(tmp_path / "nope")
+    with pytest.raises(OrcError, match=r"cannot open the file: embedded null byte"):
+        open_source(f"{tmp_path}/a\0b")
     with pytest.raises(TableError, match=r"Table 'nope://x' is invalid"):
         open_source("nope://x")
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.orc
 import pytest
 
 from hindex.errors import OrcError
+from hindex.orc import OrcReader
 from hindex.orc.time_zones import normalize_zone, to_wall_clock
 
 if TYPE_CHECKING:
@@ -71,6 +75,10 @@ def test_each_hour_of_a_year_far_from_now() -> None:
 
 
 @pytest.mark.parametrize("zone", ["No/Where", "America", "../../etc/passwd", "+99:00"])
-def test_zones_that_are_not(zone: str) -> None:
-    with pytest.raises(OrcError, match="time zone"):
+def test_zones_that_are_not(tmp_path: Path, zone: str) -> None:
+    file = tmp_path / "t.orc"
+    pa.orc.write_table(pa.table({"a": [1]}), file)
+    with pytest.raises(OrcError, match="unknown time zone"):
         to_wall_clock(np.zeros(1, np.int64), zone)
+    with pytest.raises(OrcError, match="unknown time zone"):
+        OrcReader(file, timezone=zone)
