@@ -79,8 +79,7 @@ wheel: $(STAMP) ## build the sdist, and the wheel from it, into dist/
 	$(BIN)/python -m build --outdir dist .
 
 bench: $(BENCH_STAMP) java ## measure hindex beside Spark, chDB, DuckDB, Lance and others (QUICK=1: some of it)
-	$(BIN)/python -m tests.bench all $(if $(QUICK),--quick)
-	$(if $(QUICK),,$(BIN)/python -m tests.bench report)
+	$(BIN)/python -m tests.bench all $(if $(QUICK),--quick,; status=$$?; $(BIN)/python -m tests.bench report && exit $$status)
 
 # Paimon's package asks for another pyarrow: without an environment of its own it is left out, and the report says so
 $(BENCH_STAMP): $(STAMP)

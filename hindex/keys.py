@@ -35,6 +35,7 @@ import pyarrow.compute as pc
 
 from hindex.domain import Key
 from hindex.orc.calendars import MICROS_PER_DAY
+from hindex.orc.decode.arrow_arrays import pad_strings
 from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 from hindex.sql.string_values import date_from_days, format_date
 
@@ -178,7 +179,7 @@ def array_keys(data_type: OrcType, array: pa.Array) -> KeyArray:
         return _decimal_keys(data_type, array)
     if kind is KeyKind.BYTES:
         if data_type.kind == Kind.CHAR:
-            array = pc.utf8_rpad(array, width=data_type.max_length, padding=" ")
+            array = pad_strings(array, data_type.max_length)
         if pa.types.is_string(array.type):
             array = array.cast(pa.binary())  # a view; straight to large_binary would check the UTF-8
         return array.cast(pa.large_binary())

@@ -25,6 +25,7 @@ from hindex.expr.vector import (
     of_truth,
 )
 from hindex.keys import array_keys
+from hindex.orc.decode.arrow_arrays import pad_strings
 from hindex.orc.metadata.types import Kind, OrcType
 
 Columns = Mapping[str, pa.Array]
@@ -42,7 +43,7 @@ def evaluate(node: Node, columns: Columns, n: int) -> Vector:
     if isinstance(node, Column):
         array = columns[node.name]
         if node.column_type.kind is Kind.CHAR:
-            array = pc.utf8_rpad(array, width=node.column_type.max_length, padding=" ")
+            array = pad_strings(array, node.column_type.max_length)
         return Vector(node.type, array)
     if isinstance(node, Constant):
         return of_constant(node, n)

@@ -166,6 +166,7 @@ def convert_array(array: pa.Array, data_type: OrcType, table_type: OrcType) -> p
 
     Raises:
         pyarrow.ArrowException: if a value does not fit.
+        OrcError: if padded values exceed one array.
     """
     arrow = table_type.to_arrow()
     if not data_type.same_as(table_type):

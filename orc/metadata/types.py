@@ -77,7 +77,7 @@ STRING_KINDS = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR})
 BINARY_KINDS = frozenset({Kind.BINARY, Kind.GEOMETRY, Kind.GEOGRAPHY})
 INTEGER_KINDS = frozenset({Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG})
 
-#: A corrupt file may claim any length of CHAR: to longer ones, no value is padded. Hive allows 255.
+#: Bounds and hashes of longer CHAR are not padded: a corrupt file may claim any length. Hive allows 255.
 MAX_CHAR_LENGTH = 1 << 16
 #: The most digits of decimals that writers in Java hold in 64 bits.
 SHORT_PRECISION = 18

@@ -70,8 +70,8 @@ class FileCache:
         file = self._files.get(identity)
         if file is None or not _is_same(file.tail, source):
             file = CachedFile(read_tail(source), identity)
-            if identity is not None:
-                self._files.put(identity, file, file.nbytes)
+        if identity is not None:
+            self._files.put(identity, file, file.nbytes)
         return file
 
     def weigh(self, file: CachedFile) -> None:

@@ -97,6 +97,11 @@ class OrcReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        # many readers are never closed
+        if hasattr(self, "_file"):
+            self._cache.weigh(self._file.metadata)
+
     def close(self) -> None:
         self._cache.weigh(self._file.metadata)
         self._source.close()

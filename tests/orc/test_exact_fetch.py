@@ -145,6 +145,27 @@ def test_runs_that_cross_row_groups_take_no_further_steps(
         assert len(source.steps) <= 3, source.steps
 
 
+@pytest.mark.parametrize("codec", [1, 2], ids=["zlib", "snappy"])
+def test_the_chunk_behind_a_row_group_is_fetched_if_its_last_run_needs_it(tmp_path: Path, codec: int) -> None:
+    path, rows, stride = tmp_path / "t.orc", 60_000, 700
+    written = pa.table({"n": np.random.default_rng(7).integers(0, 1 << 60, rows)})
+    pa.orc.write_table(written, path, compression="uncompressed", row_index_stride=stride)
+    # a run takes 4 KB
+    path.write_bytes(put_together(take_apart(path.read_bytes()), codec, 20_000))
+    steps = []
+    for first in range(0, rows, stride):
+        FILE_CACHE.clear()
+        source = _Steps(path)
+        reader = OrcReader(source)
+        source.steps.clear()
+        wanted = np.arange(first, min(first + stride, rows))
+        assert reader.read(rows=wanted).equals(written.take(wanted))
+        steps.append(len(source.steps))
+    # two more, for the header and the body of the chunk
+    assert set(steps) == {3, 5}
+    assert steps.count(3) > 5 * steps.count(5)
+
+
 @pytest.mark.parametrize("columns", [["n"], ["text"], ["list", "d"], None])
 def test_a_stripe_is_fetched_in_one_step(
     tmp_path: Path, written: pa.Table, columns: list[str] | None

@@ -90,20 +90,27 @@ def test_the_bound(tmp_path: Path, rng: np.random.Generator) -> None:
         assert not len(none)
 
 
-def test_metadata_read_later_counts(tmp_path: Path, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("noticed", ["opened", "closed", "deleted"])
+def test_metadata_read_later_counts(tmp_path: Path, rng: np.random.Generator, noticed: str) -> None:
     write(tmp_path / "t.orc", rng.integers(0, 1 << 40, ROWS))
     cache = FileCache(1 << 30)
     reader = OrcReader(tmp_path / "t.orc", cache=cache)
     before = cache.nbytes
     reader.read(rows=np.arange(0, ROWS, 3000))
-    reader.close()
-    assert cache.nbytes > before + 3 * 8 * (ROWS // 1000)
+    grown = before + 3 * 8 * (ROWS // 1000)
+    if noticed == "opened":
+        other = OrcReader(tmp_path / "t.orc", cache=cache)
+        assert other.tail is reader.tail
+    elif noticed == "closed":
+        reader.close()
+    else:
+        del reader
+    assert cache.nbytes > grown
     # files that are opened once each stay within the bound, too
     few = FileCache(cache.nbytes * 2)
     for name in "abcdef":
         write(tmp_path / f"{name}.orc", rng.integers(0, 1 << 40, ROWS))
-        with OrcReader(tmp_path / f"{name}.orc", cache=few) as reader:
-            reader.read(rows=np.arange(0, ROWS, 3000))
+        OrcReader(tmp_path / f"{name}.orc", cache=few).read(rows=np.arange(0, ROWS, 3000))
     assert 1 <= len(few) <= 2
     assert few.nbytes <= cache.nbytes * 2
 

@@ -186,6 +186,7 @@ def test_file_systems_with_errors_of_their_own(monkeypatch: pytest.MonkeyPatch) 
         ("mock:///t/p=a b/é#?%.orc", "t/p=a b/é#?%.orc"),
         ("mock:///", ""),
         ("file:/t/a#b?c.orc", "/t/a#b?c.orc"),
+        ("file:a#b.orc", "a#b.orc"),
         ("file://host/t/a%23b.orc", "/t/a#b.orc"),
         ("memory://t/p=a%3Ab/x y.orc", "/t/p=a%3Ab/x y.orc"),
     ],
