@@ -97,11 +97,6 @@ class OrcReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        # many readers are never closed
-        if hasattr(self, "_file"):
-            self._cache.weigh(self._file.metadata)
-
     def close(self) -> None:
         self._cache.weigh(self._file.metadata)
         self._source.close()
@@ -170,6 +165,8 @@ class OrcReader:
             return pa.Table.from_batches([_no_columns(len(selection)) for _, selection in selections])
         with ThreadPool((threads or processors()) - 1) as pool:
             stripes = self._read(wanted, selections, pool)
+        # many readers read once, and are never closed
+        self._cache.weigh(self._file.metadata)
         columns = [
             pa.chunked_array(list(chain.from_iterable(parts)), field.type)
             for parts, field in zip(zip(*stripes, strict=True), schema, strict=True)
