@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeAlias, overload
 
@@ -17,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from hindex.value_class import value_class
 
 Key = int | bytes
 Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -28,7 +29,7 @@ MIN_KEY, MAX_KEY = -(1 << 63), (1 << 63) - 1
 MANY_RANGES = 64
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Range:
     """A non-empty range of keys of one kind; ``None`` is an open end.
 
@@ -166,7 +167,7 @@ def _integer_range(low: int, high: int) -> Range:
     return Range(None if low == MIN_KEY else low, None if high == MAX_KEY else high)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Domain:
     """Sorted, disjoint, non-touching ranges, and a flag for NULL.
 

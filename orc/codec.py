@@ -20,6 +20,7 @@ from isal import isal_zlib
 
 from hindex.errors import OrcError
 from hindex.orc import kernel
+from hindex.value_class import value_class
 
 HEADER_LENGTH = 3
 
@@ -49,7 +50,7 @@ _CODEC_ERRORS: tuple[Any, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Codec:
     """A way to decompress chunks.
 

@@ -7,7 +7,6 @@ types and evaluates the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from hindex.errors import ArgumentError
@@ -28,11 +27,12 @@ from hindex.sql.predicate import (
     is_null,
     without_padding,
 )
+from hindex.value_class import value_class
 
 Builder = Callable[[Sequence[Expression]], Expression]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Function:
     """A function of SQL: its least and greatest number of arguments (None: any number), and its expression."""
 

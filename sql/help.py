@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from hindex.value_class import value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class StatementHelp:
     """Help for one statement: one line of purpose, the spellings, and notes of a line each."""
 

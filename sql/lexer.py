@@ -6,12 +6,12 @@ Source: Spark's ``SqlBaseLexer.g4`` (literals) and its unescaping of string lite
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
 
 from hindex.errors import StatementError, UnsupportedError
+from hindex.value_class import value_class
 
 # Parsing and every later walk of a predicate use recursion for each level of parentheses or NOT.
 MAX_NESTING = 32
@@ -46,7 +46,7 @@ PIECES = re.compile(
 _MAX_SHOWN = 100
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SqlText:
     """A text of SQL; offsets count characters from 0, lines and columns from 1."""
 

@@ -12,7 +12,6 @@ Bernstein and Chiu, "Using semi-joins to solve relational queries", JACM 28(1), 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,6 +32,7 @@ from hindex.sql.predicate import (
     leaves,
 )
 from hindex.sql.pushdown import Condition, Pushdown, Source, conjuncts, is_never_null_extended
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr as Node
@@ -46,7 +46,7 @@ _PLAIN_OUTPUTS = (exp.Column, exp.Dot, exp.Literal, exp.Star, exp.Null)
 _MARK = f"keys {token_hex()}:"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class KeyColumn:
     """A column of one of a query's tables, whose values are keys.
 
@@ -63,7 +63,7 @@ class KeyColumn:
         return Literal(f"{_MARK}{self.table}:{self.column}", LiteralKind.STRING)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ImpliedSubquery:
     """A subquery in WHERE that is true of every row of a table whose column has one of its keys.
 

@@ -12,13 +12,14 @@ import enum
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, TypeAlias, overload
 
 from hindex.errors import ArgumentError, ArgumentTypeError
 from hindex.sql.string_values import format_date
 from hindex.sql.words import KEYWORDS
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,7 +85,7 @@ def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ColumnRef:
     """A column by name: ``parts`` are the dotted steps, outermost first, in the case as written."""
 
@@ -103,7 +104,7 @@ class ColumnRef:
         return ".".join(map(quote_name, self.parts))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Literal:
     """A constant: ``value`` has the Python type that `LiteralKind` names.
 
@@ -214,7 +215,7 @@ class ArithmeticOp(enum.Enum):
         return self not in (ArithmeticOp.ADD, ArithmeticOp.SUBTRACT)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Arithmetic:
     """``left op right``."""
 
@@ -231,7 +232,7 @@ class Arithmetic:
         return f"{self._side(self.left)} {self.op.value} {self._side(self.right, 1)}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Call:
     """A function call, with the name in lower case. ``negative`` is the minus sign."""
 
@@ -246,7 +247,7 @@ class Call:
         return f"{self.name}({', '.join(map(str, self.args))})"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Cast:
     """``CAST(child AS to)``, or ``TRY_CAST`` where ``is_try``.
 
@@ -295,7 +296,7 @@ CAST_TYPES = (
 _DECIMAL_TYPE = re.compile(r"DECIMAL\((\d{1,4}), (\d{1,4})\)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Case:
     """``CASE WHEN condition THEN value ... ELSE otherwise END``: the value of the first condition that is TRUE."""
 
@@ -312,7 +313,7 @@ class Case:
         return f"CASE {whens}{otherwise} END"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Comparison:
     """``left op right``. `compare` makes them, with a literal beside a column on the right.
 
@@ -378,7 +379,7 @@ class LiteralArray(Sequence["Literal"]):
         return hash((len(self), self[0], self[-1]))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class In:
     """``value IN (items)``: one or more items, in the order written; duplicates and NULL may be among them."""
 
@@ -397,7 +398,7 @@ class In:
         return f"{_compared(self.value)} {negation}IN ({', '.join(map(str, self.items))})"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class IsNull:
     """``value IS NULL``; IS NOT NULL is its `Not`."""
 
@@ -411,7 +412,7 @@ class IsNull:
         return f"{_compared(self.value)} IS {negation}NULL"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Like:
     """``value LIKE pattern``: ``%`` is any string, ``_`` one character, each itself after ``escape``."""
 
@@ -432,7 +433,7 @@ class Like:
         return f"{_compared(self.value)} {negation}LIKE {quote_string(self.pattern)}{end}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RLike:
     """``value RLIKE pattern``: a Java regular expression that matches anywhere in a value."""
 
@@ -447,7 +448,7 @@ class RLike:
         return f"{_compared(self.value)} {negation}RLIKE {quote_string(self.pattern)}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class BooleanValue:
     """A boolean column or expression as a predicate."""
 
@@ -457,7 +458,7 @@ class BooleanValue:
         return _operand(self.value)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class TruthValue:
     """TRUE, FALSE or NULL (``None``) as a predicate; ``source`` is the condition on literals that was written."""
 
@@ -468,7 +469,7 @@ class TruthValue:
         return "NULL" if self.value is None else "TRUE" if self.value else "FALSE"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Not:
     """The negation, kept as written: NULL stays NULL."""
 
@@ -484,7 +485,7 @@ class Not:
                 return f"NOT {self.child}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class And:
     """All of two or more children; an And directly below is merged into it, in order."""
 
@@ -497,7 +498,7 @@ class And:
         return " AND ".join(f"({child})" if isinstance(child, Or) else str(child) for child in self.children)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Or:
     """Any of two or more children; an Or directly below is merged into it, in order."""
 

@@ -35,6 +35,7 @@ from hindex.sql.predicate import (
     tested_column,
 )
 from hindex.sql.string_values import parse_date
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     # the base of all nodes; older versions of sqlglot have no name for it
@@ -75,7 +76,7 @@ def is_plain_table(node: exp.Table) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Condition:
     """A condition on the columns of one SELECT's sources, or of one source.
 

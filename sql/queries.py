@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,6 +25,7 @@ from hindex.sql.predicate import Predicate
 from hindex.sql.pushdown import Pushdown, is_plain_table
 from hindex.sql.statements import TableRef
 from hindex.sql.words import NO_CHANGES
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr as Node
@@ -67,7 +67,7 @@ _READ_DEPENDENT = frozenset(
 _SHUFFLING = (exp.AggFunc, exp.Cluster, exp.Distinct, exp.Group, exp.Order, exp.SetOperation, exp.Window)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class QueryTable:
     """One place of a query that names a table: ``text[start:end]``.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hindex.sql.predicate import ColumnRef, Comparison, Predicate, quote_name, quote_string
+from hindex.value_class import value_class
 
 #: Formats of Spark's, beside ORC, whose files are a table by their path.
 _OTHER_FORMATS = frozenset(
@@ -21,7 +21,7 @@ class TableRefKind(enum.Enum):
     NAME = "name"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class TableRef:
     """A table: PATH has the path or URI in ``text``; NAME has (catalog, database,) table in ``parts``.
 
@@ -57,7 +57,7 @@ class TableRef:
         return ".".join(map(quote_name, self.parts))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class CreateIndex:
     """``CREATE INDEX``, in the spelling of openLooKeng (``USING``) or of Hive (``AS``).
 
@@ -91,7 +91,7 @@ class CreateIndex:
         return text + _where(self.where) + _dry_run(self.dry_run)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ShowIndexes:
     """``SHOW INDEXES [name] [ON table]``: all that are not narrowed."""
 
@@ -103,7 +103,7 @@ class ShowIndexes:
         return f"SHOW INDEXES{name}{_on(self.table)}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class DescribeIndex:
     """``DESCRIBE INDEX name [ON table]``."""
 
@@ -114,7 +114,7 @@ class DescribeIndex:
         return f"DESCRIBE INDEX {quote_name(self.name)}{_on(self.table)}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class DropIndex:
     """``DROP INDEX [IF EXISTS] name [ON table] [WHERE where]``: all of it, or some partitions."""
 
@@ -128,7 +128,7 @@ class DropIndex:
         return f"DROP INDEX {exists}{quote_name(self.name)}{_on(self.table)}{_where(self.where)}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RefreshIndex:
     """``REFRESH INDEX name [ON table] [WHERE where] [DRY RUN]``; without a name all indexes of the table."""
 
@@ -142,7 +142,7 @@ class RefreshIndex:
         return f"REFRESH {subject}{_on(self.table)}{_where(self.where)}{_dry_run(self.dry_run)}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RebuildIndex:
     """``ALTER INDEX name [ON table] [PARTITION (column = value, ...)] REBUILD``."""
 
@@ -156,7 +156,7 @@ class RebuildIndex:
         return f"ALTER INDEX {quote_name(self.name)}{_on(self.table)}{partition} REBUILD"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RenameIndex:
     """``ALTER INDEX name [ON table] RENAME TO new_name``."""
 
@@ -168,7 +168,7 @@ class RenameIndex:
         return f"ALTER INDEX {quote_name(self.name)}{_on(self.table)} RENAME TO {quote_name(self.new_name)}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class CheckIndexes:
     """``CHECK INDEXES [name] [ON table] [VERIFY]``: all that are not narrowed."""
 
@@ -181,7 +181,7 @@ class CheckIndexes:
         return f"CHECK INDEXES{name}{_on(self.table)}{' VERIFY' if self.verify else ''}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class VacuumIndexes:
     """``VACUUM INDEXES ON table [RETAIN n HOURS] [DRY RUN]``."""
 
@@ -207,7 +207,7 @@ class AggregateFunction(enum.Enum):
 COUNTS = (AggregateFunction.COUNT, AggregateFunction.COUNT_DISTINCT)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class AggregateCall:
     """``COUNT(*)``, where ``column`` is None, ``COUNT | MIN | MAX (column)``, or ``COUNT(DISTINCT column)``."""
 
@@ -228,7 +228,7 @@ class AggregateCall:
         return f"{self.function.name}({'*' if self.column is None else self.column})"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class AggregateRef(ColumnRef):
     """An aggregate in a condition of groups: the column of groups that holds it, called as it is written."""
 
@@ -238,7 +238,7 @@ class AggregateRef(ColumnRef):
         return str(self.call)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Having:
     """A HAVING condition; it refers to its aggregates, ``calls``, by `AggregateRef`."""
 
@@ -263,7 +263,7 @@ def is_same_value(a: ColumnRef | AggregateCall, b: ColumnRef | AggregateCall) ->
     return isinstance(a, ColumnRef) and isinstance(b, ColumnRef) and is_same_column(a, b)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SelectItem:
     """A column or an aggregate, and its alias, if it has one."""
 
@@ -286,7 +286,7 @@ class SelectItem:
         return f"{self.value}" if self.alias is None else f"{self.value} AS {quote_name(self.alias)}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SortItem:
     """An order of rows by one value; ``nulls_first`` is None for the default of the direction."""
 
@@ -299,7 +299,7 @@ class SortItem:
         return f"{self.value}{' DESC' if self.descending else ''}{nulls}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Select:
     """A SELECT of one table.
 
@@ -333,7 +333,7 @@ class Select:
         return f"SELECT {items} FROM {self.table}{_where(self.where)}{group}{order}{limit}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SelectExists:
     """``SELECT EXISTS(select) [AS alias]``: whether there is any row of a table; the rows are not aggregated."""
 
@@ -349,7 +349,7 @@ class SelectExists:
         return f"SELECT EXISTS({self.rows}){alias}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Explain:
     """``EXPLAIN [ANALYZE] SELECT ...``."""
 
@@ -360,7 +360,7 @@ class Explain:
         return f"EXPLAIN {'ANALYZE ' if self.analyze else ''}{self.statement}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class DescribeTable:
     """``DESCRIBE [TABLE] table``."""
 
@@ -370,7 +370,7 @@ class DescribeTable:
         return f"DESCRIBE TABLE {self.table}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ShowColumns:
     """``SHOW COLUMNS IN table``."""
 

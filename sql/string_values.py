@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-from dataclasses import dataclass
+
+from hindex.value_class import value_class
 
 _EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
 _FIRST_DAY = datetime.date.min.toordinal() - _EPOCH_ORDINAL
@@ -125,7 +126,7 @@ def date_to_days(date: datetime.date | int) -> int:
     return date.toordinal() - _EPOCH_ORDINAL if isinstance(date, datetime.date) else date
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class WallClock:
     """A timestamp as written: microseconds since 1970-01-01 00:00:00 on its clock, and the time zone, if any."""
 

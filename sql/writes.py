@@ -6,7 +6,6 @@ Only the forms whose head is certain are recognized; any other statement is None
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import Token, TokenType
@@ -17,11 +16,12 @@ from hindex.errors import StatementError
 from hindex.sql.parameters import count_positional
 from hindex.sql.queries import Query, parse_query
 from hindex.sql.statements import TableRef
+from hindex.value_class import value_class
 
 _QUERY_WORDS = ("SELECT", "WITH")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class WriteStatement:
     """A statement that writes the rows of a query.
 

@@ -7,7 +7,7 @@ by: NULL is a group of its own and no value, NaN is one value and the greatest, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -41,12 +41,13 @@ from hindex.sql.statements import COUNTS, AggregateFunction
 from hindex.store.snapshot import Snapshot
 from hindex.table.schema import ColumnName, ResolvedColumn, column_name, spelled
 from hindex.validation import check_string
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from hindex.explain.explanation import Explanation
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Aggregate:
     """An aggregate of a column; COUNT of rows where ``column`` is None. ``name`` is the result's column.
 
@@ -68,7 +69,7 @@ class Aggregate:
             object.__setattr__(self, "column", column_name(self.column))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Group:
     """A column that rows are grouped by, as ``name``.
 
@@ -109,7 +110,7 @@ def check_items(items: Sequence[Item]) -> tuple[Item, ...]:
     return checked
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class GroupFilter:
     """A HAVING condition over ``items``, the grouping columns and aggregates by the names that it uses."""
 
@@ -120,7 +121,7 @@ class GroupFilter:
         object.__setattr__(self, "items", check_items(self.items))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ResultColumn:
     """A column of a result: its Arrow field, and the type of its values."""
 
@@ -132,7 +133,7 @@ class ResultColumn:
         return str(self.field.name)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Aggregation:
     """Aggregates of the rows that ``where`` keeps: one row of them, or one for each of the values of ``groups``.
 
@@ -419,7 +420,7 @@ def _check_keys(plan: ScanPlan, name: ColumnName, column: ResolvedColumn) -> Non
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _GroupColumns:
     """Resolves the columns of a condition of groups."""
 

@@ -6,7 +6,6 @@ Where columns have so many keys that walking their combinations is more work tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +27,10 @@ from hindex.plan.reasons import Note, Reason
 from hindex.scan.lookup_cost import is_key_intersection_worthwhile, is_key_walk_worthwhile
 from hindex.scan.scan_task import OutputColumn, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
+from hindex.value_class import value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Keyed:
     """A column, and the index that knows the rows of every key of it."""
 

@@ -20,9 +20,10 @@ from hindex.keys import array_keys, min_max_keys, nth_key
 from hindex.scan.lookup_cost import is_key_walk_worthwhile
 from hindex.scan.scan_task import OutputColumn, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
+from hindex.value_class import value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class PartialAggregate:
     """The wanted aggregates: columns to count, columns whose minimum and maximum are needed, and grouping columns.
 
@@ -34,7 +35,7 @@ class PartialAggregate:
     groupings: tuple[tuple[str, ...], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ColumnValues:
     """Values of a column that are not null: how many, and the least and greatest key; None where not sought."""
 

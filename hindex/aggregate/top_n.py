@@ -41,13 +41,14 @@ from hindex.scan.task_runner import Runner
 from hindex.store.snapshot import FileView
 from hindex.table.file_schema import recorded_type
 from hindex.table.schema import spelled
+from hindex.value_class import value_class
 
 #: Data files that are held open while stripes of several are looked at in turn.
 _OPEN_FILES = 32
 
 
 @total_ordering
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Reversed:
     """Bytes of which the greater comes first."""
 
@@ -112,7 +113,7 @@ def first_rows(plan: ScanPlan, order: Order, start: int, stop: int, runner: Runn
     return rows_in_file_order.take(pa.array([at[place] for place in places], pa.int64()))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SortKey:
     """An order and the values of its column, one for each row."""
 

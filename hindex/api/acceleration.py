@@ -12,7 +12,6 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +37,7 @@ from hindex.spark.jobs import first_line
 from hindex.spark.locations import read_locations, table_locations
 from hindex.spark.session import java_session
 from hindex.validation import check_session
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -105,7 +105,7 @@ def accelerate(spark: SparkSession, store: str | os.PathLike[str] | None = None)
 _HANDLE = "__hindex_acceleration__"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Plan:
     """The planned tables of a query whose views are expanded."""
 

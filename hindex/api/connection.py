@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -50,6 +50,7 @@ from hindex.validation import (
     is_whole,
     raise_missing_attribute,
 )
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +82,7 @@ SPARK_MAY_ANSWER = (ColumnError, NotOrcError, PredicateError, UnsupportedError)
 Result: TypeAlias = "QueryResult | StatementTable | Explanation | IndexResult | QueryExplanation"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SparkQuery:
     """A query that Spark runs.
 

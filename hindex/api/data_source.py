@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -30,6 +29,7 @@ from hindex.table.location import normalize_uri
 from hindex.table.partitions import CatalogPartitions
 from hindex.table.schema import ColumnName, DeclaredSchema, TableSchema, column_names
 from hindex.table.transactional import AcidOptions
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ NAME = "hindex"
 _OPTIONS = ("path", "table", "columns", "where", "store", "valid_write_ids")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class NamedTable:
     """A table of the catalog, as it was when the source was enabled.
 

@@ -6,7 +6,6 @@ import datetime
 import getpass
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from hindex.api.predicate_input import Where, parse_condition
@@ -21,6 +20,7 @@ from hindex.store.manifest import IndexEntry, new_index_id
 from hindex.store.snapshot import FileView, Snapshot, is_indexable
 from hindex.table.schema import ColumnName, ResolvedColumn, check_path
 from hindex.validation import check_string, suggestion
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from hindex.api.table import Table
@@ -33,7 +33,7 @@ _WITHOUT_EFFECT = ("autoload", "mmapEnabled", "bloom.mmapEnabled")
 _OTHER_PROPERTIES = ("level", *_WITHOUT_EFFECT)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class IndexSpec:
     """An index to create.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from hindex.plan.time_zones import ZonesOf
 from hindex.sql.predicate import quote_name
 from hindex.table.schema import ColumnName, column_name, spelled
 from hindex.validation import suggestion
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -208,7 +209,7 @@ def _counts_schema(names: Sequence[str], arrays: Sequence[pa.Array]) -> pa.Schem
     return pa.schema([*fields, pa.field("count", pa.int64(), nullable=False)])
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SortedRows(ComputedRows):
     """Computed rows, in the orders of columns at some positions, the first one first."""
 
@@ -231,7 +232,7 @@ class SortedRows(ComputedRows):
         return replace(self, rows=self.rows.with_zones(zones))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _MaterializedRows(ComputedRows):
     """All rows of a scan, read before they are processed."""
 
@@ -252,7 +253,7 @@ class _MaterializedRows(ComputedRows):
         return _MaterializedRows(self.scan.with_zones(zones))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ScanRows:
     """The rows of a scan, with the column names of the result.
 

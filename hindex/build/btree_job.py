@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,7 @@ from hindex.table.listing import Fingerprint
 from hindex.table.partitions import NULL_PARTITION
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +78,7 @@ _SAMPLED_STRIPES = 32
 _SAMPLED_ROWS = 512
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class BTreeGroup:
     """The data files of a table or partition for a new index set.
 
@@ -93,7 +94,7 @@ class BTreeGroup:
     merged: tuple[SharedIndexEntry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class BTreePlan:
     """The input and output of a build of one BTREE index."""
 
@@ -196,7 +197,7 @@ def _plan_group(
     return BTreeGroup(name, tuple(read)) if read else None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _PreparedGroup:
     """A group with the file tails and index sets that its build needs.
 

@@ -13,7 +13,6 @@ import struct
 import uuid
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -34,6 +33,7 @@ from hindex.orc.metadata.types import OrcType
 from hindex.store.build_files import StagedFile
 from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
+from hindex.value_class import value_class
 
 #: Maximum bytes of keys in a chunk.
 CHUNK_KEY_BYTES = 64 * 1024
@@ -43,7 +43,7 @@ MERGE_ENTRIES = 1 << 20
 UInt32s = npt.NDArray[np.uint32]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SortedPart:
     """One index file to write: for a group of data files, with the keys from ``low`` on; None: from the smallest."""
 
@@ -51,7 +51,7 @@ class SortedPart:
     low: Key | None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ReadTask:
     """Index the column of one data file.
 
@@ -69,7 +69,7 @@ class ReadTask:
     stripes: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class CopyTask:
     """Copy entries of an index file that is replaced.
 
@@ -88,7 +88,7 @@ class CopyTask:
 EntryTask = ReadTask | CopyTask
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class BTreeJob:
     """The parameters that all tasks of a build share.
 

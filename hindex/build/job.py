@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,12 +46,13 @@ from hindex.store.build_files import discard_files
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry
 from hindex.store.snapshot import FileView, Snapshot, is_indexable
 from hindex.table.schema import ResolvedColumn, TableSchema
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class BuildPlan:
     """The input and output of a build.
 
@@ -253,7 +254,7 @@ def _run_merge_job(spark: SparkSession, tasks: Sequence[MergeTask], progress: Pr
     return collect(spark, frame, tasks[0].build_id, progress, len(tasks))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class IndexedData:
     """An indexed data file.
 

@@ -33,9 +33,10 @@ from hindex.store.storage import open_storage
 from hindex.table.file_schema import FilePath, bind_paths, convert_array, file_schema
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
+from hindex.value_class import value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class IndexTarget:
     """One index file to write. Each attempt of a task writes under a fresh name, so retries never collide.
 
@@ -63,7 +64,7 @@ class IndexTarget:
         return file_type if self.table_type is None or self.has_file_keys(file_type) else self.table_type
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class BuildTask:
     """Build index files for one data file, reading each column once for all of them.
 
@@ -107,7 +108,7 @@ class BuildTask:
         return bind_paths(self.binding, root, columns, transactional=self.acid is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class BuiltFile:
     """An index file that a task wrote. ``stripe_stats`` is the message of the stripes' statistics, possibly empty."""
 
@@ -406,7 +407,7 @@ def _key(value: Value, data_type: OrcType) -> Key | None:
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class PartFile:
     """An index file of some stripes: its name in the index's directory, bytes, and the crc32c of its footer."""
 
@@ -415,7 +416,7 @@ class PartFile:
     footer_checksum: int
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class MergeTask:
     """Merge parts, in the order of their stripes, to one index file of the data file ``path``."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -22,6 +22,7 @@ from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +45,7 @@ _FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SplitInput(Generic[T]):
     """A data file to index.
 
@@ -59,7 +60,7 @@ class SplitInput(Generic[T]):
     stripes: Callable[[], Sequence[int]]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Piece(Generic[T]):
     """The stripes ``[first, end)`` of a data file; with ``end`` None, the whole file."""
 
@@ -69,7 +70,7 @@ class Piece(Generic[T]):
     end: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SizeLimits:
     """Maximum sizes in bytes of the indexed columns.
 

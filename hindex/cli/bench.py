@@ -9,7 +9,7 @@ import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from hindex.scan.scan_task import OutputColumn, ScanTask
 from hindex.sql.predicate import Predicate
 from hindex.store.manifest import Manifest
 from hindex.table.file_schema import bind_paths
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from hindex.api.connection import Connection
@@ -78,7 +79,7 @@ class CannotReadError(Exception):
     """A reader cannot read a table; the message is the reason."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class BenchQuery:
     """The query: its predicate as a string and parsed, and its columns (all if None).
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from hindex.errors import HindexError
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from hindex.api.connection import Connection
@@ -32,7 +32,7 @@ _CONDITION = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "RLIKE", "IS", "NULL"
 _SHELL_WORDS = ("help", "quit")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Names:
     """The names of a table."""
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 
 from hindex.cli.comparison import in_turn, same_rows
 from hindex.errors import HindexError, MissingRuntimeError
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ PREDICATES = [
 RUNS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Comparison:
     """One query, answered by hindex and by Spark alone."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TextIO
 
@@ -25,6 +24,7 @@ from hindex.orc.io.source import ByteSource, open_source, resolve_filesystem
 from hindex.orc.metadata.file_tail import MAGIC as ORC_MAGIC
 from hindex.store.manifest_file import MAGIC as MANIFEST_MAGIC
 from hindex.validation import is_utf8
+from hindex.value_class import value_class
 
 #: Suffix of files with parts of a manifest.
 _SEGMENT = ".segment"
@@ -44,7 +44,7 @@ _DIRECTORY = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Inspection:
     """The content of one file: ``document`` has the same keys for all files of a kind, with None for missing parts."""
 

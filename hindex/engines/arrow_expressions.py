@@ -18,7 +18,6 @@ import ctypes
 import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from typing import Any
 
@@ -46,6 +45,7 @@ from hindex.sql.predicate import (
     quote_string,
 )
 from hindex.sql.string_values import format_date
+from hindex.value_class import value_class
 
 _TRUE, _FALSE = TruthValue(True), TruthValue(False)
 _NAN = Literal(math.nan, LiteralKind.DOUBLE)
@@ -78,7 +78,7 @@ _FLOAT_ERROR = Decimal(2) ** -22
 _LITERAL_SHOWN, _CALL_SHOWN = 60, 1000
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class TranslatedFilter:
     """A filter expression as a predicate that keeps at least its rows.
 
@@ -210,7 +210,7 @@ def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
 # Translating
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Column:
     """A column, or a field within structs, and its type."""
 
@@ -224,7 +224,7 @@ class _Column:
         return ColumnRef(self.path)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Value:
     """A literal."""
 
@@ -232,7 +232,7 @@ class _Value:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Condition:
     """A condition: predicates of at least the rows where it is true, and of those where it is false.
 
@@ -245,7 +245,7 @@ class _Condition:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Other:
     """A value that nothing here stands for."""
 

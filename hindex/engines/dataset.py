@@ -30,6 +30,7 @@ from hindex.scan.task_runner import Runner, run_units
 from hindex.sql.predicate import Predicate
 from hindex.table.schema import ColumnName, TableSchema
 from hindex.validation import short_repr, suggestion
+from hindex.value_class import value_class
 
 _LOG = logging.getLogger("hindex.engines")
 
@@ -80,7 +81,7 @@ class ScannedTable(Protocol):
     ) -> TableScan: ...
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class DatasetSchema:
     """The columns of a table, as Arrow and hindex see them, and the time zones that it was read by."""
 

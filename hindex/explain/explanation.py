@@ -15,6 +15,7 @@ from typing import Any
 from hindex.index.page_cache import CacheCounts
 from hindex.plan.filter import AllOf, AnyOf, Filter, Leaf, Residual
 from hindex.plan.reasons import Note, NoteGroup, Reason, group_notes
+from hindex.value_class import value_class
 
 #: Version of the JSON form: it grows when a key's meaning changes, not when keys are added.
 JSON_VERSION = 1
@@ -74,7 +75,7 @@ MAX_STRIPES = 300
 MAX_CELLS = 20_000
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class StripeMap:
     """One stripe, ``number`` counted from 0, with a character for each row group."""
 
@@ -82,7 +83,7 @@ class StripeMap:
     cells: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class FileMap:
     """One data file. Of one that was skipped before it was opened, there are no stripes to show."""
 
@@ -91,7 +92,7 @@ class FileMap:
     is_skipped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class TableMap:
     """The files that are shown, in order of path, and how many files, stripes and row groups there are besides."""
 
@@ -145,7 +146,7 @@ class ReadPath(enum.Enum):
     FULL_SCAN = "full scan: no index is used"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RowCount:
     """A number of remaining items out of a total; None if unknown."""
 
@@ -173,7 +174,7 @@ class RowCount:
         return ">99.99%" if 0.99995 <= share < 1 else f"{share:.2%}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class IndexAnswer:
     """One of those that were asked about a leaf, and the rows that it and those before it leave.
 
@@ -194,7 +195,7 @@ class IndexAnswer:
         return f"{words} (rules out {out:,} of {self.row_groups.total:,} row groups)"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class LeafExplanation:
     """The decision about one leaf of the predicate: by an index, by partition values, or by none for a reason.
 
@@ -233,7 +234,7 @@ class LeafExplanation:
         return "  ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ExplainedNode:
     """A node of the predicate's tree: ``kind`` is AND, OR, LEAF, TRUE or FALSE.
 
@@ -269,7 +270,7 @@ def explain_filter(
     return ExplainedNode(str(root))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Analyzed:
     """The cost of running a query.
 

@@ -43,6 +43,7 @@ from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups
 from hindex.sql.predicate import Predicate
 from hindex.table.schema import spelled
+from hindex.value_class import value_class
 
 #: Why a column has no index.
 _NO_INDEX = (Reason.NO_INDEX, Reason.UNSUPPORTED_TYPE, Reason.ROW_KEY)
@@ -244,7 +245,7 @@ class _DefaultValues:
         ]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Pruned:
     """Totals of the skipped files; row groups are None if the manifest does not record them."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from hindex.errors import PredicateError
 from hindex.expr import arithmetic, dates, strings
@@ -38,6 +37,7 @@ from hindex.expr.nodes import (
 )
 from hindex.expr.vector import Vector
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
+from hindex.value_class import value_class
 
 #: Types the arguments of a function by its name.
 Signature = Callable[[str, Sequence[Node]], Node]
@@ -45,7 +45,7 @@ Signature = Callable[[str, Sequence[Node]], Node]
 Evaluator = Callable[..., Vector]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Function:
     """A function of SQL.
 

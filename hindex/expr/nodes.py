@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Context, Decimal
 from typing import TypeAlias
 
 from hindex.orc.metadata.types import Kind, OrcType
+from hindex.value_class import value_class
 
 BOOLEAN = OrcType(Kind.BOOLEAN)
 TINYINT = OrcType(Kind.BYTE)
@@ -35,7 +36,7 @@ def unscaled(value: int, scale: int) -> Decimal:
 ConstantValue: TypeAlias = bool | int | float | Decimal | str | bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Column:
     """The values of a column. CHAR(n) values are strings padded with blanks to n characters."""
 
@@ -57,7 +58,7 @@ class Column:
                 return OrcType(stored.kind)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Constant:
     """One value for every row. ``type`` is None for a NULL that has no type yet.
 
@@ -69,7 +70,7 @@ class Constant:
     is_literal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Apply:
     """An operator, or a function of `hindex.expr.functions.FUNCTIONS`, applied to values.
 

@@ -8,13 +8,13 @@ and then give up fraction digits for integral ones.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from decimal import Decimal
 
 from hindex.errors import PredicateError
 from hindex.keys import INT64_MAX, INT64_MIN
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.sql.predicate import Literal, LiteralKind
+from hindex.value_class import value_class
 
 MAX_PRECISION = 38
 
@@ -34,7 +34,7 @@ class Family(enum.Enum):
     TIMESTAMP = "timestamp"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SparkType:
     """A type as coercion sees it.
 

@@ -7,7 +7,6 @@ errors are carried along row by row, and whoever asks for the truth of a predica
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow as pa
 from hindex.errors import PredicateError
 from hindex.expr.nodes import BOOLEAN, Constant
 from hindex.orc.metadata.types import Kind, OrcType
+from hindex.value_class import value_class
 
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[Any]
@@ -35,7 +35,7 @@ _DTYPES: dict[Kind, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Errors:
     """The rows without a value, and what Spark says of the first of them."""
 
@@ -55,7 +55,7 @@ def joined(a: Errors | None, b: Errors | None) -> Errors | None:
     return Errors(a.rows | b.rows, a.problem)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Vector:
     """An array of ``type.to_arrow()``. Rows with an error are null in it."""
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
@@ -53,6 +52,7 @@ from hindex.index.roaring import MAX_ROWS, from_groups, group_count
 from hindex.keys import KeyKind, key_kind, nth_key
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
+from hindex.value_class import value_class
 
 UInt64s = npt.NDArray[np.uint64]
 
@@ -141,7 +141,7 @@ def probe(first: UInt64s, second: UInt64s, bits: UInt64s, hashes: int) -> Iterat
         position = (position + step) % bits
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Stripe:
     """``bits`` of the stripe's filter, ``group_bits`` of each row group's, 0 where there is no key."""
 

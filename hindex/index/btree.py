@@ -12,7 +12,7 @@ import math
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -53,6 +53,7 @@ from hindex.keys import KeyKind, key_kind
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 from hindex.table.listing import Fingerprint
+from hindex.value_class import value_class
 
 #: Raw bytes after which a page of locations is closed, and most files of one.
 PAGE_BYTES = 32 * 1024
@@ -69,7 +70,7 @@ _FILE_MEMORY = 400
 _STRIPE_MEMORY = 36
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class IndexedFile:
     """One data file as it was when it was indexed.
 
@@ -94,7 +95,7 @@ class IndexedFile:
         return sum(self.stripe_groups)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class FileGroups:
     """Some row groups of one data file, numbered from 0 through its stripes, ascending."""
 
@@ -367,7 +368,7 @@ def stripe_entries(data_type: OrcType, array: pa.Array, *, row_group_rows: int, 
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class BTreeFileSummary:
     """The manifest's record of a finished file. ``length`` is in bytes.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -20,6 +19,7 @@ from hindex.domain import Domain, Key, Range, RangeArray, integer_arrays
 from hindex.keys import KeyKind, array_keys, min_max_keys
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import manifest_pb2 as pb
+from hindex.value_class import value_class
 
 #: Bytes of a key that a manifest keeps.
 SHORT_KEY = 64
@@ -41,7 +41,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ColumnStats:
     """The keys of ``rows`` rows lie between ``min_key`` and ``max_key``; None if every row is null.
 

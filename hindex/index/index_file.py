@@ -29,6 +29,7 @@ from hindex.index.page_cache import Cache
 from hindex.keys import KeyKind
 from hindex.orc.io.source import ByteSource
 from hindex.proto import index_file_pb2 as pb
+from hindex.value_class import value_class
 
 MAGIC = b"HIDX\r\n\x1a\n"
 #: The version written, and the newest one read.
@@ -144,7 +145,7 @@ class PageRefs:
         return list(map(PageRef, *(array[numbers].tolist() for array in arrays)))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Footer:
     """The footer of an index file. ``body`` is the index type's own directory."""
 

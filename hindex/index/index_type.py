@@ -15,7 +15,6 @@ import enum
 import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Protocol, cast, runtime_checkable
 
@@ -31,6 +30,7 @@ from hindex.index.index_file import BinarySink, IndexFileReader
 from hindex.keys import KeyArray, KeyKind, key_kind
 from hindex.orc.metadata.types import OrcType
 from hindex.validation import suggestion
+from hindex.value_class import value_class
 
 ENTRY_POINT_GROUP = "hindex.indexes"
 
@@ -53,7 +53,7 @@ SYNONYMS = {
 MAX_ENUMERATED = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Bounds:
     """Row numbers of one stripe, counted from 0: certainly TRUE and possibly TRUE.
 
@@ -160,7 +160,7 @@ def enumerable(domain: Domain) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class StripeSummary:
     """The summary of one stripe that a builder returns.
 
@@ -171,7 +171,7 @@ class StripeSummary:
     key_count: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class IndexFileSummary:
     """The manifest's record of a finished index file. ``length`` is in bytes."""
 
@@ -230,7 +230,7 @@ class IndexReader(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class KeyCounts:
     """The number of rows for each key, in ascending order of the keys. Keys without rows are left out."""
 
@@ -239,7 +239,7 @@ class KeyCounts:
     null_count: int
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class KeyRows:
     """Some neighboring keys in ascending order, how many rows each has, and these rows: key after key, ascending."""
 
@@ -279,7 +279,7 @@ class KeyedReader(IndexReader, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class MinMax:
     """Of all rows of a stripe: how many are null, and the least and greatest key.
 
@@ -300,7 +300,7 @@ class MinMaxSource(IndexReader, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class LookupCost:
     """The estimated cost of a lookup, from the index's directory alone.
 
@@ -324,7 +324,7 @@ class CostedReader(IndexReader, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Property:
     """One property that ``CREATE INDEX`` may set.
 

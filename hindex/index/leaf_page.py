@@ -7,12 +7,12 @@ counts, the first inline row of each key, the gaps between the other inline rows
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from hindex.index.index_file import Buffer, Page, PageRef, byte_width, split_bytes
+from hindex.value_class import value_class
 
 _HEADER = struct.Struct("<IIqQBBBBB")
 _OVERFLOW = np.dtype([("key", "<u4"), ("offset", "<u8"), ("length", "<u4"), ("crc32c", "<u4")])
@@ -30,7 +30,7 @@ Int64s = npt.NDArray[np.int64]
 UInt32s = npt.NDArray[np.uint32]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ByteKeys:
     """Bytes keys in one buffer: key ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
 
@@ -49,7 +49,7 @@ class ByteKeys:
         return ByteKeys(self.offsets[start : end + 1] - low, memoryview(self.data)[low:high])
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class OverflowRows:
     """A key of a leaf whose ``count`` rows are a bitmap page of their own."""
 

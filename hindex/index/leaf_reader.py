@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from io import BytesIO
 
 import numpy as np
@@ -23,6 +22,7 @@ from hindex.index.tree_writer import byte_keys
 from hindex.keys import KeyArray, KeyKind
 from hindex.orc import kernel
 from hindex.orc.decode.arrow_arrays import bool_array
+from hindex.value_class import value_class
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -35,7 +35,7 @@ _IS_PACKED, _START, _STORED, _RAW = range(4)
 _POINTER_MEMORY = 200
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class LeafKeys:
     """Keys of one leaf page or of several, ascending, with their rows.
 
@@ -83,7 +83,7 @@ class LeafKeys:
         return array if kept is None else array.filter(bool_array(kept, None))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RangeBounds:
     """Sorted, disjoint ranges of keys as arrays.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +46,7 @@ from hindex.index.roaring import MAX_ROWS, from_groups, group_count
 from hindex.keys import KeyKind, key_kind
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
+from hindex.value_class import value_class
 
 #: Groups, groups with keys, widths of four arrays, and two numbers that depend on the kind of keys.
 GROUP_HEADER = struct.Struct("<IIBBBBqq")
@@ -54,13 +54,13 @@ GROUP_HEADER = struct.Struct("<IIBBBBqq")
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Stripe:
     stats: ColumnStats
     groups: PageRef | None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Groups:
     """The statistics of row groups: plain integer keys as arrays, all others one by one."""
 

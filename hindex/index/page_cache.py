@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
 from functools import cache
 
 from hindex.errors import HindexError
 from hindex.lru_cache import LruCache
+from hindex.value_class import value_class
 
 #: Environment variable with the bound, in bytes.
 VARIABLE = "HINDEX_CACHE_BYTES"
@@ -23,7 +23,7 @@ DEFAULT_BYTES = 128 * 1024 * 1024
 MAX_FILES = 256
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class CacheCounts:
     """Hits and misses of the cache, and the bytes that it holds, roughly.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -21,13 +21,14 @@ import pyarrow.compute as pc
 from hindex.domain import Key
 from hindex.keys import KeyKind, array_keys, key_kind, key_list
 from hindex.orc.metadata.types import OrcType
+from hindex.value_class import value_class
 
 _BLOCK = 1 << 16
 
 Int64s = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Postings:
     """The distinct keys of a stripe, ascending, and their rows.
 

@@ -5,21 +5,20 @@ Index files never change once written, so an open one, with the pages it has dec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hindex.errors import IndexFileError, OrcError, TableError, root_os_error
 from hindex.index.btree import BTreeReader
 from hindex.index.index_file import Footer, IndexFileReader
 from hindex.index.index_type import FileIndexType, IndexReader, file_index_type
 from hindex.index.page_cache import Cache, shared_cache
 from hindex.orc.io.source import open_source
+from hindex.value_class import value_class
 
 # the memory that a reader takes beside its directory, which is about four times as long once it is parsed
 _OPEN_BYTES = 8 * 1024
 _DIRECTORY_FACTOR = 4
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class OpenIndex:
     """An open index file: its type, footer and reader."""
 

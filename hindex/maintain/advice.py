@@ -15,7 +15,7 @@ import io
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,7 @@ from hindex.sql.predicate import Predicate, quote_name, quote_string
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
+from hindex.value_class import value_class
 
 #: The sample: rows of one stripe of a few files. File statistics are read of more files.
 SAMPLED_FILES, SAMPLED_ROWS, STATISTICS_FILES = 4, 50_000, 64
@@ -73,7 +74,7 @@ _TYPES = ("minmax", "bitmap", "btree", "bloom")
 _SMALL_BYTES = 16_384
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class AdvisedIndex(Record):
     """An index to create.
 
@@ -95,7 +96,7 @@ class AdvisedIndex(Record):
     statement: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class UnusedIndex(Record):
     """An index of the table that no query of the workload uses."""
 
@@ -105,7 +106,7 @@ class UnusedIndex(Record):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Advice(Record):
     """Which indexes a workload wants. ``str()`` of it is text for people.
 
@@ -222,7 +223,7 @@ def _is_there(snapshot: Snapshot, column: str) -> bool:
 # The workload
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Query:
     """A filter of the workload, and how often it occurs."""
 
@@ -231,7 +232,7 @@ class _Query:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Candidate:
     column: str
     type: str

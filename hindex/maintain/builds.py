@@ -6,7 +6,7 @@ import io
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -41,6 +41,7 @@ from hindex.store.store import Store
 from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import parse_type
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +71,7 @@ class Session(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Builds:
     """Builds of one table's indexes. ``table`` is the table's name, for messages."""
 
@@ -347,7 +348,7 @@ def now_ms() -> int:
 SAMPLED_FILES = 4
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Sample:
     """A stripe: its rows, the bytes of the column's streams, and the bytes of an index on it."""
 

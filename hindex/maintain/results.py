@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hindex.formatting import counted, megabytes
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +51,7 @@ def records_table(kind: type[Record], records: Sequence[Record]) -> pa.Table:
     return pa.table(arrays)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class BuildEstimate(Record):
     """The estimate of a build; nothing was written.
 
@@ -82,7 +82,7 @@ class BuildEstimate(Record):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RefreshResult(Record):
     """The result of a refresh or rebuild of a table's indexes, or of its dry run.
 
@@ -114,7 +114,7 @@ class RefreshResult(Record):
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class DropResult(Record):
     """The result of DROP INDEX.
 
@@ -137,7 +137,7 @@ class DropResult(Record):
         return f"Index {self.index!r} of {self.table!r} {action}; VACUUM INDEXES frees its space"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RenameResult(Record):
     """The result of ALTER INDEX ... RENAME."""
 
@@ -149,7 +149,7 @@ class RenameResult(Record):
         return f"Index {self.index!r} of {self.table!r} is now {self.new_name!r}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class CheckResult(Record):
     """The result of checking an index.
 
@@ -192,7 +192,7 @@ class CheckResult(Record):
         return "; ".join([covered, *verified, *self.problems, *self.notes])
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class VacuumedFile(Record):
     """A file that VACUUM removed; its path is relative to the store."""
 
@@ -201,7 +201,7 @@ class VacuumedFile(Record):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class VacuumResult(Record):
     """The result of VACUUM on one table's store, or of its dry run.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.planning import ScanPlan, plan_all_files, plan_full_scan
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
+from hindex.value_class import value_class
 
 #: Maximum number of rows that a message names.
 _NAMED_ROWS = 5
@@ -42,7 +43,7 @@ class ProveWarning(UserWarning):
     """An index differs from the data."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Disagreement:
     """A difference between an index's answer and the data, in one stripe of a data file.
 
@@ -69,7 +70,7 @@ class Disagreement:
         return "; ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ProveReport:
     """The result of a proof, which compared ``rows`` rows in ``files`` files.
 

@@ -33,6 +33,7 @@ from hindex.sql.predicate import (
 from hindex.sql.statements import TableRef, TableRefKind
 from hindex.table.location import normalize_uri
 from hindex.table.schema import TableSchema
+from hindex.value_class import value_class
 
 _QUERY = re.compile(r"\s*(?:EXPLAIN\s+(?:ANALYZE\s+)?)?(?:\(\s*)*(?:SELECT|WITH|FROM)\b", re.IGNORECASE)
 _COUNT = re.compile(
@@ -62,7 +63,7 @@ _COMPARISONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class WorkloadQuery:
     """The condition of a query on the rows of one table.
 
@@ -91,7 +92,7 @@ class Workload:
         self.ignored[reason] = self.ignored.get(reason, 0) + 1
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class WorkloadTable:
     """The table that a workload is read for.
 

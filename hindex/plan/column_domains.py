@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import takewhile
@@ -48,6 +47,7 @@ from hindex.sql.string_values import (
     parse_wall_clock,
 )
 from hindex.validation import is_utf8
+from hindex.value_class import value_class
 
 Span = tuple[int | None, int | None]
 
@@ -300,7 +300,7 @@ def _text_domain(op: ComparisonOp, key: bytes) -> Domain:
             return Domain.between(low, None)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _FilledLiteral:
     """A literal that is compared with a CHAR(``length``) column: ``text`` has blanks up to that length at least.
 

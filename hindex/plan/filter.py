@@ -10,17 +10,18 @@ logic. Filters are values: frozen, hashable, picklable.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from hindex.domain import Domain
 from hindex.expr import nodes
 from hindex.orc.metadata.types import OrcType
+from hindex.value_class import value_class
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Leaf:
     """Rows whose value of ``column`` is a member of ``domain``.
 
@@ -47,7 +48,7 @@ class Leaf:
         return self.text or f"{self.column} IN <{len(self.domain.ranges)} ranges>"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Residual:
     """Rows for which a boolean expression is TRUE, or FALSE where that is ``wanted``: what no domain of keys answers.
 
@@ -62,7 +63,7 @@ class Residual:
         return self.text or ("<expression>" if self.wanted else "NOT <expression>")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class AllOf:
     """Rows that every child keeps. In normal form: two or more children, none of them an AllOf."""
 
@@ -72,7 +73,7 @@ class AllOf:
         return " AND ".join(f"({c})" if isinstance(c, AnyOf) else str(c) for c in self.children)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class AnyOf:
     """Rows that some child keeps. In normal form: two or more children, none of them an AnyOf."""
 
@@ -82,7 +83,7 @@ class AnyOf:
         return " OR ".join(f"({c})" if isinstance(c, AllOf) else str(c) for c in self.children)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Always:
     """Every row."""
 
@@ -90,7 +91,7 @@ class Always:
         return "TRUE"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Never:
     """No row."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,9 +10,10 @@ from hindex.errors import ArgumentError, ArgumentTypeError
 from hindex.formatting import counted
 from hindex.table.schema import ColumnName, column_name, spelled
 from hindex.validation import collection_items, short_repr
+from hindex.value_class import value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Order:
     """Rows by the values of a column. NULL comes first in ascending order and last in descending, as in Spark."""
 

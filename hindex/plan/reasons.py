@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from hindex.errors import HindexError, IndexFileError, NewerFormatError, StoreError, root_os_error
 from hindex.formatting import plural
+from hindex.value_class import value_class
 
 
 class Reason(enum.Enum):
@@ -136,7 +136,7 @@ _PROBLEMS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Note:
     """An index, file or shortcut that was not used, and the reason.
 
@@ -153,7 +153,7 @@ class Note:
         return f"{self.subject} ({self.detail})" if self.detail else self.subject
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class NoteGroup:
     """All notes of one reason; ``example`` is the first of them."""
 

@@ -13,7 +13,7 @@ import re
 import zoneinfo
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -25,6 +25,7 @@ from hindex.orc.time_zones import UTC_NAMES, base_seconds, instant_shifts, norma
 from hindex.plan.filter import Filter, Leaf
 from hindex.plan.rules import transform
 from hindex.sql.predicate import Call, Cast, ColumnRef, Expression, Literal, LiteralKind, operands
+from hindex.value_class import value_class
 
 #: Kinds of timestamps.
 TIMESTAMP_KINDS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
@@ -37,7 +38,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::([0-9]{1,2})(?::([0-
 _ZULU = frozenset({"Z", "UTC", "GMT", "UT"})
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class TimeZones:
     """The time zones of a query.
 

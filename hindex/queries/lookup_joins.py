@@ -8,7 +8,7 @@ with the reason why each keeps the query's rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from hindex.spark.catalog import described_columns
 from hindex.spark.scan import collect_if_small
 from hindex.sql.lookup_keys import ImpliedSubquery, KeyColumn, marked_columns, with_keys
 from hindex.sql.predicate import ColumnRef, In, Literal, LiteralKind, Predicate, conjuncts
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from hindex.queries.query_plan import PlannedTable, TablePlanner
@@ -50,7 +51,7 @@ _LITERAL_KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class LookupJoin:
     """A column of a table that a query restricts to keys: the values of another table's column.
 

@@ -29,6 +29,7 @@ from hindex.spark.types import is_same_type
 from hindex.sql.predicate import Predicate, all_of, columns
 from hindex.table.listing import DataFile
 from hindex.table.schema import TableSchema
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,7 +60,7 @@ _READ_BY_SPARK_TOO = "Spark reads it in another place of the query, and both hav
 _SAMPLED_FILES = 16
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class TableDecision:
     """The decision about one table of a query: a row of EXPLAIN.
 
@@ -143,7 +144,7 @@ class QueryExplanation:
         return self.to_text()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class PlannedTable:
     """One table of a query, and how it is read.
 
@@ -540,7 +541,7 @@ def _spark_decision(
     return TableDecision(str(table.ref), None if where is None else str(where), reason, rows)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SelectivityEstimate:
     """An estimate of the number of matching rows.
 

@@ -7,7 +7,7 @@ Here it becomes a subquery with the full names of its tables, if that certainly 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from hindex.errors import StatementError
@@ -15,6 +15,7 @@ from hindex.queries.table_resolution import QueryTableState, TableResolver, reso
 from hindex.spark.types import quoted
 from hindex.sql.queries import Query, parse_query
 from hindex.sql.statements import TableRef, TableRefKind
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,7 @@ _EXECUTION_SETTINGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ExpandedQuery:
     """A query whose views are replaced by their queries, where possible.
 

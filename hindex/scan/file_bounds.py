@@ -7,7 +7,6 @@ are combined over the predicate as bounds of rows are: a file without a stripe t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from pyroaring import BitMap
@@ -27,11 +26,12 @@ from hindex.scan.scan_task import LeafResult
 from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.store.snapshot import FileView
 from hindex.table.file_schema import recorded_type
+from hindex.value_class import value_class
 
 _LAST = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class StripeBounds:
     """The answer of one index, or of the file's partition, to a leaf for one data file.
 
@@ -56,7 +56,7 @@ class FileBounds(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SkippedFile:
     """A data file in which no row can match, and what each source said of it, as if its stripes were one."""
 

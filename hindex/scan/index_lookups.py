@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import TypeVar
 
@@ -22,11 +21,12 @@ from hindex.plan.reasons import Note, Reason, failure_reason
 from hindex.scan.file_columns import FileColumns
 from hindex.scan.scan_task import CandidateRowGroups, IndexUse, ScanTask
 from hindex.table.type_text import parse_type
+from hindex.value_class import value_class
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class LookupSource:
     """An index that answers a leaf for a stripe. Those of a low ``order`` are asked first."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import decimal
 import enum
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from pyroaring import BitMap
@@ -36,6 +35,7 @@ from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.plan.filter import Leaf
 from hindex.plan.reasons import Note, Reason
+from hindex.value_class import value_class
 
 #: Filters are tested for at most so many values of a leaf.
 MAX_FILTER_VALUES = 4096
@@ -73,7 +73,7 @@ class Verdict(enum.Enum):
     EVERY_ROW_MATCHES = "every row matches"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class StatisticsResult:
     """The answer of one source to one leaf for one stripe.
 
@@ -324,7 +324,7 @@ def _members(domain: Domain) -> Iterable[Key]:
             yield item.low
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Column:
     """A column of a file, and the type that the table gives it."""
 

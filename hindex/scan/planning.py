@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -37,11 +37,12 @@ from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.table.file_schema import bind_paths, recorded_type, stored_columns
 from hindex.table.schema import ColumnName, TableSchema, can_convert, check_path
+from hindex.value_class import value_class
 
 _OTHER_KEYS = "the manifest has keys of another type of it; ALTER INDEX ... REBUILD writes them again"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ScanPlan:
     """The plan of a scan. ``tasks`` are ordered by the paths of their files.
 
@@ -190,7 +191,7 @@ def output_columns(
     return tuple(output)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class PredicateColumns:
     """Resolves the columns of predicates: what it takes, `plan_scan` can answer."""
 

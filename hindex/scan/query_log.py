@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hindex.errors import ColumnError, warn
 from hindex.formatting import counted
@@ -13,6 +12,7 @@ from hindex.plan.filter import columns, residuals
 from hindex.plan.reasons import Note, Reason, group_notes
 from hindex.scan.metrics import QueryMetrics
 from hindex.scan.planning import ScanPlan
+from hindex.value_class import value_class
 
 _LOG = logging.getLogger("hindex.scan")
 
@@ -44,7 +44,7 @@ def log_query(
         _LOG.log(level, "%s", QueryLogEntry(query, plan, meter, result, by_executors, notes))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class QueryLogEntry:
     """The text of a log line, which is made when a handler asks for it."""
 

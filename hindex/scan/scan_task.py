@@ -16,9 +16,10 @@ from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import Filter, Leaf
 from hindex.scan.orc_statistics import StatisticsSource
+from hindex.value_class import value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class OutputColumn:
     """One column to read: its name in the table, its type there, and its value where the partition fixes it."""
 
@@ -28,7 +29,7 @@ class OutputColumn:
     partition_value: pa.Scalar[Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class IndexUse:
     """An index file that may answer for a column; ``path`` is absolute."""
 
@@ -39,7 +40,7 @@ class IndexUse:
     footer_checksum: int
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class CandidateRowGroups:
     """The row groups that may match one leaf, found on the driver by an index of many data files.
 
@@ -55,7 +56,7 @@ class CandidateRowGroups:
     groups: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ScanTask:
     """Read the rows of one data file that a filter keeps. Small and picklable: any engine can run it.
 
@@ -90,7 +91,7 @@ class ScanTask:
     timezone: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class LeafResult:
     """The answer of one source to one leaf for one stripe.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -18,6 +18,7 @@ from hindex.scan.query_log import log_query
 from hindex.scan.scan_task import ScanTask, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.store.snapshot import Snapshot
+from hindex.value_class import value_class
 
 T = TypeVar("T")
 Result = TypeVar("Result")
@@ -33,7 +34,7 @@ UnitWork = Callable[[ScanTaskReader, StripeResult, ThreadPool], T]
 _REMOTE_OPENS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Runner:
     """Run scan tasks in a mode of fallbacks, with metrics."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +18,7 @@ from hindex.scan.scan_task import ScanTask
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import is_deleted_file
 from hindex.spark.workers import check_workers
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +34,7 @@ MIN_BYTES = 4 << 20
 _TASKS_PER_CORE = 3
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ReadUnit:
     """The stripes ``[first, end)`` of a scan task.
 

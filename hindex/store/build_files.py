@@ -13,7 +13,6 @@ import re
 import socket
 import tempfile
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -21,6 +20,7 @@ from hindex.store.manifest import IndexEntry
 from hindex.store.remote import RemoteStorage
 from hindex.store.storage import open_storage
 from hindex.table.location import is_local
+from hindex.value_class import value_class
 
 #: The directory of notices within a store.
 BUILDS = "builds"
@@ -32,7 +32,7 @@ _NAME = re.compile(r"(?P<host>[A-Za-z0-9.-]+)_(?P<pid>[0-9]+)_(?P<began>[0-9]+)_
 _FOREIGN = re.compile(r"[^A-Za-z0-9.-]")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Builder:
     """The process that builds.
 
@@ -67,7 +67,7 @@ class Builder:
         return bool(self.began) and _began(self.pid) != self.began
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class BuildMarker:
     """A build under way, of some indexes, since ``started_ms`` (since 1970)."""
 

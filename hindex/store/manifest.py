@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hindex.errors import IndexExistsError, IndexNotFoundError
 from hindex.store.entries import FileEntries, Segment
 from hindex.store.segment import FileEntry, IndexFileEntry, SharedFileEntry, SharedIndexEntry, is_safe_path
 from hindex.validation import check_string, suggestion
+from hindex.value_class import value_class
 
 __all__ = [
     "FileEntry",
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class IndexEntry:
     """One index of the table.
 
@@ -71,7 +72,7 @@ class IndexEntry:
     quarantined: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Manifest:
     """One state of a table's store.
 

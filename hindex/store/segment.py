@@ -7,7 +7,7 @@ with one row for each data file; ``docs/store.md`` specifies the columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from hindex.index.column_stats import LISTS, ColumnStats, StatsColumn, StoredStats, encode_stripe_stats
 from hindex.store.arrow_stream import raw_bytes
 from hindex.table.listing import Fingerprint
+from hindex.value_class import value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class IndexFileEntry:
     """One index file of one data file.
 
@@ -36,7 +37,7 @@ class IndexFileEntry:
     stripe_stats: Sequence[ColumnStats] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SharedFileEntry:
     """One index file of many data files.
 
@@ -53,7 +54,7 @@ class SharedFileEntry:
     stats: ColumnStats
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class SharedIndexEntry:
     """The files that one build wrote for an index over many data files.
 
@@ -74,7 +75,7 @@ class SharedIndexEntry:
     files: tuple[SharedFileEntry, ...] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class FileEntry:
     """One indexed data file as it was when it was read.
 
@@ -160,7 +161,7 @@ _STATS_FIELDS = [pa.field(name, pa.list_(of)) for name, of in LISTS.items()]
 _FIELDS = {_INDEX: _INDEX_FIELDS, _STATS: _STATS_FIELDS}
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class IndexSummary:
     """The summary of an index in a segment.
 
@@ -173,7 +174,7 @@ class IndexSummary:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Summary:
     """The summary of a segment, known without reading it.
 
@@ -187,7 +188,7 @@ class Summary:
     indexes: Mapping[str, IndexSummary]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class StoredSegment:
     """The file that holds a segment: its path relative to the store, bytes, and their crc32c."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache, partial
 from typing import TypeVar
 
@@ -31,6 +31,7 @@ from hindex.table.schema import (
 )
 from hindex.table.transactional import AcidOptions, with_row_ids
 from hindex.table.type_text import parse_type
+from hindex.value_class import value_class
 
 #: Files whose tails are read at once.
 _TAIL_READERS = 8
@@ -38,7 +39,7 @@ _TAIL_READERS = 8
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class FileView:
     """One data file as it is now.
 
@@ -88,7 +89,7 @@ class FileView:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Snapshot:
     """A table at one moment. ``files`` have rows, are sorted by path; ``vanished`` are recorded but deleted.
 
@@ -353,7 +354,7 @@ def _flat_files(views: Sequence[FileView], contents: Sequence[_Content]) -> dict
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Content:
     """The content of a file's tail.
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import errno
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from hindex.errors import StoreError
 from hindex.table.location import is_local, local_path, normalize_uri
+from hindex.value_class import value_class
 
 #: How the names of unfinished files begin.
 TEMPORARY_PREFIX = ".tmp-"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class StoredFile:
     """A file of the store: its path relative to the root, bytes, and when it was written (ns since 1970)."""
 

@@ -15,7 +15,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from weakref import WeakValueDictionary
 
 import google_crc32c
@@ -44,6 +44,7 @@ from hindex.store.storage import (
 )
 from hindex.table.directory_tree import is_hidden
 from hindex.table.location import is_local, join_uri, normalize_uri
+from hindex.value_class import value_class
 
 #: Default retention of VACUUM: longer than a build takes.
 RETAIN_HOURS = 168.0
@@ -82,7 +83,7 @@ class GarbageKind(enum.Enum):
     TABLE_GONE = "the table is deleted"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class GarbageFile:
     """A file of the store that is not needed.
 

@@ -14,6 +14,7 @@ from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.acid.directory import METADATA_FILE, VERSION_FILE, is_acid_directory
 from hindex.orc.io.source import listed_mtime, one_line, resolve_filesystem
 from hindex.table.location import check_name, is_local
+from hindex.value_class import value_class
 
 #: Hidden files that describe a base or delta.
 _MARKERS = frozenset({METADATA_FILE, VERSION_FILE})
@@ -23,7 +24,7 @@ _MARKERS = frozenset({METADATA_FILE, VERSION_FILE})
 _INODE_FACTOR = 0x9E3779B97F4A7C15
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ListedFile:
     """A listed file: its directory relative to the table (``""`` is the table) and its name."""
 

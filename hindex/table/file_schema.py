@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from hindex.orc.metadata.file_tail import FileTail
 from hindex.orc.metadata.types import STRING_KINDS, Kind, OrcType
 from hindex.table.schema import bind_columns
 from hindex.table.type_text import parse_type
+from hindex.value_class import value_class
 
 #: The attribute of a file's type in which Spark stores a type that ORC does not have.
 SPARK_TYPE = "spark.sql.catalyst.type"
@@ -61,7 +62,7 @@ def bind_file_columns(names: Sequence[str], file_names: Sequence[str]) -> tuple[
     return bind_columns(names, file_names)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class FilePath:
     """A column of a file: its dotted path as the file spells it, and its type there."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.acid.delta_files import AcidFile
@@ -24,9 +24,10 @@ from hindex.table.partitions import (
     discover,
 )
 from hindex.table.transactional import AcidOptions, TransactionalDirectory, transactional_files
+from hindex.value_class import value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Fingerprint:
     """The state of a data file when it was read.
 
@@ -57,7 +58,7 @@ _SECOND_NS = 10**9
 _ORC_NAME = re.compile(r".*\.orc|[0-9]+_[0-9]+(_copy_[0-9]+)?", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class DataFile:
     """One data file.
 
@@ -112,7 +113,7 @@ class DataFile:
         return _UNSETTLED if is_young and self.mtime_ns % _SECOND_NS == 0 else 0
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Listing:
     """The data files of a table at one moment.
 

@@ -12,7 +12,7 @@ hidden.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote
 
@@ -22,6 +22,7 @@ from hindex.domain import Key
 from hindex.errors import TableError, UnsupportedError
 from hindex.orc.metadata.types import OrcType
 from hindex.table.partition_types import STRING, common_partition_type, infer_type, typed_value
+from hindex.value_class import value_class
 
 #: The directory value of NULL.
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -38,7 +39,7 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 PREFIX = "_at/"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class PartitionColumn:
     """A partition column, and its type: declared, or inferred from all its values."""
 
@@ -46,7 +47,7 @@ class PartitionColumn:
     type: OrcType
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class PartitionValue:
     """One typed value.
 
@@ -60,7 +61,7 @@ class PartitionValue:
     key: Key | None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Partitioning:
     """The partition columns of a table, and the typed values of each partition.
 
@@ -154,7 +155,7 @@ def discover(
     return Partitioning(columns, values), {item: components.raw for item, components in partitions.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Directory:
     """The columns and values in a directory's path, and the directory above them."""
 
@@ -242,7 +243,7 @@ def _value(table: str, name: str, text: str, data_type: OrcType, *, is_declared:
     return PartitionValue(value, key)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class PartitionLocation:
     """An external partition.
 
@@ -260,7 +261,7 @@ class PartitionLocation:
         return f"{PREFIX}{quote(self.uri, safe='')}/{self.directory}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class CatalogPartitions:
     """The partitions of a table in a catalog.
 

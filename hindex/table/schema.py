@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ from hindex.orc.metadata.types import INTEGER_KINDS, STRING_KINDS, Kind, OrcType
 from hindex.sql.predicate import quote_name
 from hindex.table.partitions import PartitionColumn
 from hindex.validation import collection_items, nearest_names, short_repr, suggestion
+from hindex.value_class import value_class
 
 #: Names are listed in messages up to this many.
 _LISTED_NAMES = 12
@@ -32,7 +33,7 @@ _FLOATING = (Kind.FLOAT, Kind.DOUBLE)
 ColumnName: TypeAlias = str | tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class TableColumn:
     """One column: its name as first seen or declared, and the type that holds every file's values of it.
 
@@ -47,7 +48,7 @@ class TableColumn:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ResolvedColumn:
     """A column or field that a name in a statement refers to.
 
@@ -69,7 +70,7 @@ class ResolvedColumn:
         return len(self.path) > 1
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class DeclaredSchema:
     """The columns of a table of a catalog.
 
@@ -89,7 +90,7 @@ class DeclaredSchema:
         return [PartitionColumn(column.name, column.type) for column in self.partition_columns]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class TableSchema:
     """Every column of a table.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from hindex.errors import DeletedFileError, OrcError, TableError
@@ -33,12 +33,13 @@ from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 from hindex.orc.io.source import open_source
 from hindex.orc.reader.file_cache import FILE_CACHE, FileCache
 from hindex.table.directory_tree import DirectoryTree, ListedFile
+from hindex.value_class import value_class
 
 #: Bytes of a marker that are read; Hive writes some fifty.
 _MARKER_BYTES = 256
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class AcidOptions:
     """Options for reading a transactional table.
 
@@ -51,7 +52,7 @@ class AcidOptions:
     insert_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class TransactionalDirectory:
     """A transactional table or partition directory: its path relative to the table, and its valid state."""
 
@@ -59,7 +60,7 @@ class TransactionalDirectory:
     state: AcidState
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class AcidDataFile:
     """A valid data file, and the table or partition directory that it belongs to."""
 

@@ -7,7 +7,6 @@ rest is read in batches. Results do not depend on the order. Small delete files 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +29,7 @@ from hindex.orc.acid.row_keys import (
 from hindex.orc.acid.schema import AcidColumns, acid_columns
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.reader.orc_reader import OrcReader
+from hindex.value_class import value_class
 
 #: Delete rows in memory at once.
 BATCH_ROWS = 1 << 16
@@ -44,7 +44,7 @@ _FILE_BYTES, _RANGE_BYTES = 250, 450
 _KEYS_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Ranges:
     """Key ranges of a delete file and its stripes, and its range of transactions, from statistics."""
 

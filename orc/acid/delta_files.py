@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hindex.errors import OrcError
 from hindex.orc.acid.schema import acid_columns
@@ -14,6 +14,7 @@ from hindex.orc.io.source import ByteSource, Range, open_source
 from hindex.orc.metadata.file_tail import FileTail, read_tail
 from hindex.orc.reader.file_cache import FILE_CACHE, FileCache
 from hindex.orc.reader.orc_reader import OrcReader
+from hindex.value_class import value_class
 
 #: The footer's key of the layout version, and the first version that is supported: that of Hive 3.
 _VERSION_KEY = "hive.acid.version"
@@ -28,7 +29,7 @@ _COMPACTED = "compacted"
 _BASE_FORMATS = (_COMPACTED, "truncated", "dropped")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class StoredFile:
     """A file and the length of its valid part.
 
@@ -42,7 +43,7 @@ class StoredFile:
     version_file: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class DeleteFile:
     """A file of a delete delta, and that delta's write ids.
 
@@ -57,7 +58,7 @@ class DeleteFile:
     changed_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class AcidFile:
     """A data file and the delete files that may delete its rows. Small and picklable.
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from hindex.errors import TableError
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
+from hindex.value_class import value_class
 
 #: Directories hold this file where Hive 3 or later wrote them; its content is the version of the layout.
 VERSION_FILE = "_orc_acid_version"
@@ -43,7 +43,7 @@ class DirectoryKind(enum.Enum):
     DELETE_DELTA = "delete_delta"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class AcidDirectory:
     """The parsed name of a directory.
 
@@ -116,7 +116,7 @@ def is_bucket_file(name: str) -> bool:
     return _BUCKET.fullmatch(name) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ListedDirectory:
     """A base, delta or delete delta as a listing shows it.
 
@@ -142,7 +142,7 @@ class ObsoleteReason(enum.Enum):
     HIDDEN_ORIGINAL = "a base replaces the original files"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Obsolete:
     """A directory or original file that readers ignore."""
 
@@ -150,7 +150,7 @@ class Obsolete:
     reason: ObsoleteReason
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class AcidState:
     """The valid content of a transactional directory.
 

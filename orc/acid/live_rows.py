@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from hashlib import blake2b
 
@@ -34,6 +34,7 @@ from hindex.orc.metadata.stripe import StreamKind
 from hindex.orc.metadata.types import Kind
 from hindex.orc.reader.orc_reader import OrcReader
 from hindex.orc.reader.row_selection import RowSelection, as_rows
+from hindex.value_class import value_class
 
 #: Size of the cache of deleted rows, and the approximate overhead of a stripe.
 _DELETED_BYTES = 16 << 20
@@ -46,7 +47,7 @@ _FLAG_BYTES = 200
 _FEW_ROWS = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RemovedRows:
     """Rows of a stripe that are deleted, or else invisible.
 

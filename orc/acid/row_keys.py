@@ -20,6 +20,7 @@ from hindex.orc.acid.schema import AcidColumns
 from hindex.orc.metadata.statistics import ColumnStatistics, Distrust, Nulls, ValueRange, value_range
 from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.orc.reader.orc_reader import OrcReader
+from hindex.value_class import value_class
 
 Ints = npt.NDArray[np.int64]
 
@@ -35,7 +36,7 @@ _FEW_KEYS = 4096
 _GROUP_BYTES = 400
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class KeyRange:
     """Ranges of the parts of some keys, ends included; None is an open end. Buckets are codes."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from hindex.errors import ColumnError, OrcError
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
+from hindex.value_class import value_class
 
 _FIELDS = ("operation", "originaltransaction", "bucket", "rowid", "currenttransaction", "row")
 
@@ -63,7 +63,7 @@ def _has_column(columns: Iterable[str], name: str) -> bool:
     return not {ROW_ID, name.lower()}.isdisjoint(map(str.lower, columns))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class AcidColumns:
     """The names of an ACID file's columns as it spells them; ``user`` is the struct of the user's columns."""
 

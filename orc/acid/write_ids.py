@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from hindex.errors import TableError
+from hindex.value_class import value_class
 
 _MAX_INT64 = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ValidWriteIds:
     """The write ids of one table that a snapshot sees.
 

@@ -17,6 +17,7 @@ from hindex.errors import OrcError
 from hindex.orc.codec import MAX_BLOCK_SIZE, Codec, Decompressor, codec_of
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
+from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from hindex.orc.io.source import ByteSource
@@ -75,7 +76,7 @@ _HEAD_BYTES = 64
 _KNOWN_VERSIONS = {(0, 11), (0, 12), (1, 9999)}
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class StripeInformation:
     """The offset of a stripe in the file, in bytes, and its rows, numbered from 0 in the file."""
 

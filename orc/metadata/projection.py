@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from hindex.errors import ColumnError
 from hindex.orc.metadata.types import Kind, OrcType
+from hindex.value_class import value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Projection:
     """A column to read: its requested name, its type, and the structs from the root down to it.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import decimal
 import enum
 import math
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -37,6 +36,7 @@ from hindex.orc.metadata.types import (
 )
 from hindex.orc.time_zones import UTC_NAMES
 from hindex.proto import orc_metadata_pb2 as pb
+from hindex.value_class import value_class
 
 #: The statistics of a type; ``orc_metadata.proto`` explains their fields.
 Detail = (
@@ -72,7 +72,7 @@ class Nulls(enum.Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ColumnStatistics:
     """A column's statistics of some rows; None if the writer left them out.
 
@@ -125,7 +125,7 @@ WRITER_ORC_135 = 6
 Value = int | float | bytes | Decimal
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class ValueRange:
     """All values that are not null lie between ``low`` and ``high``, both included; None is an open end.
 

@@ -18,6 +18,7 @@ from hindex.orc.io.source import ByteSource
 from hindex.orc.metadata.file_tail import MAX_METADATA_SIZE, FileTail, StripeInformation, decode_string
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
+from hindex.value_class import value_class
 
 
 class StreamKind(enum.IntEnum):
@@ -57,7 +58,7 @@ class EncodingKind(enum.IntEnum):
         return self in (EncodingKind.DIRECT_V2, EncodingKind.DICTIONARY_V2)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class StreamInformation:
     """A stream's position in the file, in bytes."""
 

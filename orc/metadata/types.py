@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
+
+from hindex.value_class import value_class
 
 
 class Kind(enum.IntEnum):
@@ -83,7 +85,7 @@ MAX_CHAR_LENGTH = 1 << 16
 SHORT_PRECISION = 18
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class OrcType:
     """One node of the type tree.
 
