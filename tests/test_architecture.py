@@ -19,8 +19,8 @@ FOLDERS = {"orc": "hindex.orc", "proto": "hindex.proto", "sql": "hindex.sql", "h
 #: The only other modules of hindex that these packages may import.
 ALLOWED = {
     "hindex.proto": (),
-    "hindex.orc": ("hindex.errors", "hindex.lru_cache", "hindex.proto"),
-    "hindex.sql": ("hindex.errors",),
+    "hindex.orc": ("hindex.errors", "hindex.lru_cache", "hindex.proto", "hindex.value_class"),
+    "hindex.sql": ("hindex.errors", "hindex.value_class"),
 }
 #: The packages that may import PySpark, inside functions only.
 SPARK_PACKAGES = tuple(
@@ -98,7 +98,7 @@ def test_imports(name: str, path: Path) -> None:
 
 #: The packages, lowest first: each imports only itself and packages listed before it.
 ORDER = (
-    *("errors", "validation", "formatting", "progress", "lru_cache"),
+    *("errors", "validation", "formatting", "progress", "lru_cache", "value_class"),
     *("proto", "orc", "sql", "domain", "keys"),
     *("table", "index", "store", "expr", "plan", "scan", "explain", "aggregate"),
     *("spark", "build", "maintain", "queries", "engines", "api", "notebook", "cli", "__main__"),
