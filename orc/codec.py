@@ -54,10 +54,10 @@ _CODEC_ERRORS: tuple[Any, ...] = (
 class Codec:
     """A way to decompress chunks.
 
-    ``decompress(body, out)`` fills ``out`` and returns the number of bytes written; it is None for zstd, which the
-    kernel calls. ``is_partial`` codecs stop when ``out`` is full, so that the beginning of a chunk costs less than the
-    whole; the others need room for all of it. ``recorded_size`` is the kernel's ZSTD or SNAPPY if a chunk records the
-    size of its content so, else 0.
+    ``decompress(body, out)`` fills ``out`` and returns the number of bytes written, or more if there are more; it is
+    None for zstd, which the kernel calls. ``is_partial`` codecs stop when ``out`` is full, so that the beginning of a
+    chunk costs less than the whole; the others need room for all of it, or raise an error. ``recorded_size`` is the
+    kernel's ZSTD or SNAPPY if a chunk records the size of its content so, else 0.
     """
 
     name: str
@@ -67,8 +67,10 @@ class Codec:
 
 
 def _decompress_zlib(body: memoryview, out: Bytes) -> int:
-    data = isal_zlib.decompressobj(wbits=-15).decompress(body, len(out))
-    out[: len(data)] = np.frombuffer(data, np.uint8)
+    # a byte more than fits tells that there are more
+    data = isal_zlib.decompressobj(wbits=-15).decompress(body, len(out) + 1)
+    count = min(len(data), len(out))
+    out[:count] = np.frombuffer(data, np.uint8, count)
     return len(data)
 
 
@@ -259,14 +261,17 @@ class Decompressor:
             offset, size = int(chunks.offsets[index]), int(chunks.sizes[index])
             body = data[offset + HEADER_LENGTH : offset + HEADER_LENGTH + int(chunks.lengths[index])].data
             room = self.block_size if size < 0 else size
+            is_direct = codec.is_partial or end - begin >= room
+            target = out[begin:end] if is_direct else np.empty(room, np.uint8)
             try:
-                if codec.is_partial or end - begin >= room:
-                    return codec.decompress(body, out[begin:end])
-                whole = np.empty(room, np.uint8)
-                count = min(codec.decompress(body, whole), end - begin)
+                count = codec.decompress(body, target)
+                if count > room:
+                    raise ValueError(f"it has more bytes than a block, {room}")
             except _CODEC_ERRORS as error:
                 raise OrcError(f"corrupt {codec.name} chunk at byte {offset}: {error}") from error
-            out[begin : begin + count] = whole[:count]
+            count = min(count, end - begin)
+            if not is_direct:
+                out[begin : begin + count] = target[:count]
             return count
 
         begins, loaded = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.int64)

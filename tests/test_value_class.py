@@ -83,7 +83,8 @@ def test_equality_and_hashes_are_those_of_a_dataclass(left: tuple[Any, ...], rig
 
 
 def test_values_of_other_classes_are_never_equal() -> None:
-    assert Point(1) != Frozen(1)
+    frozen: object = Frozen(1)
+    assert Point(1) != frozen
     assert Single("a") != Named("a", "a")
     assert Single(math.nan) != Single(-math.nan)
     assert Single(math.nan) == Single(math.nan), "the same object, as in a tuple"

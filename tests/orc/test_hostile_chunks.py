@@ -79,6 +79,27 @@ def test_a_chunk_that_holds_less_than_it_claims(parts: FileParts, rows: list[int
     assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
 
 
+@pytest.mark.parametrize("codec", [ZLIB, SNAPPY, LZO, LZ4, ZSTD])
+@pytest.mark.usefixtures("windows")
+def test_chunks_larger_than_a_block(parts: FileParts, codec: int) -> None:
+    """They are never cut: the values behind them would be others."""
+    content = "".join(TABLE["text"].to_pylist()).encode()
+    sound = put_together(parts, codec)
+    block = len(content) - 1
+    hooks = with_message("postscript", lambda message: setattr(message, "compression_block_size", block))
+    data = put_together(parts, codec, hooks=hooks)
+    assert data != sound
+    with pytest.raises(OrcError, match=r"corrupt|beyond the block size") as caught:
+        bounded(lambda: OrcReader(BytesSource(data, "x.orc")).read(["text"]))
+    assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
+    # a chunk of exactly a block is sound
+    hooks = with_message("postscript", lambda message: setattr(message, "compression_block_size", block + 1))
+    tables: list[pa.Table] = []
+    reader = OrcReader(BytesSource(put_together(parts, codec, hooks=hooks)))
+    bounded(lambda: tables.append(reader.read(["text"])))
+    assert tables == [TABLE.select(["text"])]
+
+
 @pytest.mark.parametrize("codec", [ZLIB, LZO, LZ4])
 @pytest.mark.usefixtures("windows")
 def test_chunks_far_smaller_than_a_block(parts: FileParts, codec: int) -> None:
