@@ -133,11 +133,11 @@ class Table:
             compare: compare the checksums of all files whose fingerprints are unchanged.
         """
         snapshot = self.unchecked_snapshot(options, compare=compare)
-        self.check(snapshot)
+        self.check_against_catalog(snapshot)
         return snapshot
 
     def unchecked_snapshot(self, options: AcidOptions | None = None, *, compare: bool = False) -> Snapshot:
-        """Return the current state; call `check` before rows are read by it."""
+        """Return the current state; call `check_against_catalog` before rows are read by it."""
         return take_snapshot(
             self.uri,
             self._store,
@@ -148,7 +148,7 @@ class Table:
             compare=compare,
         )
 
-    def check(self, snapshot: Snapshot) -> None:
+    def check_against_catalog(self, snapshot: Snapshot) -> None:
         """Compare a snapshot with the table's description in its catalog.
 
         Raises:

@@ -54,7 +54,7 @@ class ResolvedTable(Protocol):
     def unchecked_snapshot(self) -> Snapshot:
         """List the files."""
 
-    def check(self, snapshot: Snapshot) -> None:
+    def check_against_catalog(self, snapshot: Snapshot) -> None:
         """Raise TableError if a snapshot differs from the catalog's definition."""
 
     def unchecked_scan(
@@ -240,7 +240,7 @@ class QueryTableState:
         It runs Spark statements, so it is checked last.
         """
         try:
-            self.table.check(self.snapshot)
+            self.table.check_against_catalog(self.snapshot)
         except HindexError as error:
             return str(error)
         return None
