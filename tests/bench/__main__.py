@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from tests.bench import (
     accelerate,
     builds,
+    command_line,
     key_lists,
     lookup_joins,
     planning,
@@ -44,6 +45,7 @@ SECTIONS: tuple[Section, ...] = (
     key_lists.SECTION,
     to_spark.SECTION,
     pushdown.SECTION,
+    command_line.SECTION,
 )
 
 
