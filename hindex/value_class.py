@@ -1,4 +1,4 @@
-"""Value classes: frozen dataclasses that take a quarter of the time to define."""
+"""Value classes: dataclasses that type checkers take for frozen, and that take a quarter of the time to define."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ def value_class(cls: T) -> T:
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     for name, method in {"__eq__": equals, "__hash__": hash_values, "__repr__": show}.items():
-        if name not in vars(cls):
+        # a class with an __eq__ of its own has None as __hash__
+        if vars(cls).get(name) is None:
             setattr(made, name, method)
     return cast("T", made)
 
 
 def _getter(names: list[str]) -> Callable[[object], tuple[Any, ...]]:
     """Return a function that returns some attributes of an object as a tuple."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda item: tuple(getattr(item, name) for name in names)
+    if len(names) == 1:
+        get = attrgetter(*names)
+        return lambda item: (get(item),)
+    return attrgetter(*names) if names else lambda item: ()

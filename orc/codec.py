@@ -16,6 +16,7 @@ import cramjam
 import lzallright
 import numpy as np
 import numpy.typing as npt
+import zstandard
 from isal import isal_zlib
 
 from hindex.errors import OrcError
@@ -35,6 +36,8 @@ _UNCHECKED_INFLATION = 64 << 20
 _MAX_RATIO = 1024
 
 _ZERO: Ints = np.zeros(1, np.int64)
+
+_TOO_LARGE = "it has more bytes than a block, {}"
 
 #: Threads may not share a context of zstd.
 _local = threading.local()
@@ -266,7 +269,7 @@ class Decompressor:
             try:
                 count = codec.decompress(body, target)
                 if count > room:
-                    raise ValueError(f"it has more bytes than a block, {room}")
+                    raise ValueError(_TOO_LARGE.format(room))
             except _CODEC_ERRORS as error:
                 raise OrcError(f"corrupt {codec.name} chunk at byte {offset}: {error}") from error
             count = min(count, end - begin)
@@ -297,6 +300,16 @@ class Decompressor:
         )
         if status:
             raise self._corrupt(status)
+        if codec.decompress is None:
+            # frames that do not tell their size
+            for index in np.flatnonzero((chunks.sizes < 0) & (loaded == self.block_size)).tolist():
+                offset = int(chunks.offsets[index])
+                body = data[offset + HEADER_LENGTH : offset + HEADER_LENGTH + int(chunks.lengths[index])].data
+                with zstandard.ZstdDecompressor().stream_reader(body) as frame:
+                    if len(frame.read(self.block_size + 1)) > self.block_size:
+                        raise OrcError(
+                            f"corrupt zstd chunk at byte {offset}: {_TOO_LARGE.format(self.block_size)}"
+                        )
         self._counts += counts
         return begins, loaded
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from BTrees.LLBTree import LLBTree
     from BTrees.OOBTree import OOBTree
 
-#: Lookups of a reader that search its list of bounds instead of the tree. A command makes no more, an estimate and a
-#: lookup, and would spend a tenth of its time on importing BTrees.
+#: So many first lookups of a reader search the list of bounds instead of the tree. A command with one condition makes
+#: no more, an estimate and a lookup, and would spend a tenth of its time on importing BTrees.
 _LOOKUPS_WITHOUT_TREE = 2
 #: Rows of a key from which on it is taken to have a bitmap.
 _MANY_ROWS = 1024

@@ -1,4 +1,4 @@
-"""Results of statements: small frozen values; ``str()`` is a sentence, ``to_arrow()`` a table."""
+"""Results of statements: small values; ``str()`` is a sentence, ``to_arrow()`` a table."""
 
 from __future__ import annotations
 
