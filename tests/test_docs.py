@@ -95,6 +95,7 @@ def test_every_benchmark_section_has_a_place() -> None:
     assert {name for name, _ in blocks} == {
         "accelerate",
         "build",
+        "command-line",
         "engines",
         "key-lists",
         "layouts",
