@@ -70,7 +70,7 @@ class Codec:
 
 
 def _decompress_zlib(body: memoryview, out: Bytes) -> int:
-    # a byte more than fits tells that there are more
+    # one more byte than fits: if it is there, the chunk is larger
     data = isal_zlib.decompressobj(wbits=-15).decompress(body, len(out) + 1)
     count = min(len(data), len(out))
     out[:count] = np.frombuffer(data, np.uint8, count)
@@ -220,7 +220,7 @@ class Decompressor:
                 break
             room *= 8
         if count < 0:
-            raise self._corrupt(-1 - count)
+            raise self._corrupt_by_status(-1 - count)
         chunks = Chunks(offsets[:count], lengths[:count], originals[:count], sizes[:count])
         if count and int(chunks.sizes.max()) > self.block_size:
             index = int(np.argmax(chunks.sizes))
@@ -259,19 +259,22 @@ class Decompressor:
         assert self.codec is not None
         codec = self.codec
 
+        def body_of(index: int) -> memoryview:
+            begin = int(chunks.offsets[index]) + HEADER_LENGTH
+            return data[begin : begin + int(chunks.lengths[index])].data
+
         def call_codec(index: int, begin: int, end: int) -> int:
             assert codec.decompress is not None
-            offset, size = int(chunks.offsets[index]), int(chunks.sizes[index])
-            body = data[offset + HEADER_LENGTH : offset + HEADER_LENGTH + int(chunks.lengths[index])].data
+            size = int(chunks.sizes[index])
             room = self.block_size if size < 0 else size
             is_direct = codec.is_partial or end - begin >= room
             target = out[begin:end] if is_direct else np.empty(room, np.uint8)
             try:
-                count = codec.decompress(body, target)
+                count = codec.decompress(body_of(index), target)
                 if count > room:
                     raise ValueError(_TOO_LARGE.format(room))
             except _CODEC_ERRORS as error:
-                raise OrcError(f"corrupt {codec.name} chunk at byte {offset}: {error}") from error
+                raise self._corrupt(chunks.offsets[index], error) from error
             count = min(count, end - begin)
             if not is_direct:
                 out[begin : begin + count] = target[:count]
@@ -299,25 +302,22 @@ class Decompressor:
             counts,
         )
         if status:
-            raise self._corrupt(status)
+            raise self._corrupt_by_status(status)
         if codec.decompress is None:
             # frames that do not tell their size
             for index in np.flatnonzero((chunks.sizes < 0) & (loaded == self.block_size)).tolist():
-                offset = int(chunks.offsets[index])
-                body = data[offset + HEADER_LENGTH : offset + HEADER_LENGTH + int(chunks.lengths[index])].data
-                with zstandard.ZstdDecompressor().stream_reader(body) as frame:
+                with zstandard.ZstdDecompressor().stream_reader(body_of(index)) as frame:
                     if len(frame.read(self.block_size + 1)) > self.block_size:
-                        raise OrcError(
-                            f"corrupt zstd chunk at byte {offset}: {_TOO_LARGE.format(self.block_size)}"
-                        )
+                        raise self._corrupt(chunks.offsets[index], _TOO_LARGE.format(self.block_size))
         self._counts += counts
         return begins, loaded
 
-    def _corrupt(self, status: int) -> OrcError:
+    def _corrupt_by_status(self, status: int) -> OrcError:
+        return self._corrupt(status >> 8, kernel.ERRORS[status & 255])
+
+    def _corrupt(self, offset: int, why: object) -> OrcError:
         assert self.codec is not None
-        return OrcError(
-            f"corrupt {self.codec.name} chunk at byte {status >> 8}: {kernel.ERRORS[status & 255]}"
-        )
+        return OrcError(f"corrupt {self.codec.name} chunk at byte {offset}: {why}")
 
     def decompress_all(self, data: memoryview, limit: int) -> bytes:
         """Decompress a whole metadata section, or stream: at most ``limit`` bytes, and less if few bytes are stored.
