@@ -110,7 +110,7 @@ CODECS: dict[int, Codec] = {
 
 
 def zstd_functions() -> npt.NDArray[np.uint64]:
-    """Return the addresses of zstd's functions and of this thread's context, see `kernel.decompress_chunks`.
+    """Return the addresses of zstd's functions and of this thread's context, see `kernel.list_chunks`.
 
     Raises:
         OrcError: if they are not installed.
@@ -127,8 +127,14 @@ def zstd_functions() -> npt.NDArray[np.uint64]:
         if context == ffi.NULL:
             raise MemoryError("no memory for a context of zstd")
         _local.context = ffi.gc(context, lib.ZSTD_freeDCtx)
-        names = ("ZSTD_decompressStream", "ZSTD_DCtx_reset", "ZSTD_isError")
-        pointers = [*(ffi.addressof(lib, name) for name in names), context]
+        names = (
+            "decompressStream",
+            "DCtx_reset",
+            "isError",
+            "findFrameCompressedSize",
+            "getFrameContentSize",
+        )
+        pointers = [*(ffi.addressof(lib, f"ZSTD_{name}") for name in names), context]
         _local.zstd = addresses = np.array([int(ffi.cast("uintptr_t", each)) for each in pointers], np.uint64)
     return addresses
 
@@ -209,12 +215,12 @@ class Decompressor:
             OrcError: if a chunk runs past the end of the bytes, or its header is corrupt.
         """
         assert self.codec is not None
-        room = 64
+        codec, zstd, room = self.codec.recorded_size, self._zstd(), 64
         while True:
             offsets, lengths, sizes = (np.empty(room, np.int64) for _ in range(3))
             originals = np.empty(room, np.uint8)
             count = kernel.list_chunks(
-                data, begins, ends, extras, self.codec.recorded_size, offsets, lengths, originals, sizes
+                data, begins, ends, extras, codec, zstd, offsets, lengths, originals, sizes
             )
             if count < room:
                 break
@@ -294,7 +300,7 @@ class Decompressor:
             -1 if next_chunk is None else next_chunk,
             number,
             content,
-            zstd_functions() if codec.decompress is None else None,
+            self._zstd(),
             call_codec,
             out,
             begins,
@@ -311,6 +317,9 @@ class Decompressor:
                         raise self._corrupt(chunks.offsets[index], _TOO_LARGE.format(self.block_size))
         self._counts += counts
         return begins, loaded
+
+    def _zstd(self) -> npt.NDArray[np.uint64] | None:
+        return zstd_functions() if self.codec is not None and self.codec.decompress is None else None
 
     def _corrupt_by_status(self, status: int) -> OrcError:
         return self._corrupt(status >> 8, kernel.ERRORS[status & 255])

@@ -12,7 +12,6 @@ LONG_VARINT: int
 BAD_PATCHES: int
 BAD_SEGMENT: int
 BAD_LENGTH: int
-BAD_ENTRY: int
 BAD_CHUNK: int
 BAD_FRAME: int
 BAD_ORDER: int
@@ -67,6 +66,7 @@ def decode_decimals(
     data: _Bytes,
     starts: _Ints,
     limits: _Ints,
+    skips: _Ints | None,
     bounds: _Ints,
     positions: _Ints | None,
     out: _Ints,
@@ -86,8 +86,6 @@ def decode_lengths(
     stops: _Ints | None = None,
 ) -> int: ...
 def copy_values(data: _Bytes, begins: _Ints, lengths: _Ints, out: _Bytes) -> int: ...
-def measure_entries(ends: _Ints, codes: _Ints, valid: _Bytes | None, offsets: NDArray[np.int32]) -> int: ...
-def copy_entries(data: _Bytes, ends: _Ints, codes: _Ints, out: _Bytes) -> int: ...
 def scatter(values: _Bytes, valid: _Bytes, out: _Bytes) -> None: ...
 def list_chunks(
     data: _Bytes,
@@ -95,6 +93,7 @@ def list_chunks(
     ends: _Ints,
     extras: _Ints,
     codec: int,
+    zstd: NDArray[np.uint64] | None,
     offsets: _Ints,
     lengths: _Ints,
     originals: _Bytes,

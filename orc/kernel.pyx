@@ -18,7 +18,7 @@ writers' does. No byte outside a segment is read.
 kernel.pyi has the types; all arrays are contiguous. S is the number of segments, N that of outputs, ``bounds[S]``.
 """
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 cpdef enum:
@@ -27,21 +27,20 @@ cpdef enum:
     BAD_PATCHES = 3
     BAD_SEGMENT = 4
     BAD_LENGTH = 5
-    BAD_ENTRY = 6
-    BAD_CHUNK = 7
-    BAD_FRAME = 8
-    BAD_ORDER = 9
-    BAD_ROW = 10
-    BAD_BLOCK = 11
-    BAD_LEAF = 12
-    BAD_KEYS = 13
-    BAD_COUNTS = 14
-    BAD_POINTERS = 15
-    BAD_CONTENT = 16
-    SHORT_CONTENT = 17
-    BAD_BLOCK_SIZE = 18
-    INSIDE_CHUNK = 19
-    BEYOND_CHUNK = 20
+    BAD_CHUNK = 6
+    BAD_FRAME = 7
+    BAD_ORDER = 8
+    BAD_ROW = 9
+    BAD_BLOCK = 10
+    BAD_LEAF = 11
+    BAD_KEYS = 12
+    BAD_COUNTS = 13
+    BAD_POINTERS = 14
+    BAD_CONTENT = 15
+    SHORT_CONTENT = 16
+    BAD_BLOCK_SIZE = 17
+    INSIDE_CHUNK = 18
+    BEYOND_CHUNK = 19
 
 #: Codecs whose chunks record the size of their content, by the numbers of the specification.
 cpdef enum:
@@ -55,7 +54,6 @@ ERRORS = {
     BAD_PATCHES: "a patched run has an impossible patch list",
     BAD_SEGMENT: "a position lies outside the stream",
     BAD_LENGTH: "a length is negative, or larger than the stream",
-    BAD_ENTRY: "a value is no entry of its dictionary",
     BAD_CHUNK: "it runs past the end of its stream",
     BAD_FRAME: "it is not a single zstd frame",
     BAD_ORDER: "its keys are not in order",
@@ -485,6 +483,79 @@ cdef int _run_bytes(Input *input, Wanted *wanted, int64_t *run_first, uint8_t *o
     return 0
 
 
+cdef inline int _long_varint(Input *input, uint64_t *low, uint64_t *high) noexcept nogil:
+    """Read a zigzag varint of at most 128 bits, as two's complement."""
+    cdef uint64_t first = 0, second = 0, bits, sign, ends
+    cdef int shift = 0, size
+    cdef uint8_t byte
+    if input.end - input.at >= 8:
+        ends = hindex_ends(input.at)
+        if ends:
+            size = hindex_first(ends) + 1
+            first = hindex_fold(input.at, size)
+            input.at += size
+            low[0] = _unzigzag(first)
+            high[0] = ~(first & 1) + 1
+            return 0
+    while input.at < input.end:
+        byte = input.at[0]
+        input.at += 1
+        bits = byte & 127
+        if shift > 126 or (shift == 126 and bits > 3):
+            return LONG_VARINT
+        if shift < 63:
+            first |= bits << shift
+        elif shift == 63:
+            first |= bits << 63
+            second |= bits >> 1
+        else:
+            second |= bits << (shift - 64)
+        if byte < 128:
+            sign = ~(first & 1) + 1
+            low[0] = (first >> 1 | second << 63) ^ sign
+            high[0] = (second >> 1) ^ sign
+            return 0
+        shift += 7
+    return STREAM_ENDS
+
+
+cdef inline bint _skip_varints(Input *input, int64_t count) noexcept nogil:
+    """Go behind some varints; False if there are fewer."""
+    cdef uint64_t ends
+    cdef int size
+    while count:
+        if input.end - input.at < 8:
+            if input.at == input.end:
+                return False
+            count -= input.at[0] < 128
+            input.at += 1
+            continue
+        ends = hindex_ends(input.at)
+        size = hindex_count(ends)
+        if size < count:
+            count -= size
+            input.at += 8
+            continue
+        while count > 1:
+            ends &= ends - 1
+            count -= 1
+        input.at += hindex_first(ends) + 1
+        count = 0
+    return True
+
+
+cdef inline int _next_varint(Input *input, Wanted *wanted, int64_t *run_first, uint64_t *out) noexcept nogil:
+    """Decode the next selected varint, and go behind it: the ones before it and itself are as a run."""
+    cdef int64_t selected = _index(wanted, wanted.next)
+    cdef int code = STREAM_ENDS
+    # one that does not ascend is not reached
+    if selected >= run_first[0] and _skip_varints(input, selected - run_first[0]):
+        code = _long_varint(input, out + 2 * wanted.next, out + 2 * wanted.next + 1)
+        wanted.next += 1
+        run_first[0] = selected + 1
+    return code
+
+
 ctypedef struct Segments:
     const uint8_t *data
     int64_t size
@@ -510,6 +581,7 @@ cdef int _segments(
     const int64_t[::1] bounds,
     const int64_t[::1] positions,
     int64_t outputs,
+    int64_t[:, ::1] stops,
 ) except -1:
     """Check that the arrays fit each other: the caller's mistakes, not the file's.
 
@@ -536,6 +608,8 @@ cdef int _segments(
     for s in range(count):
         if bounds[s] > bounds[s + 1]:
             raise ValueError("the bounds descend")
+    if stops is not None and (stops.shape[0] != count or stops.shape[1] != 2):
+        raise ValueError("there are two numbers for each segment's stop")
     return 0
 
 
@@ -561,12 +635,6 @@ cdef inline int64_t _error(int code, int64_t byte) noexcept nogil:
     return byte << 8 | code
 
 
-cdef int _check_stops(int64_t[:, ::1] stops, int64_t count) except -1:
-    if stops is not None and (stops.shape[0] != count or stops.shape[1] != 2):
-        raise ValueError("there are two numbers for each segment's stop")
-    return 0
-
-
 cdef inline void _stop(
     const Segments *segments, const Wanted *wanted, int64_t s, int64_t run, int64_t run_first, int64_t *stop
 ) noexcept nogil:
@@ -577,6 +645,45 @@ cdef inline void _stop(
     else:
         stop[0] = run
         stop[1] = _index(wanted, wanted.last - 1) + 1 - run_first
+
+
+cdef enum:
+    _BYTES = 0
+    _V1 = 1
+    _V2 = 2
+    _VARINTS = 3
+
+
+cdef int64_t _decode_runs(
+    const Segments *segments, int encoding, bint is_signed, void *out, int64_t[:, ::1] stops
+) noexcept nogil:
+    """Decode values of segments: a byte, an integer or, of varints, two words each."""
+    cdef Input input
+    cdef Wanted wanted
+    cdef int64_t s, run_first, run = 0, first = 0
+    cdef int code
+    for s in range(segments.count):
+        code = _open(segments, s, &input, &wanted)
+        run_first = 0
+        while code == 0 and wanted.next < wanted.last:
+            if encoding == _V2 and wanted.position != NULL:
+                _skip_runs(&input, &wanted, &run_first)
+            run, first = input.at - segments.data, run_first
+            if input.at >= input.end:
+                code = STREAM_ENDS
+            elif encoding == _V2:
+                code = _run_v2(&input, &wanted, &run_first, is_signed, <int64_t *>out)
+            elif encoding == _V1:
+                code = _run_v1(&input, &wanted, &run_first, is_signed, <int64_t *>out)
+            elif encoding == _BYTES:
+                code = _run_bytes(&input, &wanted, &run_first, <uint8_t *>out)
+            else:
+                code = _next_varint(&input, &wanted, &run_first, <uint64_t *>out)
+        if code != 0:
+            return _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
+        if stops is not None:
+            _stop(segments, &wanted, s, run, first, &stops[s, 0])
+    return 0
 
 
 def decode_integers(
@@ -606,32 +713,11 @@ def decode_integers(
             how many values of the run lie before or at it.
     """
     cdef Segments segments
-    cdef Input input
-    cdef Wanted wanted
-    cdef int64_t s, run_first, run = 0, first = 0, result = 0
+    cdef int64_t result
     cdef int64_t *target = &out[0] if out.shape[0] else NULL
-    cdef int code
-    _segments(&segments, data, starts, limits, skips, bounds, positions, out.shape[0])
-    _check_stops(stops, segments.count)
+    _segments(&segments, data, starts, limits, skips, bounds, positions, out.shape[0], stops)
     with nogil:
-        for s in range(segments.count):
-            code = _open(&segments, s, &input, &wanted)
-            run_first = 0
-            while code == 0 and wanted.next < wanted.last:
-                if is_v2 and wanted.position != NULL:
-                    _skip_runs(&input, &wanted, &run_first)
-                run, first = input.at - segments.data, run_first
-                if input.at >= input.end:
-                    code = STREAM_ENDS
-                elif is_v2:
-                    code = _run_v2(&input, &wanted, &run_first, is_signed, target)
-                else:
-                    code = _run_v1(&input, &wanted, &run_first, is_signed, target)
-            if code != 0:
-                result = _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
-                break
-            if stops is not None:
-                _stop(&segments, &wanted, s, run, first, &stops[s, 0])
+        result = _decode_runs(&segments, _V2 if is_v2 else _V1, is_signed, target, stops)
     return result
 
 
@@ -648,28 +734,37 @@ def decode_bytes(
     """Decode run-length encoded bytes, with which booleans begin; parameters as of decode_integers, and uint8 outputs.
     """
     cdef Segments segments
-    cdef Input input
-    cdef Wanted wanted
-    cdef int64_t s, run_first, run = 0, first = 0, result = 0
+    cdef int64_t result
     cdef uint8_t *target = &out[0] if out.shape[0] else NULL
-    cdef int code
-    _segments(&segments, data, starts, limits, skips, bounds, positions, out.shape[0])
-    _check_stops(stops, segments.count)
+    _segments(&segments, data, starts, limits, skips, bounds, positions, out.shape[0], stops)
     with nogil:
-        for s in range(segments.count):
-            code = _open(&segments, s, &input, &wanted)
-            run_first = 0
-            while code == 0 and wanted.next < wanted.last:
-                run, first = input.at - segments.data, run_first
-                if input.at >= input.end:
-                    code = STREAM_ENDS
-                else:
-                    code = _run_bytes(&input, &wanted, &run_first, target)
-            if code != 0:
-                result = _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
-                break
-            if stops is not None:
-                _stop(&segments, &wanted, s, run, first, &stops[s, 0])
+        result = _decode_runs(&segments, _BYTES, False, target, stops)
+    return result
+
+
+def decode_decimals(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const int64_t[::1] limits,
+    const int64_t[::1] skips,
+    const int64_t[::1] bounds,
+    const int64_t[::1] positions,
+    int64_t[:, ::1] out,
+    int64_t[:, ::1] stops=None,
+):
+    """Decode zigzag varints of up to 128 bits; parameters as of decode_integers.
+
+    Args:
+        out: int64[N, 2], two's complement, the low word first.
+    """
+    cdef Segments segments
+    cdef int64_t result
+    cdef int64_t *target = &out[0, 0] if out.shape[0] else NULL
+    _segments(&segments, data, starts, limits, skips, bounds, positions, out.shape[0], stops)
+    if out.shape[1] != 2:
+        raise ValueError("a decimal has two words")
+    with nogil:
+        result = _decode_runs(&segments, _VARINTS, True, target, stops)
     return result
 
 
@@ -744,116 +839,6 @@ cdef extern from *:
     """
     # counts the bits set from number `begin` to `end`, the most significant bit of a byte first
     int64_t _count_bits "hindex_count_bits"(const uint8_t *packed, int64_t begin, int64_t end) noexcept nogil
-
-
-cdef inline int _long_varint(Input *input, uint64_t *low, uint64_t *high) noexcept nogil:
-    """Read a zigzag varint of at most 128 bits, as two's complement."""
-    cdef uint64_t first = 0, second = 0, bits, sign, ends
-    cdef int shift = 0, size
-    cdef uint8_t byte
-    if input.end - input.at >= 8:
-        ends = hindex_ends(input.at)
-        if ends:
-            size = hindex_first(ends) + 1
-            first = hindex_fold(input.at, size)
-            input.at += size
-            low[0] = _unzigzag(first)
-            high[0] = ~(first & 1) + 1
-            return 0
-    while input.at < input.end:
-        byte = input.at[0]
-        input.at += 1
-        bits = byte & 127
-        if shift > 126 or (shift == 126 and bits > 3):
-            return LONG_VARINT
-        if shift < 63:
-            first |= bits << shift
-        elif shift == 63:
-            first |= bits << 63
-            second |= bits >> 1
-        else:
-            second |= bits << (shift - 64)
-        if byte < 128:
-            sign = ~(first & 1) + 1
-            low[0] = (first >> 1 | second << 63) ^ sign
-            high[0] = (second >> 1) ^ sign
-            return 0
-        shift += 7
-    return STREAM_ENDS
-
-
-cdef inline bint _skip_varints(Input *input, int64_t count) noexcept nogil:
-    """Go behind some varints; False if there are fewer."""
-    cdef uint64_t ends
-    cdef int size
-    while count:
-        if input.end - input.at < 8:
-            if input.at == input.end:
-                return False
-            count -= input.at[0] < 128
-            input.at += 1
-            continue
-        ends = hindex_ends(input.at)
-        size = hindex_count(ends)
-        if size < count:
-            count -= size
-            input.at += 8
-            continue
-        while count > 1:
-            ends &= ends - 1
-            count -= 1
-        input.at += hindex_first(ends) + 1
-        count = 0
-    return True
-
-
-def decode_decimals(
-    const uint8_t[::1] data,
-    const int64_t[::1] starts,
-    const int64_t[::1] limits,
-    const int64_t[::1] bounds,
-    const int64_t[::1] positions,
-    int64_t[:, ::1] out,
-    int64_t[:, ::1] stops=None,
-):
-    """Decode zigzag varints of up to 128 bits; parameters as of decode_integers, without skipped values.
-
-    Args:
-        out: int64[N, 2], two's complement, the low word first.
-    """
-    cdef Segments segments
-    cdef Input input
-    cdef Wanted wanted
-    cdef int64_t s, index, selected, missing, result = 0
-    cdef uint64_t *target = <uint64_t *>&out[0, 0] if out.shape[0] else NULL
-    cdef int code
-    _segments(&segments, data, starts, limits, None, bounds, positions, out.shape[0])
-    if out.shape[1] != 2:
-        raise ValueError("a decimal has two words")
-    _check_stops(stops, segments.count)
-    with nogil:
-        for s in range(segments.count):
-            code = _open(&segments, s, &input, &wanted)
-            index = 0
-            while code == 0 and wanted.next < wanted.last:
-                selected = _index(&wanted, wanted.next)
-                if selected < index:
-                    code = STREAM_ENDS
-                    break
-                missing = selected - index
-                if not _skip_varints(&input, missing):
-                    code = STREAM_ENDS
-                    break
-                code = _long_varint(&input, target + 2 * wanted.next, target + 2 * wanted.next + 1)
-                wanted.next += 1
-                index = selected + 1
-            if code != 0:
-                result = _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
-                break
-            if stops is not None:
-                stops[s, 0] = input.at - segments.data
-                stops[s, 1] = 0
-    return result
 
 
 cdef inline int _add(const int64_t *lengths, int64_t count, uint64_t longest, uint64_t *total) noexcept nogil:
@@ -966,8 +951,7 @@ def decode_lengths(
     cdef int64_t *target_lengths = &selected[0] if selected.shape[0] else NULL
     cdef uint64_t total
     cdef int code
-    _segments(&segments, data, starts, limits, skips, bounds, positions, min(begins.shape[0], selected.shape[0]))
-    _check_stops(stops, segments.count)
+    _segments(&segments, data, starts, limits, skips, bounds, positions, min(begins.shape[0], selected.shape[0]), stops)
     if longest < 0:
         raise ValueError("no length is negative")
     with nogil:
@@ -1054,99 +1038,6 @@ def copy_values(
     return result
 
 
-def measure_entries(
-    const int64_t[::1] ends,
-    const int64_t[::1] codes,
-    const uint8_t[::1] valid,
-    int32_t[::1] offsets,
-):
-    """Compute Arrow's offsets of values that are entries of a dictionary.
-
-    Args:
-        ends: int64[E + 1], where the entries begin and end in their data.
-        codes: int64[K], an entry for each valid row.
-        valid: uint8[R], not 0 for valid rows, or None: all are. Others are empty.
-        offsets: int32[R + 1].
-
-    Returns:
-        0; BAD_ENTRY or BAD_LENGTH with the number of a code in the place of the byte; -1 if the values have more than
-        2**31 - 1 bytes in all.
-    """
-    cdef int64_t k, row = 0, code, size, total = 0, entries = ends.shape[0] - 1, result = 0
-    cdef int64_t count = codes.shape[0], rows = count if valid is None else valid.shape[0]
-    if offsets.shape[0] != rows + 1 or entries < 0:
-        raise ValueError("there is an offset for each row, and one more")
-    with nogil:
-        offsets[0] = 0
-        for k in range(count):
-            if valid is not None:
-                while row < rows and not valid[row]:
-                    row += 1
-                    offsets[row] = <int32_t>total
-                if row == rows:
-                    with gil:
-                        raise ValueError("there are more codes than valid rows")
-            code = codes[k]
-            if not 0 <= code < entries:
-                result = _error(BAD_ENTRY, k)
-                break
-            size = <int64_t>(<uint64_t>ends[code + 1] - <uint64_t>ends[code])
-            if size < 0:
-                result = _error(BAD_LENGTH, k)
-                break
-            if size > 0x7FFFFFFF - total:
-                result = -1
-                break
-            total += size
-            row += 1
-            offsets[row] = <int32_t>total
-        while result == 0 and row < rows:
-            if valid is not None and valid[row]:
-                with gil:
-                    raise ValueError("there are more valid rows than codes")
-            row += 1
-            offsets[row] = <int32_t>total
-    return result
-
-
-def copy_entries(
-    const uint8_t[::1] data,
-    const int64_t[::1] ends,
-    const int64_t[::1] codes,
-    uint8_t[::1] out,
-):
-    """Copy entries of a dictionary one behind the other.
-
-    Args:
-        data: uint8, the dictionary's bytes.
-        ends: int64[E + 1], where entries begin and end in it.
-        codes: int64[K].
-        out: uint8, at least as long as they are in all. What lies behind them is undefined.
-
-    Returns:
-        0, or BAD_ENTRY or BAD_LENGTH with the number of a code in the place of the byte.
-    """
-    cdef int64_t k, at = 0, begin, size, code, entries = ends.shape[0] - 1, result = 0
-    cdef int64_t left = data.shape[0], room = out.shape[0], count = codes.shape[0]
-    cdef const uint8_t *source = &data[0] if left else NULL
-    cdef uint8_t *target = &out[0] if room else NULL
-    with nogil:
-        for k in range(count):
-            code = codes[k]
-            if not 0 <= code < entries:
-                result = _error(BAD_ENTRY, k)
-                break
-            begin = ends[code]
-            size = <int64_t>(<uint64_t>ends[code + 1] - <uint64_t>begin)
-            if size < 0 or begin < 0 or begin > left or size > left - begin or size > room - at:
-                result = _error(BAD_LENGTH, k)
-                break
-            if size:
-                _copy(target + at, source + begin, size, room - at, left - begin)
-            at += size
-    return result
-
-
 def scatter(const uint8_t[:, ::1] values, const uint8_t[::1] valid, uint8_t[:, ::1] out):
     """Put values into the valid rows, and zeros into the others.
 
@@ -1179,47 +1070,49 @@ def scatter(const uint8_t[:, ::1] values, const uint8_t[::1] valid, uint8_t[:, :
             k += 1
 
 
-cdef int64_t _frame_size(const uint8_t *at, int64_t left) noexcept nogil:
-    """Content size of a single zstd frame that fills the bytes: -1 if it does not tell, -2 if it is none (RFC 8878)."""
-    cdef int descriptor, flag, size_bytes, dictionary_bytes, i
-    cdef uint64_t content = 0
-    cdef uint32_t header
-    cdef int64_t head, size
-    cdef bint is_last = False
-    if left < 5 or at[0] != 0x28 or at[1] != 0xB5 or at[2] != 0x2F or at[3] != 0xFD:
+ctypedef struct ZstdBuffer:
+    # zstd's ZSTD_inBuffer and ZSTD_outBuffer
+    void *start
+    size_t size
+    size_t at
+
+
+ctypedef size_t (*ZstdStream)(void *context, ZstdBuffer *out, ZstdBuffer *body) noexcept nogil
+ctypedef size_t (*ZstdReset)(void *context, int directive) noexcept nogil
+ctypedef unsigned int (*ZstdIsError)(size_t result) noexcept nogil
+ctypedef size_t (*ZstdFrameSize)(const void *body, size_t size) noexcept nogil
+ctypedef uint64_t (*ZstdContentSize)(const void *body, size_t size) noexcept nogil
+
+
+ctypedef struct Zstd:
+    ZstdStream decompress
+    ZstdReset reset
+    ZstdIsError is_error
+    ZstdFrameSize frame_size
+    ZstdContentSize content_size
+    void *context
+
+
+cdef int _open_zstd(Zstd *zstd, const uint64_t[::1] addresses) except -1:
+    if addresses is None or addresses.shape[0] != 6:
+        raise ValueError("zstd needs five functions and a context")
+    zstd.decompress = <ZstdStream><size_t>addresses[0]
+    zstd.reset = <ZstdReset><size_t>addresses[1]
+    zstd.is_error = <ZstdIsError><size_t>addresses[2]
+    zstd.frame_size = <ZstdFrameSize><size_t>addresses[3]
+    zstd.content_size = <ZstdContentSize><size_t>addresses[4]
+    zstd.context = <void *><size_t>addresses[5]
+    return 0
+
+
+cdef int64_t _frame_size(const Zstd *zstd, const uint8_t *at, int64_t left) noexcept nogil:
+    """Content size of a single zstd frame that fills the bytes: -1 if it does not tell, -2 if it is none."""
+    cdef uint64_t size
+    # the first byte of a frame to skip is another one
+    if at[0] != 0x28 or zstd.frame_size(at, <size_t>left) != <size_t>left:
         return -2
-    descriptor = at[4]
-    flag = descriptor >> 6
-    size_bytes = (descriptor >> 5 & 1) if flag == 0 else 1 << flag
-    dictionary_bytes = 0 if descriptor & 3 == 0 else 1 << ((descriptor & 3) - 1)
-    head = 5 + (0 if descriptor & 32 else 1) + dictionary_bytes
-    if left < head + size_bytes:
-        return -2
-    for i in range(size_bytes):
-        content |= <uint64_t>at[head + i] << (8 * i)
-    if size_bytes == 2:
-        content += 256
-    at += head + size_bytes
-    left -= head + size_bytes
-    while not is_last:
-        if left < 3:
-            return -2
-        header = at[0] | <uint32_t>at[1] << 8 | <uint32_t>at[2] << 16
-        is_last = header & 1
-        if header >> 1 & 3 == 3:
-            return -2
-        size = 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
-        if size > left:
-            return -2
-        at += size
-        left -= size
-    if descriptor & 4:
-        left -= 4
-    if left != 0:
-        return -2
-    if size_bytes == 0 or content > <uint64_t>1 << 62:
-        return -1
-    return <int64_t>content
+    size = zstd.content_size(at, <size_t>left)
+    return <int64_t>size if size < <uint64_t>HINDEX_FAR else -1
 
 
 cdef int64_t _block_size(const uint8_t *at, int64_t left) noexcept nogil:
@@ -1239,6 +1132,7 @@ def list_chunks(
     const int64_t[::1] ends,
     const int64_t[::1] extras,
     int codec,
+    const uint64_t[::1] zstd,
     int64_t[::1] offsets,
     int64_t[::1] lengths,
     uint8_t[::1] originals,
@@ -1253,6 +1147,8 @@ def list_chunks(
         codec: ZSTD if the body of a compressed chunk is one zstd frame and nothing else, as decompressors differ in
             what they make of other bytes; SNAPPY if it is a block of snappy; 0 if it does not record the size of its
             content.
+        zstd: uint64[6], for ZSTD: the addresses of ZSTD_decompressStream, ZSTD_DCtx_reset, ZSTD_isError,
+            ZSTD_findFrameCompressedSize, ZSTD_getFrameContentSize, and of a context that no other thread uses.
         offsets: int64[N] for the offsets of the headers; ``lengths`` for the bytes of the bodies, ``originals`` for 1
             where the body is not compressed, and ``sizes`` for the bytes of the contents as far as the chunk or its
             frame tells, else -1. Nothing more is listed once they are full.
@@ -1263,6 +1159,9 @@ def list_chunks(
     cdef int64_t at = 0, count = 0, size, end = data.shape[0], room = offsets.shape[0], r, extra, listed, broken = -1
     cdef uint32_t header
     cdef const uint8_t *body
+    cdef Zstd functions
+    if codec == ZSTD:
+        _open_zstd(&functions, zstd)
     if lengths.shape[0] != room or originals.shape[0] != room or sizes.shape[0] != room:
         raise ValueError("the outputs have the same length")
     if begins.shape[0] != ends.shape[0] or begins.shape[0] != extras.shape[0]:
@@ -1299,7 +1198,9 @@ def list_chunks(
                     sizes[count] = -2
                     if size > 0:
                         body = &data[at + 3]
-                        sizes[count] = _frame_size(body, size) if codec == ZSTD else _block_size(body, size)
+                        sizes[count] = (
+                            _frame_size(&functions, body, size) if codec == ZSTD else _block_size(body, size)
+                        )
                     if sizes[count] == -2:
                         broken = _error(BAD_FRAME if codec == ZSTD else BAD_BLOCK_SIZE, at)
                         break
@@ -1481,25 +1382,6 @@ def select_values(
     return 0
 
 
-ctypedef struct ZstdBuffer:
-    # zstd's ZSTD_inBuffer and ZSTD_outBuffer
-    void *start
-    size_t size
-    size_t at
-
-
-ctypedef size_t (*ZstdStream)(void *context, ZstdBuffer *out, ZstdBuffer *body) noexcept nogil
-ctypedef size_t (*ZstdReset)(void *context, int directive) noexcept nogil
-ctypedef unsigned int (*ZstdIsError)(size_t result) noexcept nogil
-
-
-ctypedef struct Zstd:
-    ZstdStream decompress
-    ZstdReset reset
-    ZstdIsError is_error
-    void *context
-
-
 cdef int64_t _decompress_frame(
     const Zstd *zstd, const uint8_t *body, int64_t length, uint8_t *out, int64_t size
 ) noexcept nogil:
@@ -1545,8 +1427,7 @@ def decompress_chunks(
             out up to the begin of the next segment. -1 for other chunks.
         next_chunk: the number of the chunk in which the next content begins, and which is not left out; -1 for none.
         cached: the number of a chunk that is decompressed already, to ``content``; -1 for none.
-        zstd: uint64[4], the addresses of ZSTD_decompressStream, ZSTD_DCtx_reset and ZSTD_isError, and of a context
-            that no other thread uses; None for other codecs.
+        zstd: uint64[6], as of list_chunks; None for other codecs.
         decompress: without zstd, ``decompress(number, begin, end)`` fills bytes of ``out`` from a chunk that is
             compressed and returns the number of bytes.
         out: filled up to its end at most.
@@ -1575,12 +1456,7 @@ def decompress_chunks(
         if not 0 <= lengths[i] <= data.shape[0] - 3 or not 0 <= offsets[i] <= data.shape[0] - 3 - lengths[i]:
             raise ValueError("a chunk lies outside the data")
     if is_native:
-        if zstd.shape[0] != 4:
-            raise ValueError("zstd needs three functions and a context")
-        functions.decompress = <ZstdStream><size_t>zstd[0]
-        functions.reset = <ZstdReset><size_t>zstd[1]
-        functions.is_error = <ZstdIsError><size_t>zstd[2]
-        functions.context = <void *><size_t>zstd[3]
+        _open_zstd(&functions, zstd)
     with nogil:
         for i in range(count):
             begins[i] = at

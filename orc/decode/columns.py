@@ -193,6 +193,21 @@ class ColumnDecoder:
             reader.advance(stops)
         return content
 
+    def _decode(
+        self,
+        node: OrcType,
+        kind: StreamKind,
+        selection: ValueSelection,
+        function: Callable[..., int],
+        *arguments: object,
+    ) -> None:
+        """Decode a stream by one of the kernel's functions, which get the arguments between skips and stops."""
+
+        def decode(content: Segments, stops: Ints) -> int:
+            return function(content.data, content.starts, content.limits, content.skips, *arguments, stops)
+
+        self._read(node, kind, selection, decode)
+
     def _present(self, node: OrcType, rows: ValueSelection) -> tuple[Bytes | None, ValueSelection]:
         """Find the rows that are not null (uint8[N]; None if all are not), and select their values."""
         if not has_present(self._stripe, node.column):
@@ -234,67 +249,23 @@ class ColumnDecoder:
     ) -> Ints:
         values = allocate(len(selection), np.int64)
         is_v2 = self._stripe.encodings[node.column].is_v2
-
-        def decode(content: Segments, stops: Ints) -> int:
-            return kernel.decode_integers(
-                content.data,
-                content.starts,
-                content.limits,
-                content.skips,
-                selection.bounds,
-                selection.positions,
-                values,
-                is_v2,
-                is_signed,
-                stops,
-            )
-
-        self._read(node, kind, selection, decode)
+        arguments = selection.bounds, selection.positions, values, is_v2, is_signed
+        self._decode(node, kind, selection, kernel.decode_integers, *arguments)
         return values
 
     def _lengths(self, node: OrcType, selection: ValueSelection) -> tuple[Ints, Ints]:
         """Decode the begins of the selected values, within the values of their segment, and their lengths."""
-        assert selection.positions is not None
-        positions = selection.positions
         begins, lengths = allocate(len(selection), np.int64), allocate(len(selection), np.int64)
         is_v2 = self._stripe.encodings[node.column].is_v2
-
-        def decode(content: Segments, stops: Ints) -> int:
-            return kernel.decode_lengths(
-                content.data,
-                content.starts,
-                content.limits,
-                content.skips,
-                selection.bounds,
-                positions,
-                begins,
-                lengths,
-                _MAX_LENGTH,
-                is_v2,
-                stops,
-            )
-
-        self._read(node, StreamKind.LENGTH, selection, decode)
+        arguments = selection.bounds, selection.positions, begins, lengths, _MAX_LENGTH, is_v2
+        self._decode(node, StreamKind.LENGTH, selection, kernel.decode_lengths, *arguments)
         return begins, lengths
 
     def _bytes(
         self, node: OrcType, kind: StreamKind, selection: ValueSelection, bounds: Ints, positions: Ints | None
     ) -> Bytes:
         values = allocate(int(bounds[-1]), np.uint8)
-
-        def decode(content: Segments, stops: Ints) -> int:
-            return kernel.decode_bytes(
-                content.data,
-                content.starts,
-                content.limits,
-                content.skips,
-                bounds,
-                positions,
-                values,
-                stops,
-            )
-
-        self._read(node, kind, selection, decode)
+        self._decode(node, kind, selection, kernel.decode_bytes, bounds, positions, values)
         return values
 
     def _slices(self, node: OrcType, kind: StreamKind, selection: ValueSelection, sizes: Ints) -> Bytes:
@@ -383,33 +354,38 @@ class ColumnDecoder:
             text = self._slices(node, StreamKind.DATA, selection, np.diff(ends[selection.bounds]))
             return _string_array(node, lengths, ends, valid, text)
         lows, sizes = self._lengths(node, selection)
+        return self._gather(node, StreamKind.DATA, selection, lows, sizes, valid)
+
+    def _gather(
+        self,
+        node: OrcType,
+        kind: StreamKind,
+        selection: ValueSelection,
+        lows: Ints,
+        sizes: Ints,
+        valid: Bytes | None,
+        text: Bytes | None = None,
+    ) -> pa.Array:
+        """Build strings of ``sizes[k]`` bytes from byte ``lows[k]`` of ``text`` on, or of the segments of a stream."""
         ends = _starts(sizes)
         check_size(int(ends[-1]))
-        data, begins = self._values(node, StreamKind.DATA, selection, lows, sizes)
-        text = allocate(int(ends[-1]), np.uint8)
-        _check(kernel.copy_values(data, begins, sizes, text), StreamKind.DATA)
-        return _string_array(node, sizes, ends, valid, text)
+        if text is None:
+            text, lows = self._values(node, kind, selection, lows, sizes)
+        gathered = allocate(int(ends[-1]), np.uint8)
+        _check(kernel.copy_values(text, lows, sizes, gathered), kind)
+        return _string_array(node, sizes, ends, valid, gathered)
 
     def _dictionary(self, node: OrcType, valid: Bytes | None, selection: ValueSelection) -> pa.Array:
         codes = self._integers(node, StreamKind.DATA, selection, is_signed=False)
         ends, entries = self._entries(node, len(codes))
-        offsets = allocate((len(codes) if valid is None else len(valid)) + 1, np.int32)
-        status = kernel.measure_entries(ends, codes, valid, offsets)
-        if status == -1:
-            check_size(MAX_ARRAY_BYTES + 1)
-        if status & 255 == kernel.BAD_ENTRY:
-            code = int(codes[status >> 8])
+        # as unsigned numbers: a corrupt file's may be negative
+        code = int(codes.view(np.uint64).max())
+        if code >= len(ends) - 1:
             raise OrcError(f"a value is entry {code} of a dictionary of {len(ends) - 1}", stream="DATA")
-        text = allocate(int(offsets[-1]), np.uint8)
-        if entries is not None:
-            _check(kernel.copy_entries(entries, ends, codes, text), StreamKind.DICTIONARY_DATA)
-        else:
-            sizes = ends[codes + 1] - ends[codes]
-            whole = ValueSelection(_ZERO, _ONE, np.array([0, len(codes)]), None)
-            data, begins = self._values(node, StreamKind.DICTIONARY_DATA, whole, ends[codes], sizes)
-            _check(kernel.copy_values(data, begins, sizes, text), StreamKind.DICTIONARY_DATA)
-        buffers = [validity(valid), pa.py_buffer(offsets), pa.py_buffer(text)]
-        return pa.Array.from_buffers(node.to_arrow(), len(offsets) - 1, buffers)
+        lows, sizes = ends[codes], ends[1:][codes]
+        sizes -= lows
+        whole = ValueSelection(_ZERO, _ONE, np.array([0, len(codes)]), None)
+        return self._gather(node, StreamKind.DICTIONARY_DATA, whole, lows, sizes, valid, entries)
 
     def _entries(self, node: OrcType, values: int) -> tuple[Ints, Bytes | None]:
         """Read a dictionary: the bounds of its entries, and their bytes.
@@ -448,19 +424,8 @@ class ColumnDecoder:
             words[:, 0] = self._integers(node, StreamKind.DATA, selection, is_signed=True)
             words[:, 1] = words[:, 0] >> 63
             return words.view("V16").ravel()
-
-        def decode(content: Segments, stops: Ints) -> int:
-            return kernel.decode_decimals(
-                content.data,
-                content.starts,
-                content.limits,
-                selection.bounds,
-                selection.positions,
-                words,
-                stops,
-            )
-
-        self._read(node, StreamKind.DATA, selection, decode)
+        arguments = selection.bounds, selection.positions, words
+        self._decode(node, StreamKind.DATA, selection, kernel.decode_decimals, *arguments)
         scales = self._integers(node, StreamKind.SECONDARY, selection, is_signed=True)
         rest = allocate(len(scales), np.int64)
         for index in rest[: kernel.rescale(words, scales, arrow.scale, rest)].tolist():

@@ -104,7 +104,7 @@ class Inputs:
             _spoil(chance, arguments)
         return arguments
 
-    def _decode(self, chance: random.Random, streams: list[encoders.Stream], *, has_skips: bool) -> Arguments:
+    def _decode(self, chance: random.Random, streams: list[encoders.Stream]) -> Arguments:
         data, starts, limits, skips, bounds, positions = b"", [], [], [], [0], list[int]()
         is_dense = chance.random() < 0.4
         for _ in range(chance.choice([0, 1, 1, 1, 2, 3])):
@@ -119,7 +119,7 @@ class Inputs:
             starts.append(len(data))
             data += stream
             limits.append(len(data) if chance.random() < 0.8 else chance.randint(starts[-1], len(data)))
-            skips.append(chance.choice([0, 0, chance.randint(0, count)]) if has_skips else 0)
+            skips.append(chance.choice([0, 0, chance.randint(0, count)]))
             room = max(count - skips[-1] + chance.choice([0, 0, 0, 5]), 0)
             if is_dense:
                 bounds.append(bounds[-1] + chance.choice([room, chance.randint(0, room)]))
@@ -129,28 +129,26 @@ class Inputs:
                     chance.shuffle(wanted)
                 positions += wanted
                 bounds.append(len(positions))
-        arguments: Arguments = [data, _ints(starts), _ints(limits)]
-        if has_skips:
-            arguments.append(_ints(skips) if any(skips) else None)
-        return [*arguments, _ints(bounds), None if is_dense else _ints(positions)]
+        begins = [data, _ints(starts), _ints(limits), _ints(skips) if any(skips) else None]
+        return [*begins, _ints(bounds), None if is_dense else _ints(positions)]
 
     def _decode_integers(self, chance: random.Random) -> Arguments:
         is_v2 = chance.random() < 0.6
-        arguments = self._decode(chance, self.integers[is_v2], has_skips=True)
+        arguments = self._decode(chance, self.integers[is_v2])
         out = np.zeros(arguments[4][-1], np.int64)
         return [*arguments, out, is_v2, chance.random() < 0.5, _stops(chance, arguments)]
 
     def _decode_bytes(self, chance: random.Random) -> Arguments:
-        arguments = self._decode(chance, self.bytes, has_skips=True)
+        arguments = self._decode(chance, self.bytes)
         return [*arguments, np.zeros(arguments[4][-1], np.uint8), _stops(chance, arguments)]
 
     def _decode_decimals(self, chance: random.Random) -> Arguments:
-        arguments = self._decode(chance, self.decimals, has_skips=False)
-        return [*arguments, np.zeros((arguments[3][-1], 2), np.int64), _stops(chance, arguments)]
+        arguments = self._decode(chance, self.decimals)
+        return [*arguments, np.zeros((arguments[4][-1], 2), np.int64), _stops(chance, arguments)]
 
     def _decode_lengths(self, chance: random.Random) -> Arguments:
         is_v2 = chance.random() < 0.6
-        arguments = self._decode(chance, chance.choice([self.integers, self.lengths])[is_v2], has_skips=True)
+        arguments = self._decode(chance, chance.choice([self.integers, self.lengths])[is_v2])
         count = arguments[4][-1]
         if arguments[5] is None:
             arguments[5] = np.concatenate([np.arange(n) for n in np.diff(arguments[4])] or [_room(0)])
@@ -182,29 +180,6 @@ class Inputs:
             each = chance.choice([begins, lengths])
             each[chance.randrange(len(each))] = chance.choice([*_ODD, len(data), len(data) + 1])
         return [data, _ints(begins), _ints(lengths), np.zeros(max(room, 0), np.uint8)]
-
-    def _dictionary(self, chance: random.Random) -> tuple[bytes, Array, Array, int]:
-        """Entries, where they end, codes, and how long their values are."""
-        entries = [chance.randbytes(chance.choice([0, 1, 16, 40])) for _ in range(chance.choice([0, 1, 5]))]
-        ends = [sum(map(len, entries[:number])) for number in range(len(entries) + 1)]
-        codes = [chance.randrange(len(entries)) for _ in range(chance.choice([0, 1, 30]))] if entries else []
-        room = sum(len(entries[code]) for code in codes)
-        for each in (ends, codes):
-            if each and chance.random() < 0.15:
-                each[chance.randrange(len(each))] = chance.choice([*_ODD, len(entries)])
-        return b"".join(entries), _ints(ends), _ints(codes), room
-
-    def _measure_entries(self, chance: random.Random) -> Arguments:
-        _, ends, codes, _ = self._dictionary(chance)
-        if chance.random() < 0.5:
-            return [ends, codes, None, np.zeros(len(codes) + 1, np.int32)]
-        valid = [1] * len(codes) + [0] * chance.choice([0, 1, 20])
-        chance.shuffle(valid)
-        return [ends, codes, np.array(valid, np.uint8), np.zeros(len(valid) + 1, np.int32)]
-
-    def _copy_entries(self, chance: random.Random) -> Arguments:
-        data, ends, codes, room = self._dictionary(chance)
-        return [data, ends, codes, np.zeros(max(room + chance.choice([0, 0, 0, 1, 16, -1]), 0), np.uint8)]
 
     def _scatter(self, chance: random.Random) -> Arguments:
         valid = [chance.choice([0, 1, 255]) for _ in range(chance.choice([0, 1, 30]))]
@@ -244,7 +219,13 @@ class Inputs:
             each[chance.randrange(len(each))] = chance.choice([*_ODD, chance.randint(0, len(data) + 9)])
         room = chance.choice([0, 1, 20])
         outputs = (_room(room), _room(room), np.zeros(room, np.uint8), _room(room))
-        return [data, *map(_ints, (begins, ends, extras)), codec, *outputs]
+        return [
+            data,
+            *map(_ints, (begins, ends, extras)),
+            codec,
+            _zstd() if codec == ZSTD else None,
+            *outputs,
+        ]
 
     def _select_chunks(self, chance: random.Random) -> Arguments:
         offsets, stop = _offsets(chance)
@@ -283,9 +264,6 @@ class Inputs:
         return [*map(_ints, (offsets, edges, begins, inners, ends, bounds, lows, lengths)), *outputs]
 
     def _decompress_chunks(self, chance: random.Random) -> Arguments:
-        # the kernel must have been found before
-        from hindex.orc.codec import zstd_functions
-
         data, offsets, lengths, originals = self._chunks(chance, ZSTD)
         count = len(offsets)
         sizes, wanted = (chance.choices([-1, 0, 1, 300, 3000], k=count) for _ in range(2))
@@ -299,7 +277,7 @@ class Inputs:
             *(_ints(wanted), _ints(needed), chance.randint(-1, count), chance.choice([-1, 0, 1, *_ODD])),
             *(
                 chance.randbytes(chance.choice([0, 1, 300])),
-                zstd_functions() if is_native else None,
+                _zstd() if is_native else None,
                 codec,
                 out,
             ),
@@ -423,6 +401,13 @@ def _leaf_pages(chance: random.Random) -> tuple[Arguments, list[Any]]:
 
 def _ints(values: Any) -> Array:
     return np.array(values, np.int64)
+
+
+def _zstd() -> Array:
+    # the kernel must have been found before
+    from hindex.orc.codec import zstd_functions
+
+    return zstd_functions()
 
 
 def _room(count: int) -> Array:

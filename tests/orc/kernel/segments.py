@@ -51,9 +51,7 @@ class Segments:
         return values, 0, 0
 
 
-def segments_of(
-    chance: random.Random, streams: list[Stream], *, is_dense: bool, has_skips: bool = True
-) -> Segments:
+def segments_of(chance: random.Random, streams: list[Stream], *, is_dense: bool) -> Segments:
     """Lay streams out in any order with other bytes between them; want some of their values."""
     data, places = b"", {}
     for number in chance.sample(range(len(streams)), len(streams)):
@@ -64,7 +62,7 @@ def segments_of(
     for number, (_, values) in enumerate(streams):
         segments.starts.append(places[number][0])
         segments.limits.append(places[number][1])
-        skip = chance.choice([0, chance.randint(0, len(values))]) if has_skips else 0
+        skip = chance.choice([0, chance.randint(0, len(values))])
         count = len(values) - skip
         segments.skips.append(skip)
         if is_dense:
@@ -108,7 +106,7 @@ def check(segments: Segments, reference: Reference, kind: str, *, is_dense: bool
         np.frombuffer(segments.data, np.uint8),
         as_ints(segments.starts),
         as_ints(segments.limits),
-        *([] if kind == "decode_decimals" else [skips]),
+        skips,
         as_ints(bounds),
         positions,
         out,

@@ -12,6 +12,7 @@ import cramjam
 import numpy as np
 import pytest
 import zstandard
+from numpy.typing import NDArray
 
 from hindex.orc import kernel
 from hindex.orc.codec import zstd_functions
@@ -66,7 +67,10 @@ def list_chunks(
         guarded(room, dtype) for dtype in (np.int64, np.int64, np.uint8, np.int64)
     ]
     begins, ends, extras = (as_ints([each[column] for each in ranges]) for column in range(3))
-    count = kernel.list_chunks(as_bytes(data), begins, ends, extras, codec, *(out for out, _ in outputs))
+    zstd = zstd_functions() if codec == ZSTD else None
+    count = kernel.list_chunks(
+        as_bytes(data), begins, ends, extras, codec, zstd, *(out for out, _ in outputs)
+    )
     for _, whole in outputs:
         assert_guarded(whole)
     chunks = list(zip(*(out.tolist() for out, _ in outputs), strict=True))
@@ -157,16 +161,16 @@ def test_ranges(data: bytes, span: tuple[int, int, int], count: int) -> None:
 def test_ranges_that_do_not_fit() -> None:
     data, two, three = as_bytes(bytes(9)), as_ints([0, 0]), as_ints([0, 0, 0])
     fitting: list[Any] = [two, two, np.zeros(2, np.uint8), two]
-    assert kernel.list_chunks(data, two, two, two, 0, *fitting) == 0
+    assert kernel.list_chunks(data, two, two, two, 0, None, *fitting) == 0
     for other in other_lengths(fitting, range(4)):
         with pytest.raises(ValueError, match="same length"):
-            kernel.list_chunks(data, two, two, two, 0, *other)
+            kernel.list_chunks(data, two, two, two, 0, None, *other)
     for arrays in ((three, two, two), (two, three, two), (two, two, three)):
         with pytest.raises(ValueError, match="as many"):
-            kernel.list_chunks(data, *arrays, 0, *fitting)
+            kernel.list_chunks(data, *arrays, 0, None, *fitting)
     for begin in (-1, FAR, HIGH):
         with pytest.raises(ValueError, match="before the data, or beyond any file"):
-            kernel.list_chunks(data, as_ints([0, begin]), two, two, 0, *fitting)
+            kernel.list_chunks(data, as_ints([0, begin]), two, two, 0, None, *fitting)
 
 
 @pytest.mark.parametrize(
@@ -191,11 +195,16 @@ def test_only_listed_chunks_are_looked_at(codec: int, body: bytes, code: int) ->
 
 
 def frame_size(frame: bytes) -> int | None:
-    """The content size of one whole frame by RFC 8878, -1 where its head does not have it; None for other bytes."""
+    """The content size of one whole frame by RFC 8878, -1 where its head does not have it; None for other bytes.
+
+    Frames with the reserved bit, or a window above 2^31 bytes, are not decompressed.
+    """
     if frame[:4] != bytes.fromhex("28b52ffd") or len(frame) < 5:
         return None
     descriptor = frame[4]
     is_single = descriptor // 32 % 2 == 1
+    if descriptor // 8 % 2 or (not is_single and len(frame) > 5 and 10 + frame[5] // 8 > 31):
+        return None
     size_bytes = [1 if is_single else 0, 2, 4, 8][descriptor // 64]
     at = 5 + (not is_single) + [0, 1, 2, 4][descriptor % 4]
     field = frame[at : at + size_bytes]
@@ -215,7 +224,7 @@ def frame_size(frame: bytes) -> int | None:
     at += 4 * (descriptor // 4 % 2)
     if at != len(frame):
         return None
-    return size if size <= 1 << 62 else -1
+    return size if size < FAR else -1
 
 
 def measure(bodies: list[tuple[bytes, int]], codec: int = ZSTD) -> tuple[int, list[int]]:
@@ -281,8 +290,8 @@ def test_damaged_frames(rng: np.random.Generator) -> None:
     [
         # a size of eight bytes, of which no content has so many
         ("28b52ffde0" + "ff" * 8 + "010000", -1),
-        ("28b52ffde0" + "00" * 7 + "40" + "010000", 1 << 62),
-        ("28b52ffde0" + "01" + "00" * 6 + "40" + "010000", -1),
+        ("28b52ffde0" + "ff" * 6 + "3f00" + "010000", (1 << 54) - 1),
+        ("28b52ffde0" + "00" * 6 + "40" + "00" + "010000", -1),
         # two bytes are 256 more
         ("28b52ffd60" + "0000" + "010000", 256),
         # a dictionary's number of one, two and four bytes
@@ -950,15 +959,21 @@ def test_arrays_of_contents_that_do_not_fit() -> None:
     for other in other_lengths(fitting_chunks(), range(15, 16)):
         with pytest.raises(ValueError, match="three counts"):
             kernel.decompress_chunks(*other)
-    for addresses in (
-        zstd_functions()[:3],
-        np.concatenate([zstd_functions(), zstd_functions()[:1]]),
-        zstd_functions()[:0],
-    ):
+    for addresses in (*_wrong_addresses(), zstd_functions()[:0]):
         arguments = fitting_chunks()
         arguments[10] = addresses
-        with pytest.raises(ValueError, match="three functions and a context"):
+        with pytest.raises(ValueError, match="five functions and a context"):
             kernel.decompress_chunks(*arguments)
+    for wrong in (None, *_wrong_addresses()):
+        none = as_ints([])
+        with pytest.raises(ValueError, match="five functions and a context"):
+            kernel.list_chunks(
+                as_bytes(b""), none, none, none, ZSTD, wrong, none, none, np.zeros(0, np.uint8), none
+            )
+
+
+def _wrong_addresses() -> list[NDArray[np.uint64]]:
+    return [zstd_functions()[:-1], np.concatenate([zstd_functions(), zstd_functions()[:1]])]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_random_streams(is_dense: bool, rng: np.random.Generator) -> None:
         streams = [encoders.decimals(chance) for _ in range(chance.choice([0, 1, 1, 4]))]
         for data, values in streams:
             assert reference.decimals(data, list(range(len(values)))) == values
-        segments = segments_of(chance, streams, is_dense=is_dense, has_skips=False)
+        segments = segments_of(chance, streams, is_dense=is_dense)
         assert check_decimals(segments, is_dense=is_dense) == 0
 
 
@@ -39,7 +39,7 @@ def test_damaged_streams(is_dense: bool, rng: np.random.Generator) -> None:
     codes = set()
     for _ in range(300):
         streams = [encoders.decimals(chance) for _ in range(chance.choice([1, 1, 3]))]
-        segments = segments_of(chance, streams, is_dense=is_dense, has_skips=False)
+        segments = segments_of(chance, streams, is_dense=is_dense)
         damage(chance, segments)
         codes.add(check_decimals(segments, is_dense=is_dense))
     assert {0, STREAM_ENDS} <= codes
@@ -73,6 +73,7 @@ def decode(data: bytes, positions: list[int]) -> list[int] | int:
         np.frombuffer(data + b"\0" * 20, np.uint8),
         as_ints([0]),
         as_ints([len(data)]),
+        None,
         as_ints([0, len(positions)]),
         as_ints(positions),
         out,
@@ -135,9 +136,11 @@ def test_words_of_another_shape() -> None:
     data, one = np.zeros(9, np.uint8), as_ints([0])
     for shape in ((1, 1), (1, 3)):
         with pytest.raises(ValueError, match="two words"):
-            kernel.decode_decimals(data, one, as_ints([9]), as_ints([0, 1]), one, np.zeros(shape, np.int64))
+            kernel.decode_decimals(
+                data, one, as_ints([9]), None, as_ints([0, 1]), one, np.zeros(shape, np.int64)
+            )
     none = np.zeros((0, 2), np.int64)
-    assert kernel.decode_decimals(data, one, as_ints([9]), as_ints([0, 0]), None, none) == 0
+    assert kernel.decode_decimals(data, one, as_ints([9]), None, as_ints([0, 0]), None, none) == 0
 
 
 def test_values_of_other_scales(rng: np.random.Generator) -> None:

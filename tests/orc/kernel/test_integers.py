@@ -410,7 +410,9 @@ def test_stops_that_do_not_fit(shape: tuple[int, int]) -> None:
     calls: list[Callable[[], int]] = [
         lambda: kernel.decode_integers(data, *segment, None, as_ints([0, 0]), None, none, True, True, stops),
         lambda: kernel.decode_bytes(data, *segment, None, as_ints([0, 0]), None, data[:0].copy(), stops),
-        lambda: kernel.decode_decimals(data, *segment, as_ints([0, 0]), None, none.reshape(0, 2), stops),
+        lambda: kernel.decode_decimals(
+            data, *segment, None, as_ints([0, 0]), None, none.reshape(0, 2), stops
+        ),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="two numbers for each"):

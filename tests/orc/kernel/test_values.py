@@ -1,4 +1,4 @@
-"""Lengths, values one behind the other, entries of dictionaries, and valid rows, against plain Python."""
+"""Lengths, values one behind the other, and valid rows, against plain Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hindex.orc import kernel
 from tests.orc.kernel import reference
 from tests.orc.kernel.encoders import INTEGERS, Stream, lengths_v2
-from tests.orc.kernel.reference import BAD_ENTRY, BAD_LENGTH, BAD_SEGMENT, STREAM_ENDS, BadStreamError
+from tests.orc.kernel.reference import BAD_LENGTH, BAD_SEGMENT, STREAM_ENDS, BadStreamError
 from tests.orc.kernel.segments import (
     Segments,
     as_ints,
@@ -317,97 +317,6 @@ def test_values_outside(begin: int, length: int) -> None:
 def test_as_many_begins_as_lengths() -> None:
     with pytest.raises(ValueError, match="as many"):
         copy_values(b"abc", [0], [1, 1], 9)
-
-
-def measure_entries(ends: list[int], codes: list[int], valid: list[int] | None) -> tuple[int, list[int]]:
-    rows = len(codes) if valid is None else len(valid)
-    offsets, whole = guarded(rows + 1, np.int32)
-    flags = None if valid is None else np.array(valid, np.uint8)
-    result = kernel.measure_entries(as_ints(ends), as_ints(codes), flags, offsets)
-    assert_guarded(whole)
-    return result, offsets.tolist()
-
-
-def copy_entries(data: bytes, ends: list[int], codes: list[int], room: int) -> tuple[int, bytes]:
-    out, whole = guarded(room, np.uint8)
-    result = kernel.copy_entries(as_bytes(data), as_ints(ends), as_ints(codes), out)
-    assert_guarded(whole)
-    return result, out.tobytes()
-
-
-def test_random_dictionaries(rng: np.random.Generator) -> None:
-    chance = random.Random(int(rng.integers(1 << 32)))
-    for _ in range(300):
-        entries = [
-            chance.randbytes(chance.choice([0, 1, 15, 16, 17, 100])) for _ in range(chance.choice([1, 2, 9]))
-        ]
-        ends = [sum(map(len, entries[:number])) for number in range(len(entries) + 1)]
-        rows = chance.choice([0, 1, 40])
-        valid = [chance.choice([0, 0, 1, 255]) for _ in range(rows)] if chance.random() < 0.6 else None
-        count = rows if valid is None else sum(map(bool, valid))
-        codes = [chance.randrange(len(entries)) for _ in range(count)]
-        remaining = iter(codes)
-        values = [entries[next(remaining)] if valid is None or valid[row] else b"" for row in range(rows)]
-        result, offsets = measure_entries(ends, codes, valid)
-        assert result == 0
-        assert offsets == [sum(map(len, values[:row])) for row in range(rows + 1)]
-        data = b"".join(entries)
-        assert copy_entries(data, ends, codes, offsets[-1]) == (0, b"".join(values))
-        if codes:
-            wrong = chance.randrange(len(codes))
-            codes[wrong] = chance.choice([-1, len(entries), HIGH, -(1 << 63)])
-            assert measure_entries(ends, codes, valid)[0] == wrong << 8 | BAD_ENTRY
-            assert copy_entries(data, ends, codes, offsets[-1] + 100)[0] == wrong << 8 | BAD_ENTRY
-
-
-@pytest.mark.parametrize(
-    ("ends", "codes", "code"),
-    [
-        ([0, 5, 3], [0, 1], BAD_LENGTH),
-        ([0, 4, 4], [1, 0], BAD_LENGTH),
-        ([0, 1, -1], [0, 1], BAD_LENGTH),
-        ([0, 3, 3], [0, 0], BAD_LENGTH),
-        ([0, 3, HIGH], [0, 1], BAD_LENGTH),
-        ([0, 1, HIGH, -(1 << 63)], [0, 2], BAD_LENGTH),
-        ([0, 1, -(1 << 63), HIGH], [0, 2], BAD_LENGTH),
-        ([], [0], BAD_ENTRY),
-        ([0], [0], BAD_ENTRY),
-    ],
-)
-def test_entries_outside_of_their_data(ends: list[int], codes: list[int], code: int) -> None:
-    """Of three bytes, to an output of three."""
-    assert copy_entries(b"abc", ends, codes, 3)[0] & 255 == code
-
-
-def test_offsets_have_31_bits() -> None:
-    max_offset = (1 << 31) - 1
-    assert measure_entries([0, max_offset], [0], None) == (0, [0, max_offset])
-    assert measure_entries([0, max_offset, max_offset + 1], [0, 1], None)[0] == -1
-    assert measure_entries([0, max_offset + 1], [0], None)[0] == -1
-    assert measure_entries([0, 1, HIGH], [0, 1], [1, 0, 1])[0] == -1
-    assert measure_entries([0, 2, 1], [0, 1], None)[0] == 1 << 8 | BAD_LENGTH
-    assert measure_entries([0, HIGH, -(1 << 63)], [1], None)[0] == 0
-    assert measure_entries([0, -(1 << 63), HIGH], [1], None)[0] == BAD_LENGTH
-
-
-@pytest.mark.parametrize(
-    ("codes", "valid", "offsets"),
-    [
-        ([0, 0], [1], 2),
-        ([0], [0], 2),
-        ([0], [1, 1], 3),
-        ([], [1], 2),
-        ([0], None, 1),
-        ([0], None, 3),
-        ([0], [1], 3),
-    ],
-)
-def test_codes_that_do_not_fit_the_rows(codes: list[int], valid: list[int] | None, offsets: int) -> None:
-    flags = None if valid is None else np.array(valid, np.uint8)
-    with pytest.raises(ValueError, match="there "):
-        kernel.measure_entries(as_ints([0, 1]), as_ints(codes), flags, np.zeros(offsets, np.int32))
-    with pytest.raises(ValueError, match="there "):
-        kernel.measure_entries(as_ints([]), as_ints([]), None, np.zeros(1, np.int32))
 
 
 def test_scattered_rows(rng: np.random.Generator) -> None:
