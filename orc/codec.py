@@ -170,11 +170,6 @@ class Chunks:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def find(self, offset: int) -> int | None:
-        """Return the number of the chunk at an offset."""
-        number = int(self.offsets.searchsorted(offset))
-        return number if number < len(self.offsets) and self.offsets[number] == offset else None
-
     @property
     def ends(self) -> Ints:
         return self.offsets + HEADER_LENGTH + self.lengths
@@ -242,9 +237,6 @@ class Decompressor:
         wanted: Ints,
         needed: Ints,
         out: Bytes,
-        *,
-        next_chunk: int | None = None,
-        cached: tuple[int, Bytes] | None = None,
     ) -> tuple[Ints, Ints]:
         """Decompress the beginnings of chunks into ``out``, one behind the other.
 
@@ -253,8 +245,6 @@ class Decompressor:
             wanted: int64[N], the number of bytes of each chunk.
             needed: int64[N], where a segment begins, the number of bytes that suffice for it: once there are so many,
                 chunks are left out up to the begin of the next segment. -1 for other chunks.
-            next_chunk: the chunk in which the next content begins; it is not left out.
-            cached: a chunk that is decompressed already, and its content.
 
         Returns:
             the begin of each chunk in ``out``, and its number of bytes, 0 if it was left out.
@@ -288,7 +278,6 @@ class Decompressor:
 
         begins, loaded = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.int64)
         counts = np.empty(3, np.int64)
-        number, content = cached or (-1, out[:0])
         status = kernel.decompress_chunks(
             data,
             chunks.offsets,
@@ -297,9 +286,6 @@ class Decompressor:
             chunks.sizes,
             wanted,
             needed,
-            -1 if next_chunk is None else next_chunk,
-            number,
-            content,
             self._zstd(),
             call_codec,
             out,

@@ -1408,9 +1408,6 @@ def decompress_chunks(
     const int64_t[::1] sizes,
     const int64_t[::1] wanted,
     const int64_t[::1] needed,
-    int64_t next_chunk,
-    int64_t cached,
-    const uint8_t[::1] content,
     const uint64_t[::1] zstd,
     decompress,
     uint8_t[::1] out,
@@ -1425,8 +1422,6 @@ def decompress_chunks(
         wanted: int64[N], how many bytes of each.
         needed: int64[N], where a segment begins, the bytes that suffice for it: once there are so many, chunks are left
             out up to the begin of the next segment. -1 for other chunks.
-        next_chunk: the number of the chunk in which the next content begins, and which is not left out; -1 for none.
-        cached: the number of a chunk that is decompressed already, to ``content``; -1 for none.
         zstd: uint64[6], as of list_chunks; None for other codecs.
         decompress: without zstd, ``decompress(number, begin, end)`` fills bytes of ``out`` from a chunk that is
             compressed and returns the number of bytes.
@@ -1434,7 +1429,7 @@ def decompress_chunks(
         begins: int64[N] for where the content of each chunk begins in ``out``; ``loaded`` for its bytes, 0 where it was
             left out.
         counts: int64[3], set to the number of chunks that gave content, the bytes of their bodies, and the bytes of
-            their contents; the cached chunk is not counted.
+            their contents.
 
     Returns:
         0, or the offset of a chunk and a code: BAD_CONTENT, or SHORT_CONTENT if there is less than wanted and less than
@@ -1463,16 +1458,12 @@ def decompress_chunks(
             loaded[i] = 0
             if needed[i] >= 0:
                 until = room if needed[i] > room - at else at + needed[i]
-            elif at >= until and i != next_chunk:
+            elif at >= until:
                 continue
             size = min(wanted[i], room - at)
             if size <= 0:
                 continue
-            if i == cached:
-                got = min(size, content.shape[0])
-                if got > 0:
-                    memcpy(&out[at], &content[0], got)
-            elif originals[i]:
+            if originals[i]:
                 got = min(size, lengths[i])
                 if got > 0:
                     memcpy(&out[at], &data[offsets[i] + 3], got)
@@ -1493,7 +1484,7 @@ def decompress_chunks(
                 break
             loaded[i] = got
             at += got
-            if got > 0 and i != cached:
+            if got > 0:
                 counts[0] += 1
                 counts[1] += lengths[i]
                 counts[2] += got

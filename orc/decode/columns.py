@@ -111,9 +111,7 @@ class ColumnDecoder:
         self._stripe = stripe
         self._readers = readers
         self._timezone = timezone
-        self._dictionaries: dict[int, tuple[Ints, Bytes | None]] = {}
-        #: The row group that is decoded next, if any.
-        self.next_group: int | None = None
+        self._dictionaries: dict[int, tuple[Ints, Ints, Bytes | None]] = {}
         # True while a value is decoded only to check that it exists: readers do not advance
         self._is_probing = False
 
@@ -177,9 +175,7 @@ class ColumnDecoder:
         try:
             if max_bytes is None:
                 max_bytes = max_run_bytes(selection.reaches)
-            content = reader.segments(
-                selection.begins, selection.ends, max_bytes, next_group=self.next_group, fresh=fresh
-            )
+            content = reader.segments(selection.begins, selection.ends, max_bytes, fresh=fresh)
             while True:
                 status = decode(content, stops)
                 more = reader.extend(content) if status & 255 == kernel.STREAM_ENDS else None
@@ -340,7 +336,7 @@ class ColumnDecoder:
     ) -> tuple[Bytes, Ints]:
         try:
             return self._readers(node.column, kind).values(
-                selection.begins, selection.ends, selection.bounds, lows, sizes, next_group=self.next_group
+                selection.begins, selection.ends, selection.bounds, lows, sizes
             )
         except OrcError as error:
             raise error.at(stream=kind.name) from error
@@ -377,18 +373,18 @@ class ColumnDecoder:
 
     def _dictionary(self, node: OrcType, valid: Bytes | None, selection: ValueSelection) -> pa.Array:
         codes = self._integers(node, StreamKind.DATA, selection, is_signed=False)
-        ends, entries = self._entries(node, len(codes))
+        ends, lengths, entries = self._entries(node, len(codes))
         # as unsigned numbers: a corrupt file's may be negative
         code = int(codes.view(np.uint64).max())
-        if code >= len(ends) - 1:
-            raise OrcError(f"a value is entry {code} of a dictionary of {len(ends) - 1}", stream="DATA")
-        lows, sizes = ends[codes], ends[1:][codes]
-        sizes -= lows
+        if code >= len(lengths):
+            raise OrcError(f"a value is entry {code} of a dictionary of {len(lengths)}", stream="DATA")
+        # NumPy need not check them again
+        lows, sizes = ends.take(codes, mode="clip"), lengths.take(codes, mode="clip")
         whole = ValueSelection(_ZERO, _ONE, np.array([0, len(codes)]), None)
         return self._gather(node, StreamKind.DICTIONARY_DATA, whole, lows, sizes, valid, entries)
 
-    def _entries(self, node: OrcType, values: int) -> tuple[Ints, Bytes | None]:
-        """Read a dictionary: the bounds of its entries, and their bytes.
+    def _entries(self, node: OrcType, values: int) -> tuple[Ints, Ints, Bytes | None]:
+        """Read a dictionary: the bounds of its entries, their lengths, and their bytes.
 
         Args:
             values: the number of values to look up. A few values are fetched one by one from a large dictionary, whose
@@ -408,14 +404,14 @@ class ColumnDecoder:
                 whole = ValueSelection(_ZERO, _ONE, np.array([0, count]), None)
                 lengths = self._integers(node, StreamKind.LENGTH, whole, is_signed=False)
                 _check_lengths(lengths)
-            dictionary = _starts(lengths), None
-        ends, entries = dictionary
+            dictionary = _starts(lengths), lengths, None
+        ends, lengths, entries = dictionary
         total = int(ends[-1])
         if entries is None and (total <= _SMALL_DICTIONARY or values >= len(ends) or not is_first):
             whole = ValueSelection(_ZERO, _ONE, np.array([0, 1]), None)
             entries = self._slices(node, StreamKind.DICTIONARY_DATA, whole, ends[-1:])
-        self._dictionaries[node.column] = ends, entries
-        return ends, entries
+        self._dictionaries[node.column] = dictionary = ends, lengths, entries
+        return dictionary
 
     def _decimals(self, node: OrcType, selection: ValueSelection, arrow: pa.DataType) -> npt.NDArray[np.void]:
         """Decode decimals of the column's scale, as records of 16 bytes."""

@@ -147,14 +147,12 @@ class StreamReader:
         ends: Ints,
         max_bytes: Ints,
         *,
-        next_group: int | None = None,
         fresh: bool = False,
     ) -> Segments:
         """Load the content of segments.
 
         Args:
             max_bytes: int64[S], the maximum number of bytes needed of each.
-            next_group: the row group that is loaded next, which may begin in the last chunk.
             fresh: load into new memory.
 
         Raises:
@@ -169,8 +167,6 @@ class StreamReader:
         bounds: Ints,
         lows: Ints,
         sizes: Ints,
-        *,
-        next_group: int | None = None,
     ) -> tuple[Bytes, Ints]:
         """Load the bytes of values by their position within segments.
 
@@ -213,15 +209,10 @@ class StreamReader:
         wanted: Ints,
         needed: Ints,
         out: Bytes,
-        *,
-        next_chunk: int | None = None,
-        cached: tuple[int, Bytes] | None = None,
     ) -> tuple[Ints, Ints]:
         decompressor = self._decompressor
         before = decompressor.chunks, decompressor.bytes_in
-        begins, loaded = decompressor.decompress(
-            self._stored.data, chunks, wanted, needed, out, next_chunk=next_chunk, cached=cached
-        )
+        begins, loaded = decompressor.decompress(self._stored.data, chunks, wanted, needed, out)
         count = decompressor.chunks - before[0]
         self._stored.count(count, HEADER_LENGTH * count + decompressor.bytes_in - before[1])
         return begins, loaded
@@ -254,7 +245,6 @@ class SequentialReader(StreamReader):
         ends: Ints,
         max_bytes: Ints,
         *,
-        next_group: int | None = None,
         fresh: bool = False,
     ) -> Segments:
         self._max_bytes = int(max_bytes[0]) + _MAX_RUN_BYTES
@@ -271,8 +261,6 @@ class SequentialReader(StreamReader):
         bounds: Ints,
         lows: Ints,
         sizes: Ints,
-        *,
-        next_group: int | None = None,
     ) -> tuple[Bytes, Ints]:
         high = int((lows + sizes).max(initial=0))
         segments: Segments | None = self.segments(begins, ends, np.array([high]))
@@ -342,12 +330,10 @@ class IndexedReader(StreamReader):
         super().__init__(stored, decompressor)
         self._positions = positions
         self._slot = slot
-        # the chunk in which the next content begins: its offset, and the beginning of its content
-        self._last: tuple[int, Bytes] | None = None
         # the number of chunks behind a segment that its last run may reach into; True if these are loaded whole
         self._extras, self._is_extended = 1, False
         # the arguments of the last request, which extend() repeats
-        self._request: tuple[Ints, Ints, Ints, int | None, bool] | None = None
+        self._request: tuple[Ints, Ints, Ints, bool] | None = None
 
     def ranges(self, begins: Ints, ends: Ints) -> list[Range]:
         """List what a remote file's source should fetch for row groups ``begins[s]`` to ``ends[s]``.
@@ -381,14 +367,13 @@ class IndexedReader(StreamReader):
         ends: Ints,
         max_bytes: Ints,
         *,
-        next_group: int | None = None,
         fresh: bool = False,
     ) -> Segments:
         """Load row groups ``begins[s]`` to ``ends[s]``, and behind each as much as its last run may need."""
         # most writers fill all chunks of a stream but the last; a further one of a remote file would take two requests
         at_once = 0 if self._stored.is_remote else -(-_MAX_RUN_BYTES // self._decompressor.block_size)
         self._extras, self._is_extended = at_once, False
-        self._request = begins, ends, max_bytes, next_group, fresh
+        self._request = begins, ends, max_bytes, fresh
         return self._segments(*self._request)
 
     def extend(self, segments: Segments) -> Segments | None:
@@ -399,9 +384,7 @@ class IndexedReader(StreamReader):
         more = self._segments(*self._request)
         return more if (more.limits - more.starts > segments.limits - segments.starts).any() else None
 
-    def _segments(
-        self, begins: Ints, ends: Ints, max_bytes: Ints, next_group: int | None, fresh: bool
-    ) -> Segments:
+    def _segments(self, begins: Ints, ends: Ints, max_bytes: Ints, fresh: bool) -> Segments:
         chunk, inner, skip, end_chunk, end_inner, has_tail = self._bounds(begins, ends)
         stored = self._stored
         if self._decompressor.codec is None:
@@ -441,7 +424,7 @@ class IndexedReader(StreamReader):
             raise OrcError(kernel.ERRORS[code])
         if not len(chunks):
             return Segments(_NO_BYTES, np.zeros_like(chunk), np.zeros_like(chunk), skip)
-        data, bases, loaded = self._load(chunks, wanted, needed, next_group, fresh=fresh)
+        data, bases, loaded = self._load(chunks, wanted, needed, fresh=fresh)
         starts = np.where(firsts < 0, 0, bases[firsts] + inner)
         limits = np.where(firsts < 0, 0, bases[lasts] + loaded[lasts])
         if (starts > limits).any():
@@ -455,8 +438,6 @@ class IndexedReader(StreamReader):
         bounds: Ints,
         lows: Ints,
         sizes: Ints,
-        *,
-        next_group: int | None = None,
     ) -> tuple[Bytes, Ints]:
         if self._decompressor.codec is not None:
             chunk, inner, _, end_chunk, end_inner, _ = self._bounds(begins, ends)
@@ -474,12 +455,12 @@ class IndexedReader(StreamReader):
                     raise OrcError(kernel.ERRORS[code])
                 needed = np.full(len(chunks), -1)
                 needed[:1] = edges[-1]
-                data, bases, _ = self._load(chunks, wanted, needed, next_group)
+                data, bases, _ = self._load(chunks, wanted, needed)
                 return data, bases[heads] + insides
         per_segment = np.diff(bounds)
         highs = np.zeros(len(begins), np.int64)
         np.maximum.at(highs, np.repeat(np.arange(len(begins)), per_segment), lows + sizes)
-        segments = self.segments(begins, ends, highs, next_group=next_group)
+        segments = self.segments(begins, ends, highs)
         at = np.repeat(segments.starts, per_segment) + lows
         if (at + sizes > np.repeat(segments.limits, per_segment)).any():
             raise OrcError(kernel.ERRORS[kernel.STREAM_ENDS])
@@ -505,37 +486,19 @@ class IndexedReader(StreamReader):
         )
 
     def _load(
-        self, chunks: Chunks, wanted: Ints, needed: Ints, next_group: int | None, *, fresh: bool = False
+        self, chunks: Chunks, wanted: Ints, needed: Ints, *, fresh: bool = False
     ) -> tuple[Bytes, Ints, Ints]:
         """Decompress the beginnings of chunks: see `Decompressor.decompress`.
-
-        Args:
-            next_group: the chunk in which it begins is loaded whole and cached for the next content.
 
         Returns:
             the data, and the begin and the number of bytes of each chunk in it.
         """
         block_size = self._decompressor.block_size
-        last, self._last = self._last, None
-        cached = next_chunk = None
-        if last is not None:
-            at = chunks.find(last[0])
-            cached = (at, last[1]) if at is not None else None
-        if next_group is not None and self._positions is not None:
-            next_chunk = chunks.find(int(self._positions.chunk[next_group]))
-            if next_chunk is not None and wanted[next_chunk]:
-                wanted[next_chunk] = chunks.sizes[next_chunk] if chunks.sizes[next_chunk] >= 0 else block_size
-            else:
-                next_chunk = None
         # chunks without a recorded size count as a block: a segment exceeds its needs by less than one
         firsts = needed[needed >= 0]
         total = min(int(wanted.sum()), int(firsts.sum()) + (len(firsts) + 1) * block_size)
         data = allocate(total, np.uint8) if fresh else _scratch(self._slot, total)
-        bases, loaded = self._decompress(chunks, wanted, needed, data, next_chunk=next_chunk, cached=cached)
-        if next_chunk is not None:
-            begin = int(bases[next_chunk])
-            self._last = int(chunks.offsets[next_chunk]), data[begin : begin + int(loaded[next_chunk])].copy()
-        return data, bases, loaded
+        return data, *self._decompress(chunks, wanted, needed, data)
 
 
 def _scratch(slot: int, size: int) -> Bytes:

@@ -209,7 +209,7 @@ class OrcReader:
                     yield _no_columns(min(batch_size, len(selection) - first))
                 continue
             reader = StripeReader(self._file, stripe, columns, selection)
-            for arrays in reader.pieces(batch_size, _PIECE_BYTES):
+            for arrays in reader.pieces(_PIECE_BYTES):
                 batch = pa.RecordBatch.from_arrays(arrays, schema=_schema(columns))
                 del arrays
                 for first in range(0, batch.num_rows, batch_size):

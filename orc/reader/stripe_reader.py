@@ -116,6 +116,12 @@ class StripeReader:
         """The number of row groups of the stripe."""
         return -(-self.selection.num_rows // self.stride)
 
+    def windows(self, size: int, max_bytes: int) -> list[tuple[int, int]]:
+        """Cut the touched row groups into ranges, where all row groups have ``size`` bytes once decompressed."""
+        each = max(1, min(max_bytes * self.group_count // max(size, 1), _WINDOW_ROWS // self.stride))
+        count = len(self.groups)
+        return [(begin, min(begin + each, count)) for begin in range(0, count, each)]
+
     def readers(self) -> list[ColumnReader]:
         """Make the readers of the columns."""
         return [ColumnReader(self, column) for column in self._columns]
@@ -128,11 +134,10 @@ class StripeReader:
             parts += [column.read() for column in columns[begin:end]]
         return parts
 
-    def pieces(self, max_rows: int, max_bytes: int) -> Iterator[list[pa.Array]]:
+    def pieces(self, max_bytes: int) -> Iterator[list[pa.Array]]:
         """Decode all columns for some row groups at a time.
 
         Args:
-            max_rows: the maximum of a piece, unless it has one row group.
             max_bytes: the approximate maximum of a piece once decompressed.
         """
         columns = self.readers()
@@ -146,13 +151,7 @@ class StripeReader:
             column.open()
         windows = [(0, len(self.groups))]
         if all(column.has_windows for column in columns):
-            each = max(1, max_bytes * self.group_count // max(size, 1))
-            rows = np.diff(self.offsets).tolist()
-            windows = [
-                (begin + first, begin + last)
-                for begin in range(0, len(self.groups), each)
-                for first, last in cut(rows[begin : begin + each], max_rows)
-            ]
+            windows = self.windows(size, max_bytes)
         for begin, end in windows:
             if not self.file.source.is_remote:
                 # refuse a file that was truncated since the last piece: access to the rest would end the process
@@ -233,11 +232,10 @@ class ColumnReader:
     def read(self) -> Parts:
         """Decode the column at all selected rows."""
         self.open()
-        count, each = len(self._stripe.groups), len(self._stripe.groups)
+        windows = [(0, len(self._stripe.groups))]
         if self.has_windows:
-            each = WINDOW_BYTES * self._stripe.group_count // max(self.content_bytes, 1)
-            each = max(1, min(each, _WINDOW_ROWS // self._stripe.stride))
-        parts = [self.decode(begin, min(begin + each, count)) for begin in range(0, count, each)]
+            windows = self._stripe.windows(self.content_bytes, WINDOW_BYTES)
+        parts = [self.decode(begin, end) for begin, end in windows]
         self.close()
         return parts
 
@@ -248,8 +246,6 @@ class ColumnReader:
             OrcError: if the file is corrupt there.
         """
         assert self._decoder is not None
-        groups = self._stripe.groups
-        self._decoder.next_group = int(groups[end]) if end < len(groups) else None
         selection = self._select(begin, end)
         try:
             array = self._decoder.decode(self._column.data_type, self._column.parents, selection)

@@ -274,13 +274,7 @@ class Inputs:
         out = np.zeros(chance.choice([0, 1, 2000, 9000]), np.uint8)
         return [
             *(data, _ints(offsets), _ints(lengths), np.array(originals, np.uint8), _ints(sizes)),
-            *(_ints(wanted), _ints(needed), chance.randint(-1, count), chance.choice([-1, 0, 1, *_ODD])),
-            *(
-                chance.randbytes(chance.choice([0, 1, 300])),
-                _zstd() if is_native else None,
-                codec,
-                out,
-            ),
+            *(_ints(wanted), _ints(needed), _zstd() if is_native else None, codec, out),
             *(_room(count), _room(count), _room(chance.choice([3, 3, 3, 2]))),
         ]
 
