@@ -29,6 +29,7 @@ from hindex.orc.io.source import (
     open_source,
     resolve_filesystem,
 )
+from hindex.orc.reader import orc_reader
 
 DATA = bytes(range(256)) * 4096
 
@@ -230,7 +231,8 @@ def test_a_missing_file_and_an_unknown_scheme(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("windows")
-def test_a_file_cut_short_while_it_is_open(tmp_path: Path) -> None:
+def test_a_file_cut_short_while_it_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orc_reader, "_PIECE_BYTES", 1)
     file = tmp_path / "t.orc"
     pa.orc.write_table(pa.table({"a": pa.array(range(100_000))}), file, compression="zlib")
     reader = OrcReader(file)

@@ -153,25 +153,6 @@ def test_rows_of_any_selection(
                     assert result[column].equals(expected[column]), (size, name, column)
 
 
-@pytest.mark.parametrize("codec", [ZLIB, SNAPPY, ZSTD])
-def test_chunks_between_windows_are_decompressed_once(
-    written: tuple[FileParts, pa.Table], monkeypatch: pytest.MonkeyPatch, codec: int
-) -> None:
-    """Whether they record the size of their content or not; here a stream is one chunk, and shorter than a block."""
-    parts, table = written
-    data, rows = put_together(parts, codec, 1 << 18), np.arange(0, ROWS, 7)
-    monkeypatch.setattr(stripe_reader, "WINDOW_BYTES", 1)
-    for name in ("number", "text"):
-        with OrcReader(BytesSource(data)) as reader:
-            column = reader.column_type(name).column
-            stripe = reader.stripe(0)
-            streams = [kind for number, kind in stripe.streams if number == column]
-            before = reader.counts.chunks
-            assert reader.read([name], rows).equals(table.select([name]).take(rows))
-            assert reader.counts.row_groups > 1
-            assert reader.counts.chunks - before == len(streams), streams
-
-
 @pytest.mark.parametrize("codec", [NONE, ZLIB, ZSTD])
 def test_batches_of_any_selection(
     written: tuple[FileParts, pa.Table], monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, codec: int
