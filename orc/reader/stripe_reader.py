@@ -40,8 +40,9 @@ _FETCH_BYTES = 32 << 20
 #: The maximum of rows of a row group where all rows are read, which needs no row index.
 _STRIDE = 10_000
 
-#: The maximum of rows to decode at once: a dictionary column of few bytes may have long values.
-_WINDOW_ROWS = 1 << 20
+#: The maximum of values to decode at once, one of each row and column: a column of few bytes may have many, and long
+#: ones by a dictionary.
+_WINDOW_VALUES = 1 << 20
 
 #: Stored bytes of a column that are decoded before their mapped pages are released.
 _RELEASE_BYTES = 1 << 20
@@ -116,11 +117,14 @@ class StripeReader:
         """The number of row groups of the stripe."""
         return -(-self.selection.num_rows // self.stride)
 
-    def windows(self, size: int, max_bytes: int) -> list[tuple[int, int]]:
+    def windows(self, size: int, max_bytes: int, columns: int = 1) -> list[tuple[int, int]]:
         """Cut the touched row groups into ranges, where all row groups have ``size`` bytes once decompressed."""
-        each = max(1, min(max_bytes * self.group_count // max(size, 1), _WINDOW_ROWS // self.stride))
-        count = len(self.groups)
-        return [(begin, min(begin + each, count)) for begin in range(0, count, each)]
+        each, rows = max(1, max_bytes * self.group_count // max(size, 1)), np.diff(self.offsets).tolist()
+        return [
+            (begin + first, begin + last)
+            for begin in range(0, len(rows), each)
+            for first, last in cut(rows[begin : begin + each], _WINDOW_VALUES // columns)
+        ]
 
     def readers(self) -> list[ColumnReader]:
         """Make the readers of the columns."""
@@ -151,7 +155,7 @@ class StripeReader:
             column.open()
         windows = [(0, len(self.groups))]
         if all(column.has_windows for column in columns):
-            windows = self.windows(size, max_bytes)
+            windows = self.windows(size, max_bytes, len(columns))
         for begin, end in windows:
             if not self.file.source.is_remote:
                 # refuse a file that was truncated since the last piece: access to the rest would end the process

@@ -101,9 +101,16 @@ def test_a_small_column_leaves_the_others_in_pieces(
 def test_rows_of_a_window_are_bounded(wide: tuple[Path, pa.Table], monkeypatch: pytest.MonkeyPatch) -> None:
     """A sorted dictionary column takes few bytes, so these do not bound the length of its values."""
     path, table = wide
-    monkeypatch.setattr(stripe_reader, "_WINDOW_ROWS", 4 * STRIDE)
+    monkeypatch.setattr(stripe_reader, "_WINDOW_VALUES", 4 * STRIDE)
     with OrcReader(path) as reader:
         read = reader.read(["text"])
+        # batches have fewer rows where they have more columns
+        for names, rows in (
+            (["text"], 4 * STRIDE),
+            (["text", "n"], 2 * STRIDE),
+            (["text", "n", "d"], STRIDE),
+        ):
+            assert {batch.num_rows for batch in reader.batches(names, batch_size=ROWS)} == {rows}
     assert [len(chunk) for chunk in read["text"].chunks] == [4 * STRIDE] * (ROWS // STRIDE // 4)
     assert read.equals(table.select(["text"]))
 
