@@ -544,16 +544,13 @@ cdef inline bint _skip_varints(Input *input, int64_t count) noexcept nogil:
     return True
 
 
-cdef inline int _next_varint(Input *input, Wanted *wanted, int64_t *run_first, uint64_t *out) noexcept nogil:
-    """Decode the next selected varint, and go behind it: the ones before it and itself are as a run."""
+cdef inline int _seek_varint(Input *input, const Wanted *wanted, int64_t *run_first) noexcept nogil:
+    """Go to the next selected varint; one that does not ascend is not reached."""
     cdef int64_t selected = _index(wanted, wanted.next)
-    cdef int code = STREAM_ENDS
-    # one that does not ascend is not reached
-    if selected >= run_first[0] and _skip_varints(input, selected - run_first[0]):
-        code = _long_varint(input, out + 2 * wanted.next, out + 2 * wanted.next + 1)
-        wanted.next += 1
-        run_first[0] = selected + 1
-    return code
+    if selected < run_first[0] or not _skip_varints(input, selected - run_first[0]):
+        return STREAM_ENDS
+    run_first[0] = selected
+    return 0
 
 
 ctypedef struct Segments:
@@ -657,7 +654,7 @@ cdef enum:
 cdef int64_t _decode_runs(
     const Segments *segments, int encoding, bint is_signed, void *out, int64_t[:, ::1] stops
 ) noexcept nogil:
-    """Decode values of segments: a byte, an integer or, of varints, two words each."""
+    """Decode the outputs of segments: bytes, integers of 64 bits, or varints to two words each."""
     cdef Input input
     cdef Wanted wanted
     cdef int64_t s, run_first, run = 0, first = 0
@@ -668,8 +665,10 @@ cdef int64_t _decode_runs(
         while code == 0 and wanted.next < wanted.last:
             if encoding == _V2 and wanted.position != NULL:
                 _skip_runs(&input, &wanted, &run_first)
+            elif encoding == _VARINTS:
+                code = _seek_varint(&input, &wanted, &run_first)
             run, first = input.at - segments.data, run_first
-            if input.at >= input.end:
+            if code != 0 or input.at >= input.end:
                 code = STREAM_ENDS
             elif encoding == _V2:
                 code = _run_v2(&input, &wanted, &run_first, is_signed, <int64_t *>out)
@@ -678,7 +677,12 @@ cdef int64_t _decode_runs(
             elif encoding == _BYTES:
                 code = _run_bytes(&input, &wanted, &run_first, <uint8_t *>out)
             else:
-                code = _next_varint(&input, &wanted, &run_first, <uint64_t *>out)
+                # each is a run of its own
+                code = _long_varint(
+                    &input, <uint64_t *>out + 2 * wanted.next, <uint64_t *>out + 2 * wanted.next + 1
+                )
+                wanted.next += 1
+                run_first += 1
         if code != 0:
             return _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
         if stops is not None:
@@ -752,7 +756,7 @@ def decode_decimals(
     int64_t[:, ::1] out,
     int64_t[:, ::1] stops=None,
 ):
-    """Decode zigzag varints of up to 128 bits; parameters as of decode_integers.
+    """Decode zigzag varints of up to 128 bits, each a run of its own; parameters as of decode_integers.
 
     Args:
         out: int64[N, 2], two's complement, the low word first.
@@ -1108,7 +1112,7 @@ cdef int _open_zstd(Zstd *zstd, const uint64_t[::1] addresses) except -1:
 cdef int64_t _frame_size(const Zstd *zstd, const uint8_t *at, int64_t left) noexcept nogil:
     """Content size of a single zstd frame that fills the bytes: -1 if it does not tell, -2 if it is none."""
     cdef uint64_t size
-    # the first byte of a frame to skip is another one
+    # frames to skip, and those of zstd before 0.8, begin with another byte
     if at[0] != 0x28 or zstd.frame_size(at, <size_t>left) != <size_t>left:
         return -2
     size = zstd.content_size(at, <size_t>left)

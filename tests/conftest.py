@@ -83,10 +83,11 @@ def constant(connection: LocalConnection, tmp_path: Path) -> Table:
 @pytest.fixture(params=["large", "small"])
 def windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Decode columns of small files in one window, or in one for each row group, as columns of large files are."""
-    from hindex.orc.reader import stripe_reader
+    from hindex.orc.reader import orc_reader, stripe_reader
 
     if request.param == "small":
         monkeypatch.setattr(stripe_reader, "WINDOW_BYTES", 1)
+        monkeypatch.setattr(orc_reader, "_PIECE_BYTES", 1)
     size: str = request.param
     return size
 

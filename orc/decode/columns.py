@@ -378,7 +378,7 @@ class ColumnDecoder:
         code = int(codes.view(np.uint64).max())
         if code >= len(lengths):
             raise OrcError(f"a value is entry {code} of a dictionary of {len(lengths)}", stream="DATA")
-        # NumPy need not check them again
+        # they are checked: "clip" is the mode in which NumPy does not check them again
         lows, sizes = ends.take(codes, mode="clip"), lengths.take(codes, mode="clip")
         whole = ValueSelection(_ZERO, _ONE, np.array([0, len(codes)]), None)
         return self._gather(node, StreamKind.DICTIONARY_DATA, whole, lows, sizes, valid, entries)

@@ -182,7 +182,8 @@ class OrcReader:
     ) -> Iterator[pa.RecordBatch]:
         """Read the same rows as `read` in batches of at most ``batch_size`` rows, each from one stripe.
 
-        Besides the batch, up to about 32 MiB of decoded row groups are in memory. If only some rows are selected,
+        Row groups of up to about 32 MiB or 65,536 rows are decoded at once, or ``batch_size`` if that is more, and a
+        batch is a slice of them. If only some rows are selected,
         columns without a row index are decoded a stripe at a time. The selected bytes of a stripe of a remote file are
         fetched together.
 
@@ -209,7 +210,8 @@ class OrcReader:
                     yield _no_columns(min(batch_size, len(selection) - first))
                 continue
             reader = StripeReader(self._file, stripe, columns, selection)
-            for arrays in reader.pieces(_PIECE_BYTES):
+            # smaller pieces would decompress the chunks that they share too often
+            for arrays in reader.pieces(_PIECE_BYTES, max(batch_size, BATCH_SIZE)):
                 batch = pa.RecordBatch.from_arrays(arrays, schema=_schema(columns))
                 del arrays
                 for first in range(0, batch.num_rows, batch_size):

@@ -40,9 +40,8 @@ _FETCH_BYTES = 32 << 20
 #: The maximum of rows of a row group where all rows are read, which needs no row index.
 _STRIDE = 10_000
 
-#: The maximum of values to decode at once, one of each row and column: a column of few bytes may have many, and long
-#: ones by a dictionary.
-_WINDOW_VALUES = 1 << 20
+#: The maximum of selected rows to decode at once: a column of few bytes may have many rows, and long values.
+_WINDOW_ROWS = 1 << 20
 
 #: Stored bytes of a column that are decoded before their mapped pages are released.
 _RELEASE_BYTES = 1 << 20
@@ -117,13 +116,20 @@ class StripeReader:
         """The number of row groups of the stripe."""
         return -(-self.selection.num_rows // self.stride)
 
-    def windows(self, size: int, max_bytes: int, columns: int = 1) -> list[tuple[int, int]]:
-        """Cut the touched row groups into ranges, where all row groups have ``size`` bytes once decompressed."""
-        each, rows = max(1, max_bytes * self.group_count // max(size, 1)), np.diff(self.offsets).tolist()
+    def windows(self, size: int, max_bytes: int, max_rows: int) -> list[tuple[int, int]]:
+        """Cut the touched row groups into ranges to decode at once; one row group may exceed the limits.
+
+        Args:
+            size: the decompressed bytes of all row groups of the stripe.
+            max_bytes: the approximate maximum of a range.
+            max_rows: the maximum of selected rows; of row groups, as many as have four times as many rows.
+        """
+        each = min(max_bytes * self.group_count // max(size, 1), 4 * max_rows // self.stride)
+        rows = np.diff(self.offsets).tolist()
         return [
             (begin + first, begin + last)
-            for begin in range(0, len(rows), each)
-            for first, last in cut(rows[begin : begin + each], _WINDOW_VALUES // columns)
+            for begin in range(0, len(rows), max(each, 1))
+            for first, last in cut(rows[begin : begin + max(each, 1)], max_rows)
         ]
 
     def readers(self) -> list[ColumnReader]:
@@ -138,15 +144,16 @@ class StripeReader:
             parts += [column.read() for column in columns[begin:end]]
         return parts
 
-    def pieces(self, max_bytes: int) -> Iterator[list[pa.Array]]:
+    def pieces(self, max_bytes: int, max_rows: int) -> Iterator[list[pa.Array]]:
         """Decode all columns for some row groups at a time.
 
         Args:
             max_bytes: the approximate maximum of a piece once decompressed.
+            max_rows: the maximum of a piece, unless it has one row group.
         """
         columns = self.readers()
         size = sum(column.content_bytes for column in columns)
-        if size > max_bytes:
+        if size > max_bytes or len(self.selection) > max_rows:
             # a small column without a row index would keep the others whole; some have no bytes at all
             for column in columns:
                 column.window_bytes = -1
@@ -155,7 +162,7 @@ class StripeReader:
             column.open()
         windows = [(0, len(self.groups))]
         if all(column.has_windows for column in columns):
-            windows = self.windows(size, max_bytes, len(columns))
+            windows = self.windows(size, max_bytes, max_rows)
         for begin, end in windows:
             if not self.file.source.is_remote:
                 # refuse a file that was truncated since the last piece: access to the rest would end the process
@@ -226,7 +233,8 @@ class ColumnReader:
         stripe = self._stripe
         if self.is_sequential or stripe.stride >= stripe.selection.num_rows or self._is_misplaced():
             return False
-        return len(stripe.groups) < stripe.group_count or self.content_bytes > self.window_bytes
+        is_large = self.content_bytes > self.window_bytes or len(stripe.selection) > _WINDOW_ROWS
+        return is_large or len(stripe.groups) < stripe.group_count
 
     @property
     def has_windows(self) -> bool:
@@ -238,7 +246,7 @@ class ColumnReader:
         self.open()
         windows = [(0, len(self._stripe.groups))]
         if self.has_windows:
-            windows = self._stripe.windows(self.content_bytes, WINDOW_BYTES)
+            windows = self._stripe.windows(self.content_bytes, WINDOW_BYTES, _WINDOW_ROWS)
         parts = [self.decode(begin, end) for begin, end in windows]
         self.close()
         return parts

@@ -16,7 +16,7 @@ from hindex.orc import OrcReader
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.stripe import StreamKind
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.orc.reader import stripe_reader
+from hindex.orc.reader import orc_reader, stripe_reader
 from hindex.orc.reader.file_indexes import FileIndexes
 
 #: The name that errors must tell.
@@ -53,7 +53,10 @@ def read_in_ways(data: bytes, rng: random.Random) -> Outcome:
     """Read a file whole, and sparsely, in batches, by fields, or its own indexes."""
     # every other file in windows of one row group, as large ones are in windows of some
     size = rng.choice((1, stripe_reader.WINDOW_BYTES))
-    with mock.patch.object(stripe_reader, "WINDOW_BYTES", size):
+    with (
+        mock.patch.object(stripe_reader, "WINDOW_BYTES", size),
+        mock.patch.object(orc_reader, "_PIECE_BYTES", size),
+    ):
         return _read_in_ways(data, rng)
 
 

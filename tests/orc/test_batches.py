@@ -101,18 +101,40 @@ def test_a_small_column_leaves_the_others_in_pieces(
 def test_rows_of_a_window_are_bounded(wide: tuple[Path, pa.Table], monkeypatch: pytest.MonkeyPatch) -> None:
     """A sorted dictionary column takes few bytes, so these do not bound the length of its values."""
     path, table = wide
-    monkeypatch.setattr(stripe_reader, "_WINDOW_VALUES", 4 * STRIDE)
+    monkeypatch.setattr(stripe_reader, "_WINDOW_ROWS", 4 * STRIDE)
     with OrcReader(path) as reader:
         read = reader.read(["text"])
-        # batches have fewer rows where they have more columns
-        for names, rows in (
-            (["text"], 4 * STRIDE),
-            (["text", "n"], 2 * STRIDE),
-            (["text", "n", "d"], STRIDE),
-        ):
-            assert {batch.num_rows for batch in reader.batches(names, batch_size=ROWS)} == {rows}
-    assert [len(chunk) for chunk in read["text"].chunks] == [4 * STRIDE] * (ROWS // STRIDE // 4)
-    assert read.equals(table.select(["text"]))
+        assert [len(chunk) for chunk in read["text"].chunks] == [4 * STRIDE] * (ROWS // STRIDE // 4)
+        assert read.equals(table.select(["text"]))
+        # all but one of each row group: the row index is used
+        rows = np.delete(np.arange(ROWS), np.arange(7, ROWS, STRIDE))
+        read = reader.read(["n"], rows)
+        assert [len(chunk) for chunk in read["n"].chunks] == [4 * (STRIDE - 1)] * (ROWS // STRIDE // 4)
+        assert read.equals(table.select(["n"]).take(rows))
+        # one of each: row groups of sixteen times as many rows
+        rows = np.arange(7, ROWS, STRIDE)
+        read = reader.read(["n"], rows)
+        assert [len(chunk) for chunk in read["n"].chunks] == [16] * (ROWS // STRIDE // 16)
+        assert read.equals(table.select(["n"]).take(rows))
+
+
+@pytest.mark.parametrize("skipped", [0, 1])
+def test_rows_of_a_piece_are_bounded(
+    wide: tuple[Path, pa.Table], monkeypatch: pytest.MonkeyPatch, skipped: int
+) -> None:
+    path, table = wide
+    monkeypatch.setattr(orc_reader, "BATCH_SIZE", 4 * STRIDE)
+    with OrcReader(path) as reader:
+        for batch_size, rows in ((ROWS, ROWS), (8 * STRIDE, 8 * STRIDE), (4 * STRIDE, 4 * STRIDE), (1, 4 * STRIDE)):
+            pieces = []
+            for batch in reader.batches(["n", "d"], np.arange(skipped, ROWS), batch_size=batch_size):
+                # the batches of a piece are slices of one array
+                buffer = batch["n"].buffers()[1]
+                if not pieces or pieces[-1][0] != buffer.address:
+                    pieces.append((buffer.address, buffer))
+            assert {buffer.size // 8 for _, buffer in pieces[1:]} <= {rows}
+            assert pieces[0][1].size // 8 == min(rows, ROWS) - skipped
+            assert sum(buffer.size // 8 for _, buffer in pieces) == ROWS - skipped
 
 
 def test_a_large_row_index_stride_does_not_join_all_rows_in_one_window(
@@ -131,7 +153,7 @@ def test_a_large_row_index_stride_does_not_join_all_rows_in_one_window(
 def test_a_chunk_that_two_windows_share(
     noise: tuple[Path, pa.Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is decompressed once if all rows are read, and else once for each of both."""
+    """It is decompressed once if all rows are read, and else once for each of them."""
     path, table = noise
     rows = np.delete(np.arange(len(table)), np.arange(7, len(table), STRIDE))
     for wanted in (None, rows):

@@ -20,7 +20,7 @@ from hindex.orc import OrcReader
 from hindex.orc.decode import streams
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.stripe import EncodingKind, StreamKind
-from hindex.orc.reader import stripe_reader
+from hindex.orc.reader import orc_reader, stripe_reader
 from tests.fuzz.parts import FileParts, Hooks, put_together, take_apart
 from tests.support.writers import write_pyarrow
 
@@ -160,7 +160,7 @@ def test_batches_of_any_selection(
     parts, table = written
     data = put_together(parts, codec, 1000)
     for size in (1, 1 << 40):
-        monkeypatch.setattr(stripe_reader, "WINDOW_BYTES", size)
+        monkeypatch.setattr(orc_reader, "_PIECE_BYTES", size)
         for name, rows in selections(rng).items():
             expected = table if rows is None else table.take(rows)
             batch_size = int(rng.integers(1, 500))
