@@ -122,7 +122,7 @@ class StripeReader:
         Args:
             size: the decompressed bytes of all row groups of the stripe.
             max_bytes: the approximate maximum of a range.
-            max_rows: the maximum of selected rows; of row groups, as many as have four times as many rows.
+            max_rows: the maximum of selected rows; of all rows, four times as many.
         """
         each = min(max_bytes * self.group_count // max(size, 1), 4 * max_rows // self.stride)
         rows = np.diff(self.offsets).tolist()
@@ -131,6 +131,10 @@ class StripeReader:
             for begin in range(0, len(rows), max(each, 1))
             for first, last in cut(rows[begin : begin + max(each, 1)], max_rows)
         ]
+
+    def exceeds(self, max_rows: int) -> bool:
+        """Return True if the stripe has too many rows for one of `windows`."""
+        return len(self.selection) > max_rows or self.selection.num_rows > 4 * max_rows
 
     def readers(self) -> list[ColumnReader]:
         """Make the readers of the columns."""
@@ -153,7 +157,7 @@ class StripeReader:
         """
         columns = self.readers()
         size = sum(column.content_bytes for column in columns)
-        if size > max_bytes or len(self.selection) > max_rows:
+        if size > max_bytes or self.exceeds(max_rows):
             # a small column without a row index would keep the others whole; some have no bytes at all
             for column in columns:
                 column.window_bytes = -1
@@ -233,7 +237,7 @@ class ColumnReader:
         stripe = self._stripe
         if self.is_sequential or stripe.stride >= stripe.selection.num_rows or self._is_misplaced():
             return False
-        is_large = self.content_bytes > self.window_bytes or len(stripe.selection) > _WINDOW_ROWS
+        is_large = self.content_bytes > self.window_bytes or stripe.exceeds(_WINDOW_ROWS)
         return is_large or len(stripe.groups) < stripe.group_count
 
     @property

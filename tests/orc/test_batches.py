@@ -122,11 +122,16 @@ def test_rows_of_a_window_are_bounded(wide: tuple[Path, pa.Table], monkeypatch: 
 def test_rows_of_a_piece_are_bounded(
     wide: tuple[Path, pa.Table], monkeypatch: pytest.MonkeyPatch, skipped: int
 ) -> None:
-    path, table = wide
+    path, _ = wide
     monkeypatch.setattr(orc_reader, "BATCH_SIZE", 4 * STRIDE)
     with OrcReader(path) as reader:
-        for batch_size, rows in ((ROWS, ROWS), (8 * STRIDE, 8 * STRIDE), (4 * STRIDE, 4 * STRIDE), (1, 4 * STRIDE)):
-            pieces = []
+        for batch_size, rows in (
+            (ROWS, ROWS),
+            (8 * STRIDE, 8 * STRIDE),
+            (4 * STRIDE, 4 * STRIDE),
+            (1, 4 * STRIDE),
+        ):
+            pieces = list[tuple[int, pa.Buffer]]()
             for batch in reader.batches(["n", "d"], np.arange(skipped, ROWS), batch_size=batch_size):
                 # the batches of a piece are slices of one array
                 buffer = batch["n"].buffers()[1]

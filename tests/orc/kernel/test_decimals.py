@@ -132,6 +132,21 @@ def test_one_that_is_too_long_may_be_passed_over() -> None:
     assert decode(bytes.fromhex("80" * 100 + "0002"), [1]) == [1]
 
 
+@pytest.mark.parametrize("positions", [None, [1]])
+def test_a_stop_is_the_last_varint(positions: list[int] | None) -> None:
+    """So that reading one after the other goes on, and does not come back to the first one."""
+    data, stops, out = (
+        np.array([2, 0x80, 2, 4, 6], np.uint8),
+        np.zeros((1, 2), np.int64),
+        np.zeros((1, 2), np.int64),
+    )
+    skips, wanted = (as_ints([2]), None) if positions is None else (as_ints([1]), as_ints(positions))
+    one, bounds = as_ints([0]), as_ints([0, 1])
+    assert kernel.decode_decimals(data, one, as_ints([5]), skips, bounds, wanted, out, stops) == 0
+    assert out.tolist() == [[2, 0]]
+    assert stops.tolist() == [[3, 1]]
+
+
 def test_words_of_another_shape() -> None:
     data, one = np.zeros(9, np.uint8), as_ints([0])
     for shape in ((1, 1), (1, 3)):
