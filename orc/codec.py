@@ -231,12 +231,7 @@ class Decompressor:
         return chunks
 
     def decompress(
-        self,
-        data: Bytes,
-        chunks: Chunks,
-        wanted: Ints,
-        needed: Ints,
-        out: Bytes,
+        self, data: Bytes, chunks: Chunks, wanted: Ints, needed: Ints, out: Bytes
     ) -> tuple[Ints, Ints]:
         """Decompress the beginnings of chunks into ``out``, one behind the other.
 

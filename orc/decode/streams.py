@@ -141,14 +141,7 @@ class StreamReader:
         """List what a remote file's source should fetch for row groups ``begins[s]`` to ``ends[s]``."""
         return self._stored.missing(0, self._stored.length)
 
-    def segments(
-        self,
-        begins: Ints,
-        ends: Ints,
-        max_bytes: Ints,
-        *,
-        fresh: bool = False,
-    ) -> Segments:
+    def segments(self, begins: Ints, ends: Ints, max_bytes: Ints, *, fresh: bool = False) -> Segments:
         """Load the content of segments.
 
         Args:
@@ -160,14 +153,7 @@ class StreamReader:
         """
         raise NotImplementedError
 
-    def values(
-        self,
-        begins: Ints,
-        ends: Ints,
-        bounds: Ints,
-        lows: Ints,
-        sizes: Ints,
-    ) -> tuple[Bytes, Ints]:
+    def values(self, begins: Ints, ends: Ints, bounds: Ints, lows: Ints, sizes: Ints) -> tuple[Bytes, Ints]:
         """Load the bytes of values by their position within segments.
 
         Args:
@@ -203,13 +189,7 @@ class StreamReader:
                     begin = after
         return self._decompressor.list_chunks(stored.data, begins, ends, extras)
 
-    def _decompress(
-        self,
-        chunks: Chunks,
-        wanted: Ints,
-        needed: Ints,
-        out: Bytes,
-    ) -> tuple[Ints, Ints]:
+    def _decompress(self, chunks: Chunks, wanted: Ints, needed: Ints, out: Bytes) -> tuple[Ints, Ints]:
         decompressor = self._decompressor
         before = decompressor.chunks, decompressor.bytes_in
         begins, loaded = decompressor.decompress(self._stored.data, chunks, wanted, needed, out)
@@ -239,14 +219,7 @@ class SequentialReader(StreamReader):
         # the maximum to load at once
         self._max_bytes = 0
 
-    def segments(
-        self,
-        begins: Ints,
-        ends: Ints,
-        max_bytes: Ints,
-        *,
-        fresh: bool = False,
-    ) -> Segments:
+    def segments(self, begins: Ints, ends: Ints, max_bytes: Ints, *, fresh: bool = False) -> Segments:
         self._max_bytes = int(max_bytes[0]) + _MAX_RUN_BYTES
         if self._decompressor.codec is None:
             self._stored.fetch(self._next, self._stored.length)
@@ -254,14 +227,7 @@ class SequentialReader(StreamReader):
             self._load(self._stored.length * int(ends[0]) // self._num_rows)
         return self._segments()
 
-    def values(
-        self,
-        begins: Ints,
-        ends: Ints,
-        bounds: Ints,
-        lows: Ints,
-        sizes: Ints,
-    ) -> tuple[Bytes, Ints]:
+    def values(self, begins: Ints, ends: Ints, bounds: Ints, lows: Ints, sizes: Ints) -> tuple[Bytes, Ints]:
         high = int((lows + sizes).max(initial=0))
         segments: Segments | None = self.segments(begins, ends, np.array([high]))
         while segments is not None and int(segments.limits[0] - segments.starts[0]) < high:
@@ -361,14 +327,7 @@ class IndexedReader(StreamReader):
             for item in self._stored.missing(begin, end)
         ]
 
-    def segments(
-        self,
-        begins: Ints,
-        ends: Ints,
-        max_bytes: Ints,
-        *,
-        fresh: bool = False,
-    ) -> Segments:
+    def segments(self, begins: Ints, ends: Ints, max_bytes: Ints, *, fresh: bool = False) -> Segments:
         """Load row groups ``begins[s]`` to ``ends[s]``, and behind each as much as its last run may need."""
         # most writers fill all chunks of a stream but the last; a further one of a remote file would take two requests
         at_once = 0 if self._stored.is_remote else -(-_MAX_RUN_BYTES // self._decompressor.block_size)
@@ -431,14 +390,7 @@ class IndexedReader(StreamReader):
             raise OrcError(kernel.ERRORS[kernel.BEYOND_CHUNK])
         return Segments(data, starts, limits, skip, is_owned=fresh)
 
-    def values(
-        self,
-        begins: Ints,
-        ends: Ints,
-        bounds: Ints,
-        lows: Ints,
-        sizes: Ints,
-    ) -> tuple[Bytes, Ints]:
+    def values(self, begins: Ints, ends: Ints, bounds: Ints, lows: Ints, sizes: Ints) -> tuple[Bytes, Ints]:
         if self._decompressor.codec is not None:
             chunk, inner, _, end_chunk, end_inner, _ = self._bounds(begins, ends)
             ends_at = end_chunk + (end_inner > 0)

@@ -182,10 +182,9 @@ class OrcReader:
     ) -> Iterator[pa.RecordBatch]:
         """Read the same rows as `read` in batches of at most ``batch_size`` rows, each from one stripe.
 
-        Row groups of up to about 32 MiB or 65,536 rows are decoded at once, or ``batch_size`` if that is more, and a
-        batch is a slice of them. If only some rows are selected,
-        columns without a row index are decoded a stripe at a time. The selected bytes of a stripe of a remote file are
-        fetched together.
+        Batches are slices of row groups that are decoded together: of up to about 32 MiB and, unless ``batch_size``
+        is more, up to 65,536 selected rows. If only some rows are selected, columns without a row index are decoded a
+        stripe at a time. The selected bytes of a stripe of a remote file are fetched together.
 
         Args:
             columns: as for `read`.

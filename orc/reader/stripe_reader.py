@@ -27,8 +27,8 @@ from hindex.orc.reader.row_selection import RowSelection
 
 Ints = npt.NDArray[np.int64]
 
-#: Approximate decompressed bytes of a column to decode at once. In-3 of `tests.bench needles` takes 1.04 times as long
-#: in windows of 8 MiB, and 1.3 times in windows of 2 MiB.
+#: Approximate decompressed bytes of a column to decode at once. Reading 1,782 random rows of 12 million of lineitem
+#: decompresses 2 % more chunks in windows of 8 MiB, and a fifth more in windows of 2 MiB.
 WINDOW_BYTES = 32 << 20
 
 #: The assumed compression ratio.
@@ -124,12 +124,12 @@ class StripeReader:
             max_bytes: the approximate maximum of a range.
             max_rows: the maximum of selected rows; of all rows, four times as many.
         """
-        each = min(max_bytes * self.group_count // max(size, 1), 4 * max_rows // self.stride)
+        each = max(1, min(max_bytes * self.group_count // max(size, 1), 4 * max_rows // self.stride))
         rows = np.diff(self.offsets).tolist()
         return [
             (begin + first, begin + last)
-            for begin in range(0, len(rows), max(each, 1))
-            for first, last in cut(rows[begin : begin + max(each, 1)], max_rows)
+            for begin in range(0, len(rows), each)
+            for first, last in cut(rows[begin : begin + each], max_rows)
         ]
 
     def exceeds(self, max_rows: int) -> bool:
