@@ -39,10 +39,9 @@ java:
 demo: $(STAMP) java ## index TPC-H lineitem, query it with hindex and with Spark alone, compare (SCALE=1)
 	$(BIN)/hindex demo --scale $(SCALE)
 
-# whole files go to a process, in their order: fixtures of a file are made once; programs that tests start keep bytecode;
-# IPython warns of another environment that is active, and warnings are errors
+# whole files go to a process, in their order: fixtures of a file are made once; programs that tests start keep bytecode
 test: $(STAMP) java $(ARCHIVE) ## run all tests (JOBS=3 processes: Spark waits now and then)
-	env -u PYTHONDONTWRITEBYTECODE -u VIRTUAL_ENV $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # classes of Spark, from which Java starts in half the time
 $(ARCHIVE): $(STAMP) | java

@@ -15,6 +15,8 @@ from IPython.core.interactiveshell import InteractiveShell
 def shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[InteractiveShell]:
     # its history goes nowhere else
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    # it warns of an active environment that is not its own
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     shell: Any = InteractiveShell()  # type: ignore[no-untyped-call]
     shell.history_manager.enabled = False
     yield shell
