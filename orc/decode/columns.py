@@ -464,9 +464,11 @@ class ColumnDecoder:
         ends = _starts(sizes)
         last = selection.bounds[1:] - 1
         self._check_elements(node, selection, int(ends[-1]), lows[last] + sizes[last])
-        # element numbers: consecutive within a list
-        positions = np.repeat(lows - ends[:-1], sizes)
-        positions += np.arange(len(positions))
+        positions = None
+        if any(self._stored_bytes(child) for child in node.children):
+            # element numbers: consecutive within a list
+            positions = np.repeat(lows - ends[:-1], sizes)
+            positions += np.arange(len(positions))
         return sizes, selection.below(ends[selection.bounds], positions)
 
     def _check_elements(self, node: OrcType, selection: ValueSelection, elements: int, reaches: Ints) -> None:
@@ -484,8 +486,11 @@ class ColumnDecoder:
         if elements <= _UNCHECKED_VALUES:
             return
         for child in node.children:
-            stored = sum(self._stripe.data_length(item.column) for item in child.walk())
+            stored = self._stored_bytes(child)
             if not stored:
+                if all(item.kind is Kind.STRUCT for item in child.walk()):
+                    # structs without fields, none of which is null: they take no memory either
+                    continue
                 raise OrcError(
                     f"there should be {elements} values and there is no stream of them: the file is corrupt"
                 )
@@ -495,9 +500,36 @@ class ColumnDecoder:
                 last = ValueSelection(
                     selection.begins[part], selection.ends[part], np.array([0, 1]), reaches[part] - 1
                 )
-                was_probing, self._is_probing = self._is_probing, True
-                self._array(child, last)
-                self._is_probing = was_probing
+                self._is_probing = True
+                self._probe(child, last)
+                self._is_probing = False
+
+    def _stored_bytes(self, node: OrcType) -> int:
+        return sum(self._stripe.data_length(item.column) for item in node.walk())
+
+    def _probe(self, node: OrcType, value: ValueSelection) -> None:
+        """Check that one value exists: decode it, but of a list only the last element.
+
+        Whole lists would be checked in turn, and the work would double with each level.
+        """
+        _, value = self._present(node, value)
+        if not len(value):
+            return
+        match node.kind:
+            case Kind.STRUCT:
+                for child in node.children:
+                    self._probe(child, value)
+            case Kind.LIST | Kind.MAP:
+                lows, sizes = self._lengths(node, value)
+                if int(sizes[0]):
+                    for child in node.children:
+                        self._probe(child, value.below(value.bounds, lows + sizes - 1))
+            case Kind.UNION:
+                for child, item in zip(node.children, self._variants(node, value)[1], strict=True):
+                    if len(item):
+                        self._probe(child, item)
+            case _:
+                self._primitive(node, None, value)
 
     def _union(self, node: OrcType, valid: Bytes | None, selection: ValueSelection) -> pa.Array:
         variants = node.children
