@@ -298,6 +298,8 @@ class IndexedReader(StreamReader):
         self._slot = slot
         # the number of chunks behind a segment that its last run may reach into; True if these are loaded whole
         self._extras, self._is_extended = 1, False
+        # the number of chunks that were listed last
+        self._listed = 0
         # the arguments of the last request, which extend() repeats
         self._request: tuple[Ints, Ints, Ints, bool] | None = None
 
@@ -339,9 +341,15 @@ class IndexedReader(StreamReader):
         # the run at the end of a row group may need more chunks than were loaded
         if self._decompressor.codec is None or self._request is None:
             return None
-        self._extras, self._is_extended = max(4 * self._extras, 1), True
-        more = self._segments(*self._request)
-        return more if (more.limits - more.starts > segments.limits - segments.starts).any() else None
+        listed = -1
+        while listed < self._listed:
+            listed = self._listed
+            self._extras, self._is_extended = max(4 * self._extras, 1), True
+            more = self._segments(*self._request)
+            if (more.limits - more.starts > segments.limits - segments.starts).any():
+                return more
+            # the further chunks were empty, or there were none
+        return None
 
     def _segments(self, begins: Ints, ends: Ints, max_bytes: Ints, fresh: bool) -> Segments:
         chunk, inner, skip, end_chunk, end_inner, has_tail = self._bounds(begins, ends)
@@ -358,6 +366,7 @@ class IndexedReader(StreamReader):
         chunks = self._list(
             chunk, end_chunk + ((end_inner > 0) | has_tail), np.where(has_tail, self._extras, 0)
         )
+        self._listed = len(chunks)
         firsts, lasts = np.empty(len(chunk), np.int64), np.empty(len(chunk), np.int64)
         wanted, needed = np.empty(len(chunks), np.int64), np.empty(len(chunks), np.int64)
         block_size = self._decompressor.block_size

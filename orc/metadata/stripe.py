@@ -38,7 +38,8 @@ class StreamKind(enum.IntEnum):
 #: The file version of pre-releases of version 2.0.
 _WITH_DECIMAL64 = (1, 9999)
 
-_DATA_KINDS = tuple(kind for kind in StreamKind if kind < StreamKind.ROW_INDEX)
+#: The streams of a column's values, without its indexes.
+DATA_KINDS = tuple(kind for kind in StreamKind if kind < StreamKind.ROW_INDEX)
 
 
 class EncodingKind(enum.IntEnum):
@@ -85,7 +86,7 @@ class Stripe:
 
     def data_length(self, column: int) -> int:
         """Return the stored bytes of a column's streams, without its indexes."""
-        streams = (self.streams.get((column, kind)) for kind in _DATA_KINDS)
+        streams = (self.streams.get((column, kind)) for kind in DATA_KINDS)
         return sum(stream.length for stream in streams if stream is not None)
 
 

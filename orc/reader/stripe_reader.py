@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,13 @@ from hindex.orc.io.metrics import CountedSource, ReadCounts
 from hindex.orc.io.source import Range
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.orc.metadata.projection import Projection, misplacing_nodes
-from hindex.orc.metadata.stripe import StreamKind, Stripe, read_row_indexes, read_stripe_footer
+from hindex.orc.metadata.stripe import (
+    DATA_KINDS,
+    StreamKind,
+    Stripe,
+    read_row_indexes,
+    read_stripe_footer,
+)
 from hindex.orc.reader.file_cache import CachedFile
 from hindex.orc.reader.row_selection import RowSelection
 
@@ -103,10 +110,10 @@ class StripeReader:
         except OrcError as error:
             raise error.at(path=file.tail.path, stripe=index) from error
         stride = file.tail.row_index_stride
-        if selection.is_all and not 0 < stride <= _STRIDE:
-            stride = _STRIDE
-        is_cut = 0 < stride < selection.num_rows <= stride * MAX_GROUPS
-        self.stride = stride if is_cut else max(selection.num_rows, 1)
+        is_usable = stride > 0 and selection.num_rows <= stride * MAX_GROUPS
+        if selection.is_all and not (is_usable and stride <= _STRIDE):
+            stride, is_usable = _STRIDE, True
+        self.stride = stride if is_usable else max(selection.num_rows, 1)
         #: The row groups that have selected rows, and where the rows of each begin among the selected ones.
         self.groups, self.offsets = selection.groups(self.stride)
         self._columns = columns
@@ -302,14 +309,15 @@ class ColumnReader:
         """Yield the byte ranges of a remote file to fetch together."""
         self.open()
         selection = self._select(0, len(self._stripe.groups))
-        for number, kind in self._stripe.stripe.streams:
-            if number in self._nodes and kind < StreamKind.ROW_INDEX:
-                try:
-                    ranges = self._reader(number, kind).ranges(selection.begins, selection.ends)
-                except OrcError as error:
-                    raise error.at(column=self._column.name, stream=kind.name) from error
-                for item in ranges:
-                    yield self._streams[number, kind], item
+        for key in product(self._nodes, DATA_KINDS):
+            if key not in self._stripe.stripe.streams:
+                continue
+            try:
+                ranges = self._reader(*key).ranges(selection.begins, selection.ends)
+            except OrcError as error:
+                raise error.at(column=self._column.name, stream=key[1].name) from error
+            for item in ranges:
+                yield self._streams[key], item
 
     def _select(self, begin: int, end: int) -> ValueSelection:
         """Select the rows of a range of touched row groups."""
@@ -360,11 +368,11 @@ class ColumnReader:
         for number, layout in self.layouts.items():
             key = (stripe.index, number)
             if key not in cache:
-                entries = [entry.positions for entry in stripe.stripe.row_entries.get(number, ())]
+                entries = stripe.stripe.row_entries.get(number, ())
                 cache[key] = (
                     parse_positions(
                         layout,
-                        entries,
+                        [entry.positions for entry in entries],
                         is_compressed=self._file.tail.codec is not None,
                         has_present=has_present(stripe.stripe, number),
                     )

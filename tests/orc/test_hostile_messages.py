@@ -45,6 +45,11 @@ def test_more_rows_than_there_are(parts: FileParts, name: str, rows: int) -> Non
         assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
 
 
+def _add_stripes(stripes: Any, count: int) -> None:
+    for _ in range(count):
+        stripes.add()
+
+
 #: Messages that are not what they should be, and the error of opening the file and reading it.
 MESSAGES: list[tuple[str, str, Callable[[Any], None], str]] = [
     (
@@ -77,6 +82,7 @@ MESSAGES: list[tuple[str, str, Callable[[Any], None], str]] = [
         lambda m: setattr(m.stripes[0], "offset", 1 << 63),
         "truncated or corrupt",
     ),
+    ("more stripes than bytes", "footer", lambda m: _add_stripes(m.stripes, 20_000), "stripes, and only"),
     (
         "a block beyond the format's",
         "postscript",

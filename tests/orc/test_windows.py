@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -279,6 +280,52 @@ def test_row_groups_that_begin_in_an_empty_chunk(
             expected = table if rows is None else table.take(rows)
             assert OrcReader(BytesSource(data)).read(rows=rows).equals(expected)
     assert moved
+
+
+@pytest.mark.parametrize("empties", [1, 6])
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_empty_chunks_within_the_last_run(
+    tmp_path: Path, rng: np.random.Generator, *, is_remote: bool, empties: int
+) -> None:
+    table = pa.table({"a": pa.array(rng.integers(0, 1 << 40, ROWS))})
+    path = tmp_path / "t.orc"
+    write_pyarrow(path, table, "none", stride=STRIDE)
+
+    def cut(content: bytes, block: int) -> list[tuple[bytes, bool | None]]:
+        pieces: list[tuple[bytes, bool | None]] = []
+        for at in range(0, len(content), block):
+            pieces += [(content[at : at + block], None), *[(b"", True)] * empties]
+        return pieces
+
+    data = put_together(take_apart(path.read_bytes()), ZLIB, 1000, Hooks(cut=cut))
+    filesystem = fsspec.filesystem("memory")
+    filesystem.pipe("/t.orc", data)
+    for group in range(ROWS // STRIDE):
+        row = group * STRIDE + STRIDE - 1
+        source = (filesystem, "/t.orc") if is_remote else BytesSource(data)
+        assert OrcReader(source).read(rows=[row]).equals(table.slice(row, 1))
+
+
+@pytest.mark.parametrize("stride", [1, 100])
+def test_all_rows_of_more_row_groups_than_are_believed(
+    written: tuple[FileParts, pa.Table], monkeypatch: pytest.MonkeyPatch, stride: int
+) -> None:
+    """Rows are decoded in windows of another size, as no row index is needed."""
+    monkeypatch.setattr(stripe_reader, "MAX_GROUPS", 20)
+    monkeypatch.setattr(stripe_reader, "_STRIDE", 200)
+    monkeypatch.setattr(stripe_reader, "WINDOW_BYTES", 1)
+    parts, table = written
+
+    def claim(name: str, message: Any) -> None:
+        if name == "footer":
+            message.row_index_stride = stride
+
+    data = put_together(parts, ZSTD, 1000, Hooks(message=claim))
+    result = OrcReader(BytesSource(data)).read()
+    assert result.equals(table)
+    assert max(map(len, result.column("sorted").chunks)) == 200
+    rows = list(range(0, ROWS, 7))
+    assert OrcReader(BytesSource(data)).read(rows=rows).equals(table.take(rows))
 
 
 @pytest.mark.parametrize("codec", [ZLIB, LZ4])
