@@ -331,15 +331,23 @@ def _check_items(
         if isinstance(value, AggregateCall) and value.function is AggregateFunction.COUNT_DISTINCT:
             continue
         if column is not None and not any(is_same_column(column, group) for group in groups):
-            by = ", ".join(map(str, groups))
-            parser.unsupported(f"{value} in a query that groups by {by} alone", start)
+            message = f"{value} in a query that groups by {', '.join(map(str, groups))} alone"
+            # Spark takes fields of a struct that is grouped by
+            if isinstance(value, ColumnRef) and not (value.parts[1:] or _may_be_no_column(value, items)):
+                parser.fail(f"{message}: add {value} to GROUP BY, or aggregate it, as in MIN({value})", start)
+            parser.unsupported(message, start)
+
+
+def _may_be_no_column(column: ColumnRef, items: tuple[SelectItem, ...]) -> bool:
+    """Return True if a name may be that of another item or of a function to Spark."""
+    aliases = [item.alias.lower() for item in items if item.alias is not None]
+    return column.parts[0].lower() in (*aliases, *_CONSTANT_NAMES)
 
 
 def _fail_without_groups(parser: HindexParser, items: tuple[SelectItem, ...]) -> NoReturn:
-    """Refuse columns beside aggregates of all rows, which may be names of functions to Spark."""
-    aliases = [item.alias.lower() for item in items if item.alias is not None]
+    """Refuse columns beside aggregates of all rows."""
     columns = [item.value for item in items if isinstance(item.value, ColumnRef)]
-    if any(column.parts[0].lower() in (*aliases, *_CONSTANT_NAMES) for column in columns):
+    if any(_may_be_no_column(column, items) for column in columns):
         parser.unsupported("columns beside aggregates without GROUP BY", 0)
     calls = ", ".join(str(item.value) for item in items if isinstance(item.value, AggregateCall))
     names = ", ".join(dict.fromkeys(map(str, columns)))

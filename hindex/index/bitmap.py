@@ -6,7 +6,6 @@ directory in the footer, which the reader keeps as a ``BTrees`` tree.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -41,7 +40,6 @@ from hindex.index.index_type import (
     LookupCost,
     Operator,
     StripeSummary,
-    mean_key_bytes,
 )
 from hindex.index.leaf_page import OverflowRows, shift_overflow_pages
 from hindex.index.merge import copy_pages, directory, move_pages
@@ -290,12 +288,6 @@ class BitmapIndex:
 
     def supports(self, data_type: OrcType) -> bool:
         return key_kind(data_type) is not None
-
-    def estimate_bytes(self, data_type: OrcType, rows: int, distinct: int) -> int:
-        distinct = max(min(distinct, rows), 1)
-        # gaps of rows cost their entropy, which is that of the values
-        row_bytes = rows * (math.log2(distinct) + 1) / 8
-        return int(row_bytes + distinct * mean_key_bytes(data_type))
 
     def builder(
         self,

@@ -424,13 +424,6 @@ class BloomIndex:
     def supports(self, data_type: OrcType) -> bool:
         return key_kind(data_type) is not None
 
-    def estimate_bytes(self, data_type: OrcType, rows: int, distinct: int) -> int:
-        groups = max(group_count(10_000, rows), 1)
-        # each row group has its share of the values, but not more than its rows
-        return (
-            bit_count(distinct, DEFAULT_FPP) + groups * bit_count(min(distinct, 10_000), DEFAULT_FPP)
-        ) // 8
-
     def builder(
         self,
         sink: str | os.PathLike[str] | BinarySink,

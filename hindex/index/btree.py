@@ -8,7 +8,7 @@ index is several files, each with a range of the keys.
 
 from __future__ import annotations
 
-import math
+import io
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,16 +40,15 @@ from hindex.index.index_type import (
     Level,
     Operator,
     check_column,
-    mean_key_bytes,
     resolve_properties,
 )
 from hindex.index.leaf_page import ByteKeys, OverflowRows
 from hindex.index.leaf_reader import LeafKeys
-from hindex.index.postings import Postings, group
+from hindex.index.postings import Postings, group, group_pairs
 from hindex.index.roaring import MAX_ROWS, group_count
 from hindex.index.tree_reader import TreeReader
-from hindex.index.tree_writer import Int64s, TreeWriter, UInt32s, key_at, write_bitmap
-from hindex.keys import KeyKind, key_kind
+from hindex.index.tree_writer import Int64s, TreeWriter, UInt32s, byte_keys, key_at, write_bitmap
+from hindex.keys import KeyKind, join_keys, key_kind
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 from hindex.table.listing import Fingerprint
@@ -368,6 +367,35 @@ def stripe_entries(data_type: OrcType, array: pa.Array, *, row_group_rows: int, 
     )
 
 
+def sample_bytes(
+    data_type: OrcType,
+    files: Sequence[IndexedFile],
+    arrays: Sequence[pa.Array],
+    properties: Mapping[str, str] | None = None,
+) -> int:
+    """Return the size of an index on some stripes, which is built in memory.
+
+    Args:
+        files: the file of each stripe, as if it had this stripe only.
+        arrays: the stripes, see `stripe_entries`.
+    """
+    entries = [
+        stripe_entries(data_type, array, row_group_rows=file.row_group_rows, first=first)
+        for file, array, first in zip(files, arrays, first_locations(files), strict=False)
+    ]
+    merged = group_pairs(
+        join_keys(key_kind(data_type) or KeyKind.INT64, [item.keys for item in entries]),
+        np.concatenate([item.rows for item in entries]),
+        counts=np.concatenate([np.diff(item.starts) for item in entries]),
+    )
+    writer = BTreeWriter(io.BytesIO(), data_type, files, properties=properties)
+    keys = merged.keys if isinstance(merged.keys, np.ndarray) else byte_keys(merged.keys)
+    writer.add(keys, merged.starts, merged.rows)
+    for item in entries:
+        writer.add_nulls(item.nulls)
+    return writer.finish().length
+
+
 @value_class
 class BTreeFileSummary:
     """The manifest's record of a finished file. ``length`` is in bytes.
@@ -482,13 +510,6 @@ class BTreeIndex:
 
     def supports(self, data_type: OrcType) -> bool:
         return key_kind(data_type) is not None
-
-    def estimate_bytes(self, data_type: OrcType, rows: int, distinct: int) -> int:
-        distinct = max(min(distinct, rows), 1)
-        # each key is in a row group of 10,000 rows, or in so many as it has rows
-        entries = min(rows, distinct * max(rows // 10_000, 1))
-        bits = math.log2(max(rows / 10_000, 2)) + 1
-        return int(entries * bits / 8 + distinct * mean_key_bytes(data_type))
 
 
 BTREE = BTreeIndex()

@@ -364,10 +364,6 @@ class IndexType(Protocol):
         """Return True if columns of this type can be indexed."""
         ...
 
-    def estimate_bytes(self, data_type: OrcType, rows: int, distinct: int) -> int:
-        """Estimate the bytes of an index on ``rows`` rows with a number of distinct values, for advice only."""
-        ...
-
 
 class FileIndexType(IndexType, Protocol):
     """An index type of `Level.STRIPE`: one index file for each data file, answers stripe by stripe.
@@ -491,11 +487,6 @@ def check_array(data_type: OrcType, actual: pa.DataType) -> None:
     raise BuildError(
         f"values of Arrow type {actual} were given for a column of type {data_type}: {expected} is expected"
     )
-
-
-def mean_key_bytes(data_type: OrcType) -> int:
-    """Estimate the bytes of a distinct key; for strings, nothing better than a constant is available."""
-    return 3 if key_kind(data_type) is KeyKind.INT64 else 12
 
 
 def resolve_properties(

@@ -39,7 +39,6 @@ from hindex.index.index_type import (
     MinMax,
     Operator,
     StripeSummary,
-    mean_key_bytes,
 )
 from hindex.index.merge import copy_pages, directory, move_pages
 from hindex.index.roaring import MAX_ROWS, from_groups, group_count
@@ -315,9 +314,6 @@ class MinMaxIndex:
 
     def supports(self, data_type: OrcType) -> bool:
         return key_kind(data_type) is not None
-
-    def estimate_bytes(self, data_type: OrcType, rows: int, distinct: int) -> int:
-        return 120 + (rows // 10_000 + 1) * 2 * (mean_key_bytes(data_type) + 2)
 
     def builder(
         self,

@@ -25,6 +25,7 @@ from pyroaring import BitMap
 from hindex.domain import Domain
 from hindex.errors import HindexError
 from hindex.formatting import counted, megabytes
+from hindex.index.btree import IndexedFile, sample_bytes
 from hindex.index.index_file import IndexFileReader
 from hindex.index.index_type import (
     Bounds,
@@ -48,6 +49,7 @@ from hindex.scan.planning import PredicateColumns
 from hindex.sql.predicate import Predicate, quote_name, quote_string
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.table.file_schema import bind_paths
+from hindex.table.listing import Fingerprint
 from hindex.table.transactional import open_data_file
 from hindex.value_class import value_class
 
@@ -379,8 +381,11 @@ class _Sample:
         stripes = [stripe for stripe in self.stripes if candidate.column in stripe.arrays]
         if Level.STRIPE in kind.levels:
             return round(self.scale * sum(stripe.reader(candidate)[1] for stripe in stripes))
-        types = [stripe.types[candidate.column] for stripe in stripes]
-        return kind.estimate_bytes(types[0], self.table_rows, self.distinct(candidate.column)) if types else 0
+        size = 0
+        for stripe in stripes:
+            file = IndexedFile("", Fingerprint(0, 0, 0), stripe.group_rows, (stripe.rows,))
+            size += sample_bytes(stripe.types[candidate.column], [file], [stripe.arrays[candidate.column]])
+        return round(self.scale * size)
 
     def _stripe(self, view: FileView, turn: int) -> _Stripe:
         acid = view.file.acid
@@ -551,7 +556,7 @@ def _advised(
     candidate: _Candidate,
     gain: float,
     size: int,
-    sizes: Mapping[str, int],
+    as_good: Iterable[str],
     costs: _Costs,
     sample: _Sample,
     snapshot: Snapshot,
@@ -572,10 +577,11 @@ def _advised(
         for text in (base, f"{base}_{candidate.type}", *(f"{base}_{i}" for i in range(2, 1000)))
         if text.lower() not in taken
     )
-    others = [f"{kind.upper()} {megabytes(other)}" for kind, other in sizes.items() if kind != candidate.type]
+    others = [kind.upper() for kind in as_good if kind != candidate.type]
     reason = f"about {counted(sample.distinct(candidate.column), 'distinct value')}"
     if others:
-        reason += f"; smallest of those that save as much ({', '.join(others)})"
+        save, are = ("saves", "is") if len(others) == 1 else ("save", "are")
+        reason += f"; {' and '.join(others)} {save} as much, and {are} not notably smaller"
     elif candidate.type == "bitmap":
         reason += "; it finds the rows, where other types find row groups"
     else:

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hindex.build.job import BuildPlan, discard_build, plan_build, run_build
+from hindex.build.task import table_values
 from hindex.errors import CommitConflictError, IndexExistsError, TableError
 from hindex.formatting import counted, megabytes
+from hindex.index.btree import IndexedFile, sample_bytes
 from hindex.index.index_type import Level, file_index_type, index_type
 from hindex.keys import same_keys
 from hindex.maintain.coverage import covered_partitions, remove_partitions
@@ -39,6 +40,7 @@ from hindex.store.manifest import (
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.store.store import Store
 from hindex.table.file_schema import bind_paths
+from hindex.table.listing import Fingerprint
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
@@ -350,11 +352,12 @@ SAMPLED_FILES = 4
 
 @value_class
 class _Sample:
-    """A stripe: its rows, the bytes of the column's streams, and the bytes of an index on it."""
+    """A stripe of a data file: the file as if it had no other, the column's values, and the bytes of its streams."""
 
-    rows: int
+    file: IndexedFile
+    type: OrcType
+    values: pa.Array
     read_bytes: int
-    index_bytes: int
 
 
 def estimate_build(table: str, snapshot: Snapshot, entry: IndexEntry, plan: BuildPlan) -> BuildEstimate:
@@ -370,7 +373,7 @@ def estimate_build(table: str, snapshot: Snapshot, entry: IndexEntry, plan: Buil
         sampled = [sampled[at * len(sampled) // SAMPLED_FILES] for at in range(SAMPLED_FILES)]
     binding = tuple(item.name for item in snapshot.schema.data_columns)
     samples = [_sample(view, turn, entry, binding) for turn, view in enumerate(sampled)]
-    sampled_rows = sum(sample.rows for sample in samples)
+    sampled_rows = sum(len(sample.values) for sample in samples)
     scale = rows / sampled_rows if sampled_rows else 0.0
     return BuildEstimate(
         index=entry.name,
@@ -381,7 +384,7 @@ def estimate_build(table: str, snapshot: Snapshot, entry: IndexEntry, plan: Buil
         stripes=sum(view.num_stripes for view in views),
         rows=rows,
         read_bytes=round(scale * sum(sample.read_bytes for sample in samples)),
-        index_bytes=round(scale * sum(sample.index_bytes for sample in samples)),
+        index_bytes=round(scale * _index_bytes(entry, snapshot, samples)),
         sampled_stripes=len(samples),
     )
 
@@ -394,20 +397,22 @@ def _sample(view: FileView, turn: int, entry: IndexEntry, binding: tuple[str, ..
         # stripes of different positions; never the last one, which is often small
         number = turn % max(len(reader.stripes) - 1, 1)
         values = reader.read_stripe(number, [column.path]).column(0)
-        return _Sample(
-            rows=len(values),
-            read_bytes=reader.stripe(number).data_length(column.type.column),
-            index_bytes=_index_bytes(entry, column.type, values, reader.tail.row_index_stride),
+        file = IndexedFile(view.file.path, Fingerprint(0, 0, 0), reader.tail.row_index_stride, (len(values),))
+        return _Sample(file, column.type, values, reader.stripe(number).data_length(column.type.column))
+
+
+def _index_bytes(entry: IndexEntry, snapshot: Snapshot, samples: Sequence[_Sample]) -> int:
+    """Return the size of an index on some stripes, which is built in memory."""
+    properties = dict(entry.properties)
+    if Level.STRIPE not in index_type(entry.type).levels:
+        data_type = snapshot.schema.resolve(entry.column, is_stored=True).type
+        arrays = [table_values(sample.values, sample.type, data_type) for sample in samples]
+        return sample_bytes(data_type, [sample.file for sample in samples], arrays, properties)
+    size = 0
+    for sample in samples:
+        builder = file_index_type(entry.type).builder(
+            io.BytesIO(), sample.type, properties=properties, row_group_rows=sample.file.row_group_rows
         )
-
-
-def _index_bytes(entry: IndexEntry, data_type: OrcType, values: pa.Array, row_group_rows: int) -> int:
-    """Return the size of an index on one stripe, which is built in memory if the index type allows."""
-    kind = index_type(entry.type)
-    if Level.STRIPE not in kind.levels:
-        return kind.estimate_bytes(data_type, len(values), pc.count_distinct(values).as_py())
-    builder = file_index_type(entry.type).builder(
-        io.BytesIO(), data_type, properties=dict(entry.properties), row_group_rows=row_group_rows
-    )
-    builder.add_stripe(values)
-    return builder.finish().length
+        builder.add_stripe(sample.values)
+        size += builder.finish().length
+    return size

@@ -75,8 +75,8 @@ RECENT: LruCache[Hashable, Manifest] = LruCache(_MAX_CACHED_FILES, _MAX_CACHED_M
 class GarbageKind(enum.Enum):
     """The reason why a file of the store is not needed; the value is the message."""
 
-    INDEX_FILE = "index file that no manifest names"
-    SEGMENT = "segment that no manifest names"
+    INDEX_FILE = "index file that no retained manifest names"
+    SEGMENT = "segment that no retained manifest names"
     TEMPORARY = "left by a commit that was killed"
     MANIFEST = "superseded manifest"
     BUILD = "left by a build that was killed"

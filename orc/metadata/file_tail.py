@@ -243,7 +243,9 @@ def _not_orc(source: ByteSource) -> OrcError:
 
 def _stripes(stripes: Sequence[pb.StripeInformation], end: int) -> tuple[StripeInformation, ...]:
     if len(stripes) > end:
-        raise OrcError(f"the footer lists {len(stripes)} stripes, and only {end} bytes precede it: it is corrupt")
+        raise OrcError(
+            f"the footer lists {len(stripes)} stripes, and only {end} bytes precede it: it is corrupt"
+        )
     information, first_row = [], 0
     for index, stripe in enumerate(stripes):
         length = stripe.index_length + stripe.data_length + stripe.footer_length

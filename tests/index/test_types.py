@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -229,15 +228,6 @@ def test_what_a_type_says_of_itself(using: str) -> None:
     assert all(index.supports(type_) for type_ in TYPES.values())
     with pytest.raises(HindexError, match=f"Unknown property 'nonsense' of index type {using}"):
         build(LONG, [], using=using, nonsense=1)
-
-
-@pytest.mark.parametrize("using", FILE_TYPES)
-@pytest.mark.parametrize("distinct", [10, 1000, 50_000])
-def test_estimates_are_near(using: str, distinct: int) -> None:
-    array = pa.array(np.random.default_rng(4).integers(0, distinct, 50_000), pa.int64())
-    size = len(build(LONG, [array], using=using, row_group_rows=10_000))
-    guess = file_index_type(using).estimate_bytes(LONG, 50_000, distinct)
-    assert size / 4 < guess < size * 4, (size, guess)
 
 
 @pytest.mark.parametrize("using", FILE_TYPES)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -37,6 +38,7 @@ from tests.maintain.conftest import ROWS, add_file
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, store_state, write_columns, write_rows
+from tests.support.writers import write_pyarrow
 
 THREES = [part * 10_000 + i for part in (1, 2, 3) for i in range(3, ROWS, 10)]
 
@@ -251,6 +253,31 @@ def test_names(table: Table) -> None:
         table.rename_index("j", "k")
     with pytest.raises(IndexNotFoundError):
         table.rename_index("i", "x")
+
+
+@pytest.mark.parametrize("values", ["sorted", "random", "few", "strings"])
+def test_the_size_of_a_btree_in_a_dry_run(
+    hx: LocalConnection, tmp_path: Path, rng: np.random.Generator, values: str
+) -> None:
+    """Wherever its values lie: sorted ones take a small part of the bytes of random ones."""
+    count, files = 20_000, 6
+    numbers = {
+        "sorted": np.arange(files * count) // 4,
+        "random": rng.integers(0, files * count, files * count),
+        "few": rng.integers(0, 50, files * count),
+        "strings": rng.integers(0, 5000, files * count),
+    }[values]
+    column = pa.array(numbers, mask=rng.random(len(numbers)) < 0.1)
+    if values == "strings":
+        column = column.cast(pa.string())
+    for number in range(files):
+        table = pa.table({"a": column.slice(number * count, count)})
+        write_pyarrow(tmp_path / "t" / f"{number}.orc", table, "zstd", stride=1000)
+    table = hx.table(str(tmp_path / "t"))
+    estimate = table.create_index("i", "a", "btree", dry_run=True)
+    assert isinstance(estimate, BuildEstimate)
+    made = table.create_index("i", "a", "btree")
+    assert made.size_bytes * 0.75 < estimate.index_bytes < made.size_bytes * 1.5
 
 
 def test_what_a_dry_run_says(table: Table, hx: LocalConnection, path: Path, tmp_path: Path) -> None:

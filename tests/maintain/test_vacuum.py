@@ -143,7 +143,7 @@ def test_manifests_that_are_kept_for_their_numbers_alone(
     for _ in range(2):
         table.index("i").rebuild()
     assert [item.reason for item in table.vacuum(retain_hours=0).files].count(
-        "segment that no manifest names"
+        "segment that no retained manifest names"
     ) == 6
     assert len(list((root / "manifests").iterdir())) == 3
     monkeypatch.setattr(store, "RECENT", LruCache(1 << 15))
