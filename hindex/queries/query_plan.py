@@ -268,7 +268,7 @@ class TablePlanner:
         try:
             is_transactional = state.is_transactional
             if not is_transactional and not conditions:
-                reason = "no condition of the query is on its columns alone"
+                reason = "no condition of the query on its columns alone could be answered by an index"
                 return PlannedTable(state, _spark_decision(table, reason))
             schema = state.snapshot.schema
             usable = [item for item in conditions if self._is_usable(item, schema)]
@@ -439,7 +439,9 @@ class TablePlanner:
             return PlannedTable(state, _spark_decision(table, reason, where))
         try:
             scan, plan = _plan_table_scan(state, where, names, self._zones)
-            if not plan.skipped and not any(task.indexes or task.candidates for task in plan.tasks):
+            # without a task, no row can satisfy the conditions
+            is_helpless = plan.tasks and not any(task.indexes or task.candidates for task in plan.tasks)
+            if is_helpless and not plan.skipped:
                 listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
                 reason = f"no index that could be used is on {listed}"
                 return PlannedTable(state, _spark_decision(table, reason, where), notes=plan.notes)

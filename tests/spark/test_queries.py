@@ -152,7 +152,10 @@ def test_results_of_sql(
     assert wide.reason.startswith("NOT_SELECTIVE")
     assert wide.rows is not None
     assert wide.rows.total == ROWS
-    assert (none.predicate, none.reason) == (None, "no condition of the query is on its columns alone")
+    assert (none.predicate, none.reason) == (
+        None,
+        "no condition of the query on its columns alone could be answered by an index",
+    )
     assert explained.to_json()["tables"][0]["reason"] == wide.reason  # type: ignore[index]
     assert "Table qt: by Spark alone" in str(explained)
     # hindex drops its own views

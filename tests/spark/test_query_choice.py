@@ -150,7 +150,11 @@ def test_reasons(tables: hindex.Connection, spark: SparkSession, tmp_path: Path)
 
     assert reason("SELECT * FROM qv CROSS JOIN qt WHERE z = 1") == "it has no index"
     assert reason("SELECT sum(id) FROM qt WHERE id = 3") == "no index that could be used is on id"
-    assert reason("SELECT sum(id) FROM qt WHERE a = b") == "no condition of the query is on its columns alone"
+    assert reason("SELECT sum(id) FROM qt WHERE a = b") == (
+        "no condition of the query on its columns alone could be answered by an index"
+    )
+    nothing = "SELECT sum(id) AS s, count(*) AS n FROM qt WHERE id = 3 AND id IS NULL"
+    assert compare(tables, nothing).tables[0].is_accelerated
     spark.sql("CREATE TEMPORARY VIEW a_view AS SELECT * FROM qt")
     try:
         assert "Table 'a_view' is invalid" in str(reason("SELECT sum(id) FROM a_view WHERE a = 3"))
