@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.errors import HindexError
+from hindex.keys import INT64_MAX, INT64_MIN
 from hindex.sql.literals import of_value
 from hindex.sql.predicate import (
     BooleanValue,
@@ -562,7 +563,10 @@ def _both(literal: Literal | None) -> tuple[Literal, Literal] | None:
 
 
 def _integer_bounds(value: object) -> tuple[Literal, Literal] | None:
-    if isinstance(value, bool):
+    if isinstance(value, bool) or (
+        # beyond them, Spark's comparisons keep nulls
+        isinstance(value, int | Decimal) and not INT64_MIN <= value <= INT64_MAX
+    ):
         return None
     if isinstance(value, int):
         return _both(of_value(value))

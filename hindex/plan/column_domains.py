@@ -491,7 +491,10 @@ def _cast_timestamp(
     data_type: OrcType, literal: Literal, value: str | int | datetime.date, zone: datetime.tzinfo
 ) -> int | None:
     if isinstance(value, str):
-        clock = WallClock(0) if is_epoch(value) else parse_wall_clock(value)
+        if is_epoch(value):
+            # an instant in Spark, whatever the session's time zone
+            return 0
+        clock = parse_wall_clock(value)
         if clock is None:
             return None
     else:

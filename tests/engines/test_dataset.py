@@ -10,6 +10,7 @@ import operator
 import pickle
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from hindex.plan.time_zones import TimeZones
 from tests.support.chars import as_char
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
-from tests.support.writers import write_pyorc
+from tests.support.writers import write_pyarrow, write_pyorc
 
 FILES, FILE_ROWS = 3, 4000
 ROWS = FILES * FILE_ROWS
@@ -198,6 +199,21 @@ def test_nan_rows_are_those_of_pyarrow(table: Table, plain: pa.Table) -> None:
     kept = dataset.explain(d > 1199.5).scan.rows
     assert kept is not None
     assert kept.kept == 3
+
+
+def test_nulls_beside_numbers_beyond_64_bits(tmp_path: Path) -> None:
+    """Spark replaces such comparisons by constants, which keeps nulls; PyArrow does not."""
+    rows = pa.table({"a": pa.array([1, None, 3]), "i": pa.array([None, 2, None], pa.int32())})
+    write_pyarrow(tmp_path / "t" / "x.orc", rows)
+    dataset = hindex.connect().table(str(tmp_path / "t")).dataset()
+    for value in (Decimal(10) ** 20, -(Decimal(10) ** 20), Decimal(1 << 63), 1e30, Decimal("2.5")):
+        for name in ("a", "i"):
+            field = pc.field(name)
+            for condition in (field < value, field <= value, field > value, field >= value, field != value):
+                for whole in (condition, ~condition, condition | (pc.field("a") == 3)):
+                    expected = rows.filter(whole)
+                    assert dataset.count_rows(filter=whole) == expected.num_rows
+                    assert dataset.to_table(filter=whole) == expected
 
 
 def test_columns_and_counts(table: Table, plain: pa.Table, caplog: pytest.LogCaptureFixture) -> None:

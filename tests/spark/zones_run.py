@@ -49,6 +49,7 @@ STATEMENTS = {
     "SELECT count(*) FROM {} WHERE NOT ts >= TIMESTAMP '1970-01-01 01:10:00'": "all",
     "SELECT EXISTS(SELECT id FROM {} WHERE ts < TIMESTAMP '1970-01-01 00:30:00')": "all",
     "SELECT id FROM {} WHERE ts < TIMESTAMP '2020-10-25 02:30:00'": "all",
+    "SELECT id FROM {} WHERE ts <= 'epoch' OR ts = TIMESTAMP 'epoch' OR id = 2": "all",
     "SELECT id FROM {} WHERE hour(ts) = 1 AND id < 9000": "session",
     "SELECT id FROM {} ORDER BY ts DESC LIMIT 3": "java",
     "SELECT max(ts) FROM {}": "java",
