@@ -247,7 +247,7 @@ class IndexFileWriter:
         """Close and remove an own file; a sink of the caller's is left as it is."""
         if self._owned is not None and self._path is not None and not self._owned.closed:
             self._owned.close()
-            self._path.unlink()
+            self._path.unlink(missing_ok=True)
 
     def _write(self, data: Buffer) -> None:
         self._sink.write(data)  # type: ignore[arg-type]

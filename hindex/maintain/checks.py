@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from hindex.errors import HindexError
+from hindex.errors import DeletedFileError, HindexError, OrcError
 from hindex.formatting import counted
 from hindex.index.index_file import OWN_CACHE_BYTES
 from hindex.index.index_type import Bounds
@@ -23,7 +23,7 @@ from hindex.maintain.results import CheckResult, IndexState
 from hindex.orc.reader.file_cache import FileCache
 from hindex.plan.filter import Leaf, leaves
 from hindex.plan.filter_evaluation import mask
-from hindex.plan.reasons import Note, Reason, group_notes
+from hindex.plan.reasons import REPLACED_SINCE, Note, Reason, group_notes
 from hindex.scan.planning import plan_scan
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.sql.literals import of_value
@@ -198,6 +198,8 @@ class _Verifier:
             for stripe in stripes:
                 try:
                     verified += self._verify_stripe(file_snapshot, view, stripe)
+                except DeletedFileError:
+                    break
                 except HindexError as error:
                     if str(error) not in self._problems:
                         self._problems.append(str(error))
@@ -208,6 +210,8 @@ class _Verifier:
     def _verify_stripe(self, snapshot: Snapshot, view: FileView, stripe: int) -> bool:
         """Compare the answers of the index alone for a stripe; return True if it gave any."""
         values = self._values(view, stripe)
+        if values is None:
+            return False
         has_answers = False
         for predicate in _probes(self._column, values, self._rng):
             plan = plan_scan(snapshot, predicate, [self._column.parts], cache=self._cache)
@@ -226,9 +230,18 @@ class _Verifier:
                     _report_damage(self._problems, opened.notes)
         return has_answers
 
-    def _values(self, view: FileView, stripe: int) -> pa.Array:
+    def _values(self, view: FileView, stripe: int) -> pa.Array | None:
+        """Read the column; return None if the file was replaced or deleted since it was listed."""
         acid, column = view.file.acid, self._column.name
-        with open_data_file(view.file.uri, acid, self._file_cache) as reader:
+        try:
+            opened = open_data_file(view.file.uri, acid, self._file_cache)
+        except OrcError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return None
+            raise
+        with opened as reader:
+            if reader.tail.file_length != view.file.length or reader.has_other_mtime(view.file.mtime_ns):
+                return None
             bound = bind_paths(self._binding, reader.tail.schema, [column], transactional=acid is not None)
             values = reader.read_stripe(stripe, [bound[column].path]).column(0)
             return convert_array(values, bound[column].type, self._type)
@@ -250,7 +263,7 @@ def _sample_stripes(files: Sequence[FileView], rng: random.Random) -> list[tuple
 
 
 def _report_damage(problems: list[str], notes: Iterable[Note]) -> None:
-    damage = [str(note) for note in notes if note.reason in _DAMAGE]
+    damage = [str(note) for note in notes if note.reason in _DAMAGE and note.detail != REPLACED_SINCE]
     problems += [text for text in dict.fromkeys(damage) if text not in problems]
 
 

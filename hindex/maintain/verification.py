@@ -25,7 +25,7 @@ from hindex.index.index_type import Bounds, KeyedReader
 from hindex.keys import array_keys, key_kind, key_list
 from hindex.plan.filter import Leaf, leaves
 from hindex.plan.filter_evaluation import mask
-from hindex.plan.reasons import Note, Reason, group_notes
+from hindex.plan.reasons import REPLACED_SINCE, Note, Reason, group_notes
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.planning import ScanPlan, plan_all_files, plan_full_scan
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
@@ -140,6 +140,10 @@ def _compare_file(
         is_ruled_out: True if planning skipped the file.
     """
     with ScanTaskReader(task) as full, ScanTaskReader(indexed) as opened:
+        if REPLACED_SINCE in (full.difference, opened.difference):
+            # the plan is of another file
+            notes.append(Note(Reason.STALE_FILE, task.path, REPLACED_SINCE))
+            return
         for stripe in full.stripes:
             truth = full.resolve_undecided(full.look_up(stripe))
             rows = truth.bounds.lower

@@ -103,8 +103,8 @@ class Reason(enum.Enum):
 #: The detail of a stale file with the same length and time.
 REPLACED = "length and time are as indexed, but the ORC tail's checksum is not: it was replaced"
 
-#: The detail if only the modification time differs: a permutation of the rows may have the same tail.
-REPLACED_SINCE = "its modification time changed after the scan was planned: it was replaced"
+#: The detail if the length or the modification time differs: a permutation of the rows may have the same tail.
+REPLACED_SINCE = "its length or modification time changed after the scan was planned: it was replaced"
 
 _SURPRISES = frozenset({Reason.QUOTED_NAME, Reason.NULL_COMPARISON, Reason.IGNORED_FILE})
 

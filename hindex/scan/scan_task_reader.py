@@ -70,10 +70,10 @@ class ScanTaskReader:
         tail = self.reader.tail
         #: How the file differs from the one that was planned and indexed; empty if it does not.
         self.difference = ""
-        if tail.file_length != task.length or tail.checksum != task.tail_checksum:
-            self.difference = REPLACED
-        elif self.reader.has_other_mtime(task.mtime_ns):
+        if tail.file_length != task.length or self.reader.has_other_mtime(task.mtime_ns):
             self.difference = REPLACED_SINCE
+        elif tail.checksum != task.tail_checksum:
+            self.difference = REPLACED
         try:
             self._columns = FileColumns(self.reader, task)
             self._live: LiveRows | None = None

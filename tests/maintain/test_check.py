@@ -17,6 +17,7 @@ from hindex.index.bitmap import BitmapReader
 from hindex.index.index_file import IndexFileReader
 from hindex.index.index_type import Bounds
 from hindex.index.page_cache import shared_cache
+from hindex.maintain import checks
 from hindex.maintain.results import IndexState
 from hindex.orc import OrcReader
 from hindex.orc.io.source import LocalSource
@@ -201,6 +202,36 @@ def test_a_file_that_was_replaced_with_the_same_length_and_time(
         assert [problem.split(" ")[0] for problem in result.problems] == ["p=1/x.orc"]
     table.index("i").refresh()
     assert table.index("i").check(verify=True).ok
+
+
+@pytest.mark.parametrize("kind", ["bitmap", "minmax", "btree", "bloom"])
+@pytest.mark.parametrize("rows", [None, 300])
+def test_files_that_change_while_they_are_verified(
+    path: Path, hx: LocalConnection, monkeypatch: pytest.MonkeyPatch, kind: str, rows: int | None
+) -> None:
+    """They are replaced or deleted after the table was listed, or between two reads of one."""
+    table = hx.table(str(path))
+    table.create_index("i", "a", kind)
+    file = path / "p=1" / "x.orc"
+    content = file.read_bytes()
+    for name in ("run", "_verify_stripe", "_values"):
+        method = getattr(checks._Verifier, name)
+
+        def changed(*args: Any, method: Any = method, name: str = name) -> Any:
+            if name == "_values":
+                result = method(*args)
+            if rows is None:
+                file.unlink(missing_ok=True)
+            else:
+                write_rows(file, 10_000, [77] * rows)
+            return result if name == "_values" else method(*args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(checks._Verifier, name, changed)
+            result = table.index("i").check(verify=True)
+        assert result.problems == (), name
+        file.write_bytes(content)
+        table.index("i").refresh()
 
 
 def nested(*values: int) -> pa.Array:

@@ -17,10 +17,11 @@ from hindex.domain import Domain
 from hindex.errors import FallbackError
 from hindex.index.bitmap import BitmapReader
 from hindex.index.index_type import Bounds
-from hindex.maintain import builds
+from hindex.maintain import builds, verification
 from hindex.maintain.results import IndexState
-from hindex.maintain.verification import ProveReport, ProveWarning, is_same
-from hindex.plan.reasons import Reason
+from hindex.maintain.verification import ProveReport, ProveWarning, is_same, prove_scan
+from hindex.plan.reasons import REPLACED_SINCE, Note, Reason
+from hindex.scan.planning import ScanPlan
 from hindex.store.manifest import FileEntry
 from tests.scan.wrong_indexes import (
     KNOWN,
@@ -67,6 +68,26 @@ def test_prove_finds_nothing_where_all_is_well(table: Table) -> None:
             assert "agree with the data" in str(scan.proof)
             assert scan.value_counts("a").equals(table.scan(where).value_counts("a"))
             assert (scan.exists(), scan.min("s")) == (table.scan(where).exists(), table.scan(where).min("s"))
+
+
+def test_prove_of_files_that_are_replaced_after_the_plan(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.create_index("small", "a", "minmax")
+
+    def replaced(plan: ScanPlan) -> tuple[ProveReport, ScanPlan]:
+        write_columns(tmp_path / "t" / "0.orc", {"id": pa.array([7, 8]), "a": pa.array([99, 3], pa.int32())})
+        return prove_scan(plan)
+
+    monkeypatch.setattr(verification, "prove_scan", replaced)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # the manifest rules out both files that were planned
+        scan = table.scan("a = 99", ["id"], mode="prove")
+        assert ids(scan) == [7]
+    assert scan.proof is not None
+    assert (scan.proof.rows, scan.proof.disagreements) == (0, ())
+    assert Note(Reason.STALE_FILE, "0.orc", REPLACED_SINCE) in scan.proof.notes
 
 
 @pytest.mark.parametrize("is_certain", [True, False])
