@@ -563,10 +563,10 @@ def _both(literal: Literal | None) -> tuple[Literal, Literal] | None:
 
 
 def _integer_bounds(value: object) -> tuple[Literal, Literal] | None:
-    if isinstance(value, bool) or (
-        # beyond them, Spark's comparisons keep nulls
-        isinstance(value, int | Decimal) and not INT64_MIN <= value <= INT64_MAX
-    ):
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | Decimal) and not INT64_MIN <= value <= INT64_MAX:
+        # Spark's comparison with such a number is a constant, also for null, and PyArrow's is not
         return None
     if isinstance(value, int):
         return _both(of_value(value))

@@ -384,7 +384,7 @@ def sample_bytes(
         for file, array, first in zip(files, arrays, first_locations(files), strict=False)
     ]
     merged = group_pairs(
-        join_keys(key_kind(data_type) or KeyKind.INT64, [item.keys for item in entries]),
+        join_keys(check_column(BTREE, "", data_type), [item.keys for item in entries]),
         np.concatenate([item.rows for item in entries]),
         counts=np.concatenate([np.diff(item.starts) for item in entries]),
     )

@@ -54,6 +54,8 @@ MAX_CANDIDATE_VALUES = 1_000_000
 #: Minimum number of values (rows times needed columns) for using indexes at all: planning takes about as long as Spark
 #: takes to decode so many.
 MIN_VALUES = 5_000_000
+#: Reason why Spark reads a table whose indexes cannot narrow it.
+_NO_USABLE_CONDITION = "none of the query's conditions on it can be answered by indexes"
 #: Reason why Spark reads a table that its indexes would narrow.
 _READ_BY_SPARK_TOO = "Spark reads it in another place of the query, and both have to see the same files"
 #: Maximum number of data files whose indexes are sampled.
@@ -268,8 +270,7 @@ class TablePlanner:
         try:
             is_transactional = state.is_transactional
             if not is_transactional and not conditions:
-                reason = "no condition of the query on its columns alone could be answered by an index"
-                return PlannedTable(state, _spark_decision(table, reason))
+                return PlannedTable(state, _spark_decision(table, _NO_USABLE_CONDITION))
             schema = state.snapshot.schema
             usable = [item for item in conditions if self._is_usable(item, schema)]
         except HindexError as error:
@@ -279,8 +280,7 @@ class TablePlanner:
                 return PlannedTable(state, _spark_decision(table, state.catalog_mismatch))
             return self._plan_transactional(table, state, usable)
         if not usable:
-            reason = "none of the query's conditions on it can be answered by indexes"
-            return PlannedTable(state, _spark_decision(table, reason))
+            return PlannedTable(state, _spark_decision(table, _NO_USABLE_CONDITION))
         try:
             return self._plan_plain(table, state, all_of(usable))
         except UnsupportedError as error:
@@ -439,9 +439,9 @@ class TablePlanner:
             return PlannedTable(state, _spark_decision(table, reason, where))
         try:
             scan, plan = _plan_table_scan(state, where, names, self._zones)
+            is_indexed = plan.skipped or any(task.indexes or task.candidates for task in plan.tasks)
             # without a task, no row can satisfy the conditions
-            is_helpless = plan.tasks and not any(task.indexes or task.candidates for task in plan.tasks)
-            if is_helpless and not plan.skipped:
+            if plan.tasks and not is_indexed:
                 listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
                 reason = f"no index that could be used is on {listed}"
                 return PlannedTable(state, _spark_decision(table, reason, where), notes=plan.notes)

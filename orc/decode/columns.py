@@ -489,7 +489,7 @@ class ColumnDecoder:
             stored = self._stored_bytes(child)
             if not stored:
                 if all(item.kind is Kind.STRUCT for item in child.walk()):
-                    # structs without fields, none of which is null: they take no memory either
+                    # structs without fields and nulls need neither streams nor memory
                     continue
                 raise OrcError(
                     f"there should be {elements} values and there is no stream of them: the file is corrupt"

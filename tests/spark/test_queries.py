@@ -154,7 +154,7 @@ def test_results_of_sql(
     assert wide.rows.total == ROWS
     assert (none.predicate, none.reason) == (
         None,
-        "no condition of the query on its columns alone could be answered by an index",
+        "none of the query's conditions on it can be answered by indexes",
     )
     assert explained.to_json()["tables"][0]["reason"] == wide.reason  # type: ignore[index]
     assert "Table qt: by Spark alone" in str(explained)
