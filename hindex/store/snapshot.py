@@ -18,7 +18,7 @@ from hindex.orc.metadata.file_tail import FileTail, read_tail
 from hindex.orc.metadata.types import OrcType
 from hindex.store.manifest import FileEntry, Manifest
 from hindex.store.store import Store
-from hindex.table.file_schema import bind_file_columns, file_schema, stored_columns, stored_type
+from hindex.table.file_schema import file_schema, stored_columns, stored_type
 from hindex.table.listing import DataFile, Listing, list_data_files
 from hindex.table.partitions import CatalogPartitions, PartitionValue, is_external
 from hindex.table.schema import (
@@ -26,6 +26,9 @@ from hindex.table.schema import (
     ResolvedColumn,
     TableColumn,
     TableSchema,
+    are_positional,
+    bind_columns,
+    bind_file_columns,
     can_convert,
     merge_schemas,
 )
@@ -243,14 +246,17 @@ def take_snapshot(
 def _is_binding_uncertain(binding: Sequence[str], own: Sequence[str]) -> bool:
     """Return True if the binding of names to a file's columns depends on other columns of the table.
 
-    That is where a file has several that differ in letter case only, and the table calls one of them otherwise: it may
-    have been another one when the file was indexed.
+    The file may then have been indexed with another binding. It depends on them if the file has several columns that
+    differ in letter case only, and the table calls one of them otherwise; and if the table uses the name of one column
+    of a file without names for another: a path has the file's names, a catalog its own.
     """
-    folded = Counter(name.lower() for name in own)
-    if len(folded) == len(own):
-        return False
     bound = bind_file_columns(binding, own)
-    return any(
+    if are_positional(own):
+        return any(
+            at not in (None, position) for at, position in zip(bind_columns(binding, own), bound, strict=True)
+        )
+    folded = Counter(name.lower() for name in own)
+    return len(folded) < len(own) and any(
         at is not None and own[at] != name and folded[name.lower()] > 1
         for name, at in zip(binding, bound, strict=True)
     )
@@ -442,7 +448,7 @@ def is_indexable(
     Args:
         binding: the table's data columns.
     """
-    if not view.has_column(binding, column.name):
+    if not view.has_column(binding, column.name) or _is_binding_uncertain(binding, view.names):
         return False
     if snapshot.declared is None:
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -13,16 +13,12 @@ from hindex.orc.acid.schema import acid_columns, is_row_key
 from hindex.orc.decode.arrow_arrays import pad_strings
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.orc.metadata.types import STRING_KINDS, Kind, OrcType
-from hindex.table.schema import bind_columns
+from hindex.table.schema import bind_columns, bind_file_columns
 from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
 
 #: The attribute of a file's type in which Spark stores a type that ORC does not have.
 SPARK_TYPE = "spark.sql.catalyst.type"
-
-
-#: Prefix of all column names in files of old Hive versions, which wrote no names of their own.
-_UNNAMED = "_col"
 
 
 def file_schema(tail: FileTail) -> OrcType:
@@ -41,25 +37,6 @@ def _with_wall_clocks(data_type: OrcType, columns: set[int]) -> OrcType:
         return replace(data_type, kind=Kind.TIMESTAMP_NTZ)
     children = tuple(_with_wall_clocks(child, columns) for child in data_type.children)
     return replace(data_type, children=children)
-
-
-def are_positional(names: Sequence[str], file_names: Sequence[str]) -> bool:
-    """Return True if a file's columns are the table's by their positions: old Hive versions wrote no names.
-
-    Source: Spark, ``OrcUtils.requestedColumnIds``.
-    """
-    return (
-        bool(file_names)
-        and all(name.startswith(_UNNAMED) for name in file_names)
-        and not set(file_names) & set(names)
-    )
-
-
-def bind_file_columns(names: Sequence[str], file_names: Sequence[str]) -> tuple[int | None, ...]:
-    """Return the position of each of the table's data columns in a file; None if the file lacks it."""
-    if are_positional(names, file_names):
-        return tuple(at if at < len(file_names) else None for at in range(len(names)))
-    return bind_columns(names, file_names)
 
 
 @value_class

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -26,6 +27,12 @@ _LISTED_FIELDS = 3
 
 
 _FLOATING = (Kind.FLOAT, Kind.DOUBLE)
+
+
+#: Column names in files of old Hive versions, which wrote no names of their own.
+_UNNAMED = re.compile(r"_col[0-9]+")
+#: Prefix by which Spark recognizes such files.
+_UNNAMED_PREFIX = "_col"
 
 
 #: A column's name or the dotted path of a field as a string, or the names of the path one by one: each of these may
@@ -304,16 +311,24 @@ def merge_schemas(
             # keep a reference, so that no later sequence gets the same id
             seen[id(columns)] = columns
             distinct.setdefault(tuple(columns), path)
-    names: list[str] = []
-    for columns in distinct:
-        own_names = _distinct_names(columns)
-        taken = {at for at in bind_columns(names, own_names) if at is not None}
-        names.extend(name for at, name in enumerate(own_names) if at not in taken)
     partition_names = {item.name.lower() for item in partition_columns}
+    names: list[str] = []
+    for columns, path in distinct.items():
+        own_names = _distinct_names(columns)
+        taken = set(bind_file_columns(names, own_names))
+        added = [name for at, name in enumerate(own_names) if at not in taken]
+        if are_positional(own_names) and (
+            partition_names.intersection(own_names) or set(names).intersection(added)
+        ):
+            raise TableError(
+                f"file {path!r} has no names of its columns, and its placeholders ({', '.join(own_names[:3])}...) are "
+                "names of other columns of the table; declare the columns by CREATE TABLE in Spark's catalog"
+            )
+        names.extend(added)
     types: list[OrcType | None] = [None] * len(names)
     first_path = [""] * len(names)
     for columns, path in distinct.items():
-        for at, source in enumerate(bind_columns(names, [name for name, _ in columns])):
+        for at, source in enumerate(bind_file_columns(names, [name for name, _ in columns])):
             if source is None or names[at].lower() in partition_names:
                 continue
             file_type, merged_type = columns[source][1], types[at]
@@ -360,6 +375,30 @@ def bind_columns(names: Sequence[str], file_names: Sequence[str]) -> tuple[int |
         if bound[i] is None:
             bound[i] = folded.pop(name.lower(), None)
     return tuple(bound)
+
+
+def are_positional(file_names: Sequence[str]) -> bool:
+    """Return True if a file's columns are the table's by their positions, whatever the table calls its columns.
+
+    Source: ORC, ``SchemaEvolution.hasColumnNames``.
+    """
+    return bool(file_names) and all(map(_UNNAMED.fullmatch, file_names))
+
+
+def bind_file_columns(names: Sequence[str], file_names: Sequence[str]) -> tuple[int | None, ...]:
+    """Return the position of each of the table's data columns in a file; None if the file lacks it.
+
+    If all names of a file only begin with ``_col``, ORC matches them by name, and Spark reads columns beyond the file's
+    number of columns as null even so.
+
+    Source: Spark, ``OrcUtils.requestedColumnIds``.
+    """
+    if are_positional(file_names):
+        return tuple(at if at < len(file_names) else None for at in range(len(names)))
+    bound = bind_columns(names, file_names)
+    if all(name.startswith(_UNNAMED_PREFIX) for name in file_names):
+        return tuple(position if at < len(file_names) else None for at, position in enumerate(bound))
+    return bound
 
 
 def common_type(a: OrcType, b: OrcType) -> OrcType | None:

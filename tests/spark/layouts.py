@@ -298,6 +298,42 @@ LAYOUTS = {
             "1.orc": {"_col0": pa.array([1, 2, 3], pa.int32()), "_col1": pa.array(["a", "b", None])},
         },
     ),
+    "files of Hive without names, and a table that uses one of them": Layout(
+        "(_col0 INT, price INT, _col7 INT) USING orc",
+        [],
+        ["_col0", "price"],
+        [
+            ("price = 300", 1),
+            ("_col0 = 2", 1),
+            ("_col7 IS NULL", 3),
+            ("price > 100 AND _col0 > 1", 2),
+            ("_col0 = 4", 0),
+        ],
+        exact=2,
+        files={
+            "1.orc": {
+                "_col0": pa.array([1, 2, 3], pa.int32()),
+                "_col1": pa.array([100, 200, 300], pa.int32()),
+            }
+        },
+    ),
+    "names that begin as placeholders do": Layout(
+        "(_column_b INT, _column_a INT, _column_c INT) USING orc",
+        [],
+        ["_column_a", "_column_b"],
+        [
+            ("_column_a = 7", 1),
+            ("_column_b = 2", 1),
+            # Spark has no column at a position that the file lacks, even of the same name
+            ("_column_c IS NULL", 2),
+            ("_column_c = 9", 0),
+            ("_column_a > 7 AND _column_b > 1", 1),
+        ],
+        exact=2,
+        files={
+            "1.orc": {"_column_a": pa.array([7, 8], pa.int32()), "_column_b": pa.array([1, 2], pa.int32())}
+        },
+    ),
     "empty": Layout(
         "(a INT, c CHAR(3), p STRING) USING orc PARTITIONED BY (p)",
         [],

@@ -87,6 +87,60 @@ def test_a_file_of_another_type_is_left_unindexed(spark: SparkSession, tmp_path:
         spark.sql("DROP TABLE mixed")
 
 
+@pytest.mark.parametrize(
+    ("declared", "names"),
+    [
+        ("_col0 INT, price INT", "_col0 _col1"),
+        ("price INT, _col0 INT", "_col0 _col1"),
+        ("_col1 INT, _col0 INT", "_col0 _col1"),
+        ("_COL1 INT, _col0 INT", "_col0 _col1"),
+        ("a INT, _col0 INT", "_col0"),
+        ("_col5 INT, _col7 INT", "_col7 _col5"),
+        ("x INT, _column_a INT", "_column_a"),
+        ("_column_a INT, x INT", "_column_a"),
+        ("_column_b INT, _column_a INT", "_column_a _column_b"),
+        ("a INT, b INT, _col2x INT", "_col0 _col2x"),
+        ("_colX INT, b INT", "_col0 _col1"),
+        ("_COL1 INT, b INT", "_COL0 _COL1"),
+        ("_col INT, b INT", "_col _col1"),
+    ],
+)
+def test_names_that_mean_no_name(spark: SparkSession, tmp_path: Path, declared: str, names: str) -> None:
+    values = [pa.array([10 * at + row for row in range(4)], pa.int32()) for at in range(3)]
+    write_columns(tmp_path / "t" / "1.orc", dict(zip(names.split(), values, strict=False)))
+    spark.sql(f"CREATE TABLE unnamed ({declared}) USING orc LOCATION '{tmp_path / 't'}'")
+    try:
+        table = hindex.connect(spark=spark).table("unnamed")
+        for column in [part.split()[0] for part in declared.split(",")]:
+            table.create_index(column, column)
+            for where in (f"{column} = 2", f"{column} = 12", f"{column} IS NULL", "true"):
+                assert rows(table.scan(where).to_arrow()) == rows(
+                    spark.table("unnamed").where(where).toArrow()
+                ), where
+    finally:
+        spark.sql("DROP TABLE unnamed")
+
+
+def test_index_of_a_column_at_another_position(spark: SparkSession, tmp_path: Path) -> None:
+    """By path, a file without names has its placeholders as columns; a catalog may use them for other columns."""
+    values = {f"_col{at}": pa.array([10 * at + row for row in range(4)], pa.int32()) for at in range(2)}
+    write_columns(tmp_path / "t" / "1.orc", values)
+    spark.sql(f"CREATE TABLE unnamed (price INT, _col0 INT) USING orc LOCATION '{tmp_path / 't'}'")
+    try:
+        hx = hindex.connect(spark=spark)
+        by_path, by_name = hx.table(str(tmp_path / "t")), hx.table("unnamed")
+        by_path.create_index("i", "_col0")
+        assert by_path.scan("_col0 = 2").explain().exact
+        assert by_name.scan("_col0 = 12").to_arrow().to_pylist() == [{"price": 2, "_col0": 12}]
+        assert not by_name.scan("_col0 = 12").explain().exact
+        by_path.index("i").drop()
+        index = by_name.create_index("i", "_col0")
+        assert (index.num_files, index.files_without_column) == (0, ("1.orc",))
+        assert by_path.scan("_col0 = 2").to_arrow().to_pylist() == [{"_col0": 2, "_col1": 12}]
+    finally:
+        spark.sql("DROP TABLE unnamed")
+
+
 TYPES = {
     "INT": ["0", "7", "-1"],
     "BIGINT": ["0", "7", "3000000000"],

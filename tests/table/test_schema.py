@@ -282,3 +282,26 @@ def test_text_that_is_no_type(text: str) -> None:
 def test_a_deep_type() -> None:
     text = "struct<a:" * 100 + "int" + ">" * 100
     assert str(parse_type(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (["a:int,b:int", "_col0:bigint,_col1:int"], "a:bigint,b:int"),
+        (["_col0:int,_col1:int", "_col1:int,_col2:bigint"], "_col0:int,_col1:bigint"),
+        (["_col1:int", "a:int"], "_col1:int,a:int"),
+        (["a:int", "_col0:int,_col1:date"], "a:int,_col1:date"),
+        (["_column_a:int,_column_b:int", "_column_b:bigint,_column_a:int"], "_column_a:int,_column_b:bigint"),
+    ],
+)
+def test_files_without_names_are_merged_by_position(files: list[str], expected: str) -> None:
+    assert shown(merged(*files)) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "partitions"),
+    [(["_col1:int", "_col0:int,_col1:int"], ""), (["_col0:int,_col1:int"], "_col1:int")],
+)
+def test_placeholders_of_other_columns(files: list[str], partitions: str) -> None:
+    with pytest.raises(TableError, match="no names of its columns"):
+        merged(*files, partitions=partitions)
