@@ -53,7 +53,7 @@ class Reason(enum.Enum):
     )
     IGNORED_FILE = (
         "file",
-        "The file lies outside the table's directories: Spark and hindex ignore it; move it into one.",
+        "The file lies outside the table's directories or its stream's log: Spark and hindex ignore it; move it in.",
     )
     UNSUPPORTED_TYPE = ("column", "Values of this type cannot be indexed; the column is read.")
     NOT_SELECTIVE = (

@@ -9,7 +9,7 @@ from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hindex.errors import HindexError, TableError
+from hindex.errors import HindexError, TableError, UnsupportedError
 from hindex.spark.catalog import described_columns, run
 from hindex.spark.jobs import first_line
 from hindex.spark.locations import escape_glob, view_transactional_location
@@ -296,9 +296,12 @@ class QueryTableState:
             TableError: for a transactional table, whose deltas Spark would ignore or read as rows; it names the
                 `catalog_mismatch`, if there is one.
         """
+        path = f"orc.{quoted(escape_glob(self.table.uri))}" if self.is_path else None
         try:
             is_transactional = self.is_transactional
-        except HindexError:
+        except HindexError as error:
+            if self.is_path and isinstance(error, UnsupportedError):
+                return path
             if self.is_path:
                 raise
             # not a table of ORC files: Spark reads it, unless it is a view of a transactional table
@@ -316,7 +319,7 @@ class QueryTableState:
                 f"Table {str(self._ref)!r} is transactional, which Spark cannot read by itself: make a view of "
                 "hx.table(...).scan().to_spark(spark), and query that"
             )
-        return f"orc.{quoted(escape_glob(self.table.uri))}" if self.is_path else None
+        return path
 
     def refresh(self) -> None:
         """Drop Spark's cached list of the table's files.

@@ -14,10 +14,15 @@ from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.acid.directory import METADATA_FILE, VERSION_FILE, is_acid_directory
 from hindex.orc.io.source import listed_mtime, one_line, resolve_filesystem
 from hindex.table.location import check_name, is_local
+from hindex.table.sink_log import DIRECTORY as SINK_LOG
 from hindex.value_class import value_class
 
 #: Hidden files that describe a base or delta.
 _MARKERS = frozenset({METADATA_FILE, VERSION_FILE})
+
+
+#: End of the names of empty objects by which EMR and old versions of Hadoop mark directories of object stores.
+_FOLDER_SUFFIX = "_$folder$"
 
 
 #: Odd, with bits everywhere: neighbouring inodes differ by more than times do.
@@ -44,12 +49,19 @@ class DirectoryTree:
     """The visible files of a table, and its base and delta directories.
 
     ``acid`` maps each base, delta and delete delta to the names of visible directories in it. ``markers`` are the paths
-    of hidden files that describe these directories.
+    of hidden files that describe these directories. ``sink_log`` are the names in the log of a streaming sink; None if
+    the table has none.
     """
 
     files: list[ListedFile] = field(default_factory=list)
     acid: dict[str, list[str]] = field(default_factory=dict)
     markers: set[str] = field(default_factory=set)
+    sink_log: list[str] | None = None
+
+    def add(self, file: ListedFile) -> None:
+        """Add a visible file, unless an object stands for a directory of which object stores know nothing."""
+        if file.length or not file.name.endswith(_FOLDER_SUFFIX):
+            self.files.append(file)
 
 
 def list_tree(table: str, uri: str) -> tuple[bool, DirectoryTree]:
@@ -105,13 +117,15 @@ def _walk(table: str, root: str, identity: tuple[int, int], tree: DirectoryTree)
                 if is_hidden(name):
                     if name in _MARKERS and directory in tree.acid:
                         tree.markers.add(f"{directory}/{name}")
+                    if name == SINK_LOG and not directory:
+                        tree.sink_log = os.listdir(entry.path)  # noqa: PTH208 names, not paths
                     continue
                 check_name(table, name)
                 status = _status(entry)
                 if status is None:
                     continue
                 if stat.S_ISREG(status.st_mode):
-                    tree.files.append(ListedFile(directory, name, status.st_size, *_times(status)))
+                    tree.add(ListedFile(directory, name, status.st_size, *_times(status)))
                 elif stat.S_ISDIR(status.st_mode):
                     path = f"{directory}/{name}" if directory else name
                     if not _enters(tree, directory, name, path):
@@ -182,11 +196,15 @@ def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
         if "" in path.split("/"):
             continue  # Spark's file systems have no path for an object with two slashes in its name
         directory, _, name = path.rpartition("/")
+        if SINK_LOG in (path, directory):
+            tree.sink_log = tree.sink_log or []
+            if directory:
+                tree.sink_log.append(name)
         if info.type == pyarrow.fs.FileType.Directory:
             _sees(tree, path, visible)
         elif info.type == pyarrow.fs.FileType.File and _sees(tree, directory, visible):
             if not is_hidden(name):
-                tree.files.append(ListedFile(directory, name, info.size, info.mtime_ns or 0))
+                tree.add(ListedFile(directory, name, info.size, info.mtime_ns or 0))
             elif name in _MARKERS and directory in tree.acid:
                 tree.markers.add(path)
     return False, tree

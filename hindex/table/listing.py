@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import field, replace
 
-from hindex.errors import TableError, TableNotFoundError
+from hindex.errors import TableError, TableNotFoundError, UnsupportedError
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.table.directory_tree import DirectoryTree, ListedFile, list_tree
 from hindex.table.location import is_local, join_uri, missing_remedy, normalize_uri
@@ -23,6 +23,7 @@ from hindex.table.partitions import (
     RawPartition,
     discover,
 )
+from hindex.table.sink_log import DIRECTORY, read_sink_log
 from hindex.table.transactional import AcidOptions, TransactionalDirectory, transactional_files
 from hindex.value_class import value_class
 
@@ -123,7 +124,8 @@ class Listing:
         files: sorted by path, files of 0 bytes included.
         transactional: the transactional directories of the table, sorted by path.
         catalog: the catalog's partitions, if the table was listed by them.
-        ignored: paths of files that are named as data files and belong to no partition, sorted.
+        ignored: paths of files that are named as data files, and belong to no partition or are not in the log of a
+            streaming sink, sorted.
         unseen: paths of all files of transactional directories, if a list of valid write ids may hide some.
     """
 
@@ -152,8 +154,9 @@ def list_data_files(
     """List the data files of a table: a directory, one file, or a URI.
 
     Skipped, as by Spark: names that start with ``.``, or with ``_`` unless they contain ``=``, copies
-    under way (``._COPYING_``), and files in directories that belong to no partition. A directory without data
-    files gives an empty listing. Transactional directories contribute their valid files only.
+    under way (``._COPYING_``), empty objects that stand for directories (``_$folder$``), files in directories that
+    belong to no partition, and files that are not in the log of a stream that writes to the table. A directory without
+    data files gives an empty listing. Transactional directories contribute their valid files only.
 
     Args:
         options: of transactional directories.
@@ -163,6 +166,7 @@ def list_data_files(
     Raises:
         TableNotFoundError: if the table does not exist; the message calls it ``name``.
         TableError: if it cannot be listed, or its directories contradict each other.
+        UnsupportedError: if the log of a stream contradicts the directories.
     """
     uri = normalize_uri(table)
     table = name or table
@@ -181,6 +185,9 @@ def list_data_files(
         return Listing(
             uri, True, (DataFile(file.name, uri, file.length, file.mtime_ns, (), file.changed_ns),)
         )
+    stray: list[ListedFile] = []
+    if tree.sink_log is not None:
+        tree, stray = _logged(table, uri, tree, tree.sink_log, partitions)
     if partitions is not None and not tree.acid:
         tree = replace(tree, files=[file for file in tree.files if file.directory in partitions.here])
     # each with the directory whose name gives its partition
@@ -212,7 +219,7 @@ def list_data_files(
         for item in files_there:
             path, file_uri = f"{location.path}/{item.name}", join_uri(location.uri, item.name)
             files.append(DataFile(path, file_uri, item.length, item.mtime_ns, raw, item.changed_ns))
-    ignored = []
+    ignored = [item.path for item in stray if _is_named_as_data(item)]
     for item, place, acid in listed:
         partition = partition_of.get(place)
         if partition is not None:
@@ -220,12 +227,47 @@ def list_data_files(
             files.append(
                 DataFile(item.path, file_uri, item.length, item.mtime_ns, partition, item.changed_ns, acid)
             )
-        elif item.length and _ORC_NAME.fullmatch(item.name):
+        elif _is_named_as_data(item):
             ignored.append(item.path)
     files.sort(key=lambda item: item.path)
     return Listing(
         uri, False, tuple(files), partitioning, transactional, partitions, unseen, tuple(sorted(ignored))
     )
+
+
+def _is_named_as_data(file: ListedFile) -> bool:
+    return file.length > 0 and _ORC_NAME.fullmatch(file.name) is not None
+
+
+def _logged(
+    table: str, uri: str, tree: DirectoryTree, log: Sequence[str], partitions: CatalogPartitions | None
+) -> tuple[DirectoryTree, list[ListedFile]]:
+    """Split the files of a streaming sink into those that its log names, and others.
+
+    Raises:
+        TableError: for transactional directories.
+        UnsupportedError: if the files are not as the log, or a catalog, has them.
+    """
+    if tree.acid:
+        raise TableError(
+            f"Table {table!r} is invalid: it has both transactional directories and the log of a stream, {DIRECTORY!r}"
+        )
+    if partitions is not None:
+        raise UnsupportedError(
+            f"Table {table!r} cannot be read here: it has partitions in the catalog and the log of a stream, "
+            f"{DIRECTORY!r}; read it by Spark"
+        )
+    lengths = read_sink_log(table, uri, log)
+    by_path = {file.path: file for file in tree.files}
+    for path, length in lengths.items():
+        if path not in by_path or by_path[path].length != length:
+            state = "missing" if path not in by_path else f"of {by_path[path].length:,} bytes, not {length:,}"
+            raise UnsupportedError(
+                f"Table {table!r} cannot be read here: the log {DIRECTORY!r} of the stream that wrote it has the file "
+                f"{path!r}, which is {state}: restore the file, or delete the log if the files are to count without it"
+            )
+    files = [file for file in tree.files if file.path in lengths]
+    return replace(tree, files=files), [file for file in tree.files if file.path not in lengths]
 
 
 def _files_elsewhere(table: str, location: PartitionLocation) -> list[ListedFile]:

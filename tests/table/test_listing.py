@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ import pyarrow.fs
 import pytest
 from pyarrow import orc
 
-from hindex.errors import TableError
+from hindex.errors import TableError, UnsupportedError
 from hindex.table import directory_tree
 from hindex.table.listing import Fingerprint, list_data_files
 from hindex.table.location import local_path, normalize_uri
@@ -54,6 +55,77 @@ def test_hidden_names(tmp_path: Path) -> None:
     fill(tmp_path, [*shown, "_x.orc", ".y.orc", "_SUCCESS", "_metadata", "z._COPYING_", ".x.orc.crc"])
     fill(tmp_path, ["_hindex/data/1.hidx", "_temporary/0/x.orc", ".spark/x.orc"])
     assert paths(tmp_path) == shown
+
+
+@pytest.mark.parametrize("store", ["local", "memory"])
+def test_markers_of_directories(tmp_path: Path, store: str) -> None:
+    """Empty objects that stand for directories, as EMR leaves them on S3, take no part in partition discovery."""
+    root = str(tmp_path) if store == "local" else f"memory:/{tmp_path}"
+    filesystem, path = fsspec.url_to_fs(root, auto_mkdir=True)
+    data = ["p=1/q=2/x.orc", "p=1/q=3/x.orc", "p=1/q=3/y_$folder$", "p=2/q=2/x_$folder$.orc"]
+    filesystem.pipe({f"{path}/{name}": b"data" for name in data})
+    filesystem.pipe(
+        {f"{path}/{name}": b"" for name in ["p=1_$folder$", "p=1/q=2_$folder$", "p=1/q=2/z_$folder$"]}
+    )
+    listing = list_data_files(root)
+    assert [file.path for file in listing.files] == data
+    assert listing.ignored == ()
+
+
+def log_batch(root: str, *paths: str, length: int = 4, action: str = "add") -> bytes:
+    files = [
+        {"path": f"{root}/{path}", "size": length, "isDir": path.endswith("/"), "action": action}
+        for path in paths
+    ]
+    return "\n".join(["v1", *map(json.dumps, files)]).encode()
+
+
+@pytest.mark.parametrize("store", ["local", "memory"])
+def test_log_of_a_stream(tmp_path: Path, store: str) -> None:
+    """The latest compacted batch and those after it name the files; others are strays."""
+    root = str(tmp_path) if store == "local" else f"memory:/{tmp_path}"
+    filesystem, path = fsspec.url_to_fs(root, auto_mkdir=True)
+    uri = f"file://{root}" if store == "local" else root
+
+    def write(files: dict[str, bytes]) -> None:
+        filesystem.pipe({f"{path}/{name}": content for name, content in files.items()})
+
+    write(
+        {f"p=a b/{number}.orc": b"data" for number in range(7)} | {"stray.orc": b"data", "p=c/stray": b"data"}
+    )
+    quoted = "p=a%20b"
+    write({"_spark_metadata/0": log_batch(uri, f"{quoted}/0.orc"), "_spark_metadata/.0.crc": b""})
+    assert paths(root) == ["p=a b/0.orc"]
+    write({"_spark_metadata/1": log_batch(uri, f"{quoted}/1.orc", "p=d/", f"{quoted}/2.orc")})
+    assert paths(root) == [f"p=a b/{number}.orc" for number in range(3)]
+    write(
+        {"_spark_metadata/2.compact": log_batch(uri, f"{quoted}/1.orc"), "_spark_metadata/3": log_batch(uri)}
+    )
+    filesystem.rm(f"{path}/_spark_metadata/0")
+    listing = list_data_files(root)
+    assert [file.path for file in listing.files] == ["p=a b/1.orc"]
+    assert listing.ignored == tuple(
+        sorted([*(f"p=a b/{number}.orc" for number in (0, 2, 3, 4, 5, 6)), "stray.orc"])
+    )
+    # a subdirectory has no log
+    assert len(paths(f"{root}/p=a b")) == 7
+    for batch, message in [
+        (log_batch(uri, f"{quoted}/9.orc"), "9.orc', which is missing"),
+        (log_batch(uri, f"{quoted}/4.orc", length=5), "4.orc', which is of 4 bytes, not 5"),
+        (log_batch(uri, f"{quoted}/4.orc", action="delete"), "has the action 'delete'"),
+        (log_batch("file:///elsewhere", "4.orc"), "'file:///elsewhere/4.orc', which is elsewhere"),
+        (b"v2", "batch 4 is of version 'v2'"),
+        (b"", "batch 4 is of version ''"),
+        (b"v1\n{", "Expecting property name"),
+        (b"v1\n[]", "list indices must be integers"),
+    ]:
+        write({"_spark_metadata/4": batch})
+        with pytest.raises(UnsupportedError, match=message):
+            list_data_files(root)
+    write({"_spark_metadata/6": log_batch(uri)})
+    filesystem.rm(f"{path}/_spark_metadata/4")
+    with pytest.raises(UnsupportedError, match="it lacks batch 4"):
+        list_data_files(root)
 
 
 def test_ignored_files_are_named_as_data_files(tmp_path: Path) -> None:
