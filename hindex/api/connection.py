@@ -394,22 +394,30 @@ class Connection:
         if not self._has_user_session:
             return
         from hindex.spark.compatibility import setting_difference
+        from hindex.spark.settings import reason_in, setting_reason
 
+        session = self._configured_session()
         reason = setting_difference(self._is_set, text)
+        reason = reason or (reason_in(self._conf) if session is None else setting_reason(session))
         if reason is not None:
-            raise UnsupportedError(f"{reason}, with which Spark reads the statement otherwise")
+            raise UnsupportedError(f"{reason}, with which Spark may read the statement otherwise")
 
     def _is_set(self, key: str, default: bool) -> bool:
         """Return True if a Spark setting is on, in the session or in the configuration of a session to start."""
         from hindex.spark.compatibility import is_set
+
+        if self._spark is None and key in self._conf:
+            return str(self._conf[key]).lower() == "true"
+        session = self._configured_session()
+        return default if session is None else is_set(session, key, default)
+
+    def _configured_session(self) -> SparkSession | None:
+        """Return the session; None if it is not started, and all its settings are known without it."""
         from hindex.spark.session import has_own_settings, running_session
 
-        session = self._spark
-        if session is None:
-            if key in self._conf:
-                return str(self._conf[key]).lower() == "true"
-            session = running_session() or (self.spark() if has_own_settings(self._master) else None)
-        return default if session is None else is_set(session, key, default)
+        if self._spark is not None:
+            return self._spark
+        return running_session() or (self.spark() if has_own_settings(self._master) else None)
 
     def session(self) -> SparkSession | None:
         """Return the Spark session of the user, or one that a build has started; None if there is none."""

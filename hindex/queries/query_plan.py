@@ -25,6 +25,7 @@ from hindex.scan.task_runner import Unit
 from hindex.spark.compatibility import is_ansi, is_rule_independent, is_set, setting_difference
 from hindex.spark.scan import RowScan, collect_if_small, rows_frame, scan_frame
 from hindex.spark.session import session_time_zones
+from hindex.spark.settings import setting_reason
 from hindex.spark.types import is_same_type
 from hindex.sql.predicate import Predicate, all_of, columns
 from hindex.table.listing import DataFile
@@ -211,7 +212,7 @@ def plan_query(
         states: the tables of the query, if they are resolved already.
     """
     spark = resolver.spark()
-    reason = setting_difference(partial(is_set, spark), query.text)
+    reason = setting_difference(partial(is_set, spark), query.text) or setting_reason(spark)
     if reason is not None:
         query.leave(reason)
     refs = [table.ref for table in query.tables]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from hindex.keys import key_array, key_kind, one_key_array
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.column_domains import comparison_domain
 from hindex.spark.catalog import call_session_catalog, run
+from hindex.spark.settings import setting_reason
 from hindex.sql.predicate import ColumnRef, Comparison, Literal, LiteralKind
 from hindex.store.snapshot import Snapshot
 from hindex.table.schema import DeclaredSchema, TableColumn
@@ -110,7 +112,8 @@ def check_readable(
     """
     run(spark, name, f"DESCRIBE TABLE {name}")
     reason = (
-        _option_reason(setting, description)
+        setting_reason(spark)
+        or _option_reason(setting, description)
         or _char_reason(setting, snapshot)
         or _partition_reason(spark, name, snapshot)
     )
@@ -135,7 +138,9 @@ def _column(field: Mapping[str, Any]) -> TableColumn:
     """Return a column of a schema in JSON; its ``problem`` is the reason why hindex cannot read it."""
     name, metadata = str(field["name"]), field.get("metadata") or {}
     try:
-        data_type = parse_type(metadata[_CHAR_TYPE]) if _CHAR_TYPE in metadata else _data_type(field["type"])
+        data_type = _data_type(field["type"])
+        if _CHAR_TYPE in metadata:
+            data_type = _with_lengths(data_type, parse_type(metadata[_CHAR_TYPE]))
     except ValueError:
         spark_type = metadata.get(_CHAR_TYPE) or field["type"]
         text = spark_type if isinstance(spark_type, str) else json.dumps(spark_type)
@@ -157,6 +162,19 @@ def _column(field: Mapping[str, Any]) -> TableColumn:
     if default is None:
         return TableColumn(name, data_type, problem=f"its default for older files is {text}")
     return TableColumn(name, data_type, default)
+
+
+def _with_lengths(data_type: OrcType, named: OrcType) -> OrcType:
+    """Return a type with CHAR and VARCHAR as Spark names them; field names that need quotes have none there.
+
+    Raises:
+        ValueError: if the name is that of another type.
+    """
+    if named.kind in (Kind.CHAR, Kind.VARCHAR) and data_type.kind is Kind.STRING:
+        return named
+    if named.kind is not data_type.kind or len(named.children) != len(data_type.children):
+        raise ValueError(str(named))
+    return replace(data_type, children=tuple(map(_with_lengths, data_type.children, named.children)))
 
 
 def _data_type(data_type: Any) -> OrcType:  # noqa: ANN401 a value of JSON

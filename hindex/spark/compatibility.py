@@ -189,14 +189,10 @@ def _file_types(uri: str) -> dict[str, str]:
 
 #: Settings that are off by default, and the characters of a query for which they matter.
 _OFF_BY_DEFAULT = {
-    "spark.sql.caseSensitive": "",
     "spark.sql.ansi.doubleQuotedIdentifiers": '"',
     "spark.sql.ansi.relationPrecedence": ",",
     "spark.sql.parser.quotedRegexColumnNames": "`",
     "spark.sql.parser.escapedStringLiterals": "\\",
-    "spark.sql.legacy.typeCoercion.datetimeToString.enabled": "",
-    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "",
-    "spark.sql.legacy.consecutiveStringLiterals.enabled": "",
 }
 #: Settings that are on by default, and matter in queries that group or order.
 _ORDINALS = ("spark.sql.groupByOrdinal", "spark.sql.orderByOrdinal")
