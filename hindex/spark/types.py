@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError
-from hindex.orc.metadata.types import STRING_KINDS, Kind, OrcType
+from hindex.orc.metadata.types import COMPOSITE_KINDS, STRING_KINDS, Kind, OrcType
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -56,12 +56,23 @@ def spark_ddl(data_type: OrcType, *, wall_clock: str = "timestamp") -> str:
 
 def is_same_type(data_type: OrcType, spark_type: DataType) -> bool:
     """Return True if Spark reads an ORC type as the Spark type."""
-    try:
-        ddl = spark_ddl(data_type)
-    except ColumnError:
-        return False
-    ddl = ddl.replace("`", "").replace("timestamp_ltz", "timestamp")
-    return ddl == spark_type.simpleString().replace("`", "")
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    children: list[DataType]
+    match spark_type:
+        case ArrayType():
+            kind, children = Kind.LIST, [spark_type.elementType]
+        case MapType():
+            kind, children = Kind.MAP, [spark_type.keyType, spark_type.valueType]
+        case StructType():
+            kind, children = Kind.STRUCT, [field.dataType for field in spark_type]
+            if data_type.field_names != tuple(spark_type.names):
+                return False
+        case _:
+            if data_type.kind in COMPOSITE_KINDS:
+                return False
+            return spark_ddl(data_type).replace("timestamp_ltz", "timestamp") == spark_type.simpleString()
+    return data_type.kind is kind and all(map(is_same_type, data_type.children, children))
 
 
 def quoted(name: str) -> str:

@@ -103,7 +103,14 @@ class OrcType:
 
     def same_as(self, other: OrcType) -> bool:
         """Return True if two types are the same, wherever they are in their files."""
-        return str(self) == str(other)
+        return (
+            self.kind is other.kind
+            and self.max_length == other.max_length
+            and (self.precision, self.scale) == (other.precision, other.scale)
+            and self.field_names == other.field_names
+            and len(self.children) == len(other.children)
+            and all(map(OrcType.same_as, self.children, other.children))
+        )
 
     def to_arrow(self) -> pa.DataType:
         """Return the Arrow type of values of this type."""

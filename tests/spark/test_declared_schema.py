@@ -121,6 +121,34 @@ def test_names_that_mean_no_name(spark: SparkSession, tmp_path: Path, declared: 
         spark.sql("DROP TABLE unnamed")
 
 
+@pytest.mark.parametrize(
+    ("declared", "stored"),
+    [
+        ("struct<a:int,b:int>", pa.struct({"a:int,b": pa.int32()})),
+        ("struct<`a:int,b`:int>", pa.struct({"a": pa.int32(), "b": pa.int32()})),
+        ("struct<`a:int,b`:int>", pa.struct({"a:int,b": pa.int32()})),
+        ("array<struct<`a:int,b`:int>>", pa.list_(pa.struct({"a": pa.int32(), "b": pa.int32()}))),
+        ("struct<x:struct<`p:int>,y`:int>>", pa.struct({"x": pa.struct({"p": pa.int32()}), "y": pa.int32()})),
+    ],
+)
+def test_field_names_that_look_like_types(
+    spark: SparkSession, tmp_path: Path, declared: str, stored: pa.DataType
+) -> None:
+    def value(data_type: pa.DataType) -> object:
+        if pa.types.is_struct(data_type):
+            return {field.name: value(field.type) for field in data_type}
+        return [value(data_type.value_type)] if pa.types.is_list(data_type) else 7
+
+    columns = {"id": pa.array([1, 2], pa.int32()), "s": pa.array([value(stored), None], stored)}
+    write_columns(tmp_path / "t" / "1.orc", columns)
+    spark.sql(f"CREATE TABLE fields (id INT, s {declared}) USING orc LOCATION '{tmp_path / 't'}'")
+    try:
+        scan = hindex.connect(spark=spark).table("fields").scan("id < 3")
+        assert rows(scan.to_arrow()) == rows(spark.table("fields").toArrow())
+    finally:
+        spark.sql("DROP TABLE fields")
+
+
 def test_index_of_a_column_at_another_position(spark: SparkSession, tmp_path: Path) -> None:
     """By path, a file without names has its placeholders as columns; a catalog may use them for other columns."""
     values = {f"_col{at}": pa.array([10 * at + row for row in range(4)], pa.int32()) for at in range(2)}

@@ -22,7 +22,7 @@ import hindex.spark.tasks as spark_tasks
 from hindex.errors import ColumnError
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.spark.scan import split_native
-from hindex.spark.types import spark_ddl
+from hindex.spark.types import is_same_type, spark_ddl
 from hindex.table.type_text import parse_type
 
 if TYPE_CHECKING:
@@ -380,3 +380,34 @@ def test_empty_batches_do_not_end_a_frame(spark: SparkSession, tmp_path: Path) -
     assert scan.to_spark(spark).count() == 10
     nothing = hindex.connect().table(str(tmp_path)).scan("s LIKE '%none%'", ["id"]).to_spark(spark)
     assert nothing.collect() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "spark_type", "expected"),
+    [
+        ("struct<`a:int,b`:int>", "struct<`a:int,b`:int>", True),
+        ("struct<a:int,b:int>", "struct<`a:int,b`:int>", False),
+        ("struct<`a:int,b`:int>", "struct<a:int,b:int>", False),
+        ("struct<x:struct<`p:int>,y`:int>>", "struct<x:struct<p:int>,y:int>", False),
+        ("array<struct<a:int,b:int>>", "array<struct<`a:int,b`:int>>", False),
+        ("map<int,struct<a:int,b:int>>", "map<int,struct<`a:int,b`:int>>", False),
+        ("struct<`a``b`:int>", "struct<ab:int>", False),
+        ("struct<`timestamp_ltz`:int>", "struct<`timestamp`:int>", False),
+        ("struct<t:timestamp>", "struct<t:timestamp>", True),
+        ("array<timestamp with local time zone>", "array<timestamp>", True),
+        ("timestamp_ntz", "timestamp", False),
+        ("map<varchar(3),char(2)>", "map<string,string>", True),
+        ("decimal(9,2)", "decimal(9,3)", False),
+        ("struct<a:int>", "struct<A:int>", False),
+        ("array<int>", "int", False),
+        ("int", "array<int>", False),
+        ("uniontype<int>", "int", False),
+    ],
+)
+@pytest.mark.usefixtures("spark")
+def test_types_are_compared_by_structure(text: str, spark_type: str, *, expected: bool) -> None:
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromDDL(f"c {spark_type}")
+    assert isinstance(schema, StructType)
+    assert is_same_type(parse_type(text), schema["c"].dataType) is expected

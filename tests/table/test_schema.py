@@ -305,3 +305,22 @@ def test_files_without_names_are_merged_by_position(files: list[str], expected: 
 def test_placeholders_of_other_columns(files: list[str], partitions: str) -> None:
     with pytest.raises(TableError, match="no names of its columns"):
         merged(*files, partitions=partitions)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ("struct<`a:int,b`:int>", "struct<a:int,b:int>", False),
+        ("array<struct<`a:int,b`:int>>", "array<struct<a:int,b:int>>", False),
+        ("struct<x:struct<`p:int>,y`:int>>", "struct<x:struct<p:int>,y:int>", False),
+        ("struct<x:int,y:struct<p:int>>", "struct<x:int,y:struct<p:int>>", True),
+        ("struct<x:int>", "struct<x:int,y:int>", False),
+        ("char(3)", "char(4)", False),
+        ("decimal(9,2)", "decimal(9,2)", True),
+        ("uniontype<int>", "uniontype<int,int>", False),
+    ],
+)
+def test_types_are_compared_by_structure(a: str, b: str, *, expected: bool) -> None:
+    # columns differ between files
+    assert parse_type(a).same_as(parse_type(f"struct<x:int,y:{b}>").children[1]) is expected
+    assert (common_type(parse_type(a), parse_type(b)) is not None) or not expected
