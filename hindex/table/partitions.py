@@ -117,6 +117,7 @@ def discover(
 
     Raises:
         TableError: if directories contradict each other.
+        UnsupportedError: if they contradict the catalog; Spark then takes the columns of both.
     """
     parsed = {item: _parse(table, item) for item in sorted(directories)}
     partitions = {item: components for item, components in parsed.items() if components.names}
@@ -139,9 +140,10 @@ def discover(
     else:
         declared_names = [item.name for item in declared]
         if [name.lower() for name in names] != [name.lower() for name in declared_names]:
-            raise TableError(
-                f"Table {table!r} is invalid: its directories are partitioned by {', '.join(names)}, and the catalog "
-                f"has it partitioned by {', '.join(declared_names) or 'nothing'}"
+            raise UnsupportedError(
+                f"Table {table!r} cannot be read here: its directories are partitioned by {', '.join(names)}, and the "
+                f"catalog has it partitioned by {', '.join(declared_names) or 'nothing'}; declare these, or query it "
+                "by Spark"
             )
         names, types = tuple(declared_names), [item.type for item in declared]
     caches: list[dict[str | None, PartitionValue]] = [{None: PartitionValue(None, None)} for _ in names]
