@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hindex.errors import HindexError, TableError, UnsupportedError
 from hindex.spark.catalog import described_columns, run
 from hindex.spark.jobs import first_line
-from hindex.spark.locations import escape_glob, view_transactional_location
+from hindex.spark.locations import path_difference, spark_path, view_transactional_location
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted, spark_ddl
 from hindex.sql.statements import TableRef, TableRefKind
@@ -249,7 +249,9 @@ class QueryTableState:
     def unusable_reason(self) -> str | None:
         """Return why the table cannot be read through indexes at all, or None."""
         try:
-            return None if self.table.index_names() or self.is_transactional else "it has no index"
+            if not self.table.index_names() and not self.is_transactional:
+                return "it has no index"
+            return path_difference(self._spark, self._ref.text, self.table.uri) if self.is_path else None
         except HindexError as error:
             return str(error)
 
@@ -273,7 +275,7 @@ class QueryTableState:
             assert isinstance(schema, StructType)
             return schema
         try:
-            return self._spark.read.orc(escape_glob(self.table.uri)).schema
+            return self._spark.read.orc(spark_path(self.table.uri)).schema
         except PySparkException as error:
             raise TableError(f"Table {str(self._ref)!r} is unknown to Spark: {first_line(error)}") from error
 
@@ -296,7 +298,7 @@ class QueryTableState:
             TableError: for a transactional table, whose deltas Spark would ignore or read as rows; it names the
                 `catalog_mismatch`, if there is one.
         """
-        path = f"orc.{quoted(escape_glob(self.table.uri))}" if self.is_path else None
+        path = f"orc.{quoted(spark_path(self.table.uri))}" if self.is_path else None
         try:
             is_transactional = self.is_transactional
         except HindexError as error:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -19,7 +20,7 @@ from hindex.spark.catalog import call_session_catalog, describe_for_query, locat
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted
 from hindex.table.listing import list_data_files
-from hindex.table.location import join_uri, normalize_uri
+from hindex.table.location import is_local, join_uri, normalize_uri
 from hindex.table.partitions import NULL_PARTITION, CatalogPartitions, PartitionLocation, unescape
 
 if TYPE_CHECKING:
@@ -36,6 +37,40 @@ _WITHOUT_FILES = frozenset(
 def escape_glob(path: str) -> str:
     """Escape the special characters of path patterns in Spark."""
     return _GLOB.sub(r"\\\g<0>", path)
+
+
+def spark_path(uri: str) -> str:
+    """Return a normalised location as Spark reads it, whatever its default file system is: no pattern, and absolute."""
+    return escape_glob(f"file:{uri}" if is_local(uri) else uri)
+
+
+def path_difference(spark: SparkSession, path: str, uri: str) -> str | None:
+    """Return how Spark takes a path in a query otherwise than hindex, or None.
+
+    To Spark it may be a pattern, or relative to the directory of its own process, or in another file system. Spark also
+    resolves ``..`` without regard to links.
+
+    Args:
+        path: as the query has it.
+        uri: the normalised location that hindex reads.
+    """
+    if _GLOB.search(path):
+        return f"the path {path!r} is a pattern to Spark"
+    session = java_session(spark)
+    if session is None:
+        is_absolute = not is_local(path) or PurePosixPath(path.removeprefix("file:")).is_absolute()
+        return None if is_absolute else f"the path {path!r} is relative to the directory of Spark's server"
+    # a client of Spark Connect may lack py4j
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        java_path = getattr(spark._jvm, "org.apache.hadoop.fs.Path")(path)
+        file_system = java_path.getFileSystem(session.sessionState().newHadoopConf())
+        resolved = str(file_system.makeQualified(java_path).toString())
+    except (Py4JError, PySparkException):
+        return None  # Spark cannot read it either
+    return None if location_uri(resolved) == uri else f"the path {path!r} is {resolved!r} to Spark"
 
 
 def view_transactional_location(spark: SparkSession, name: str) -> str | None:

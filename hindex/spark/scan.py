@@ -21,7 +21,7 @@ from hindex.scan.planning import ScanPlan
 from hindex.scan.scan_task import ScanTask
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import Runner, Unit, run_units
-from hindex.spark.locations import escape_glob
+from hindex.spark.locations import escape_glob, spark_path
 from hindex.spark.session import session_time_zones
 from hindex.spark.tasks import cores, group_units, numbered_schema, read_group, task_frame
 from hindex.spark.types import quoted, spark_ddl
@@ -329,7 +329,7 @@ def native_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ScanTask])
         # a session that ignores missing files would lose the rows of a deleted one
         .option("ignoreMissingFiles", "false")
         .option("ignoreCorruptFiles", "false")
-        .orc([task.uri for task in tasks])
+        .orc([spark_path(task.uri) for task in tasks])
     )
     return frame.select(*(frame[quoted(c.name)].alias(f"c{at}") for at, c in enumerate(plan.columns)))
 
