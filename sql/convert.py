@@ -76,6 +76,7 @@ _CAST_TYPES = {
     "TIMESTAMP": "TIMESTAMP",
     "TIMESTAMPTZ": "TIMESTAMP",
     "TIMESTAMPLTZ": "TIMESTAMP",
+    "TIMESTAMPNTZ": "TIMESTAMP_NTZ",
     "DOUBLE": "DOUBLE",
     "FLOAT": "FLOAT",
     "DECIMAL": "DECIMAL",
@@ -88,7 +89,7 @@ _CAST_TYPES = {
     "BIGINT": "BIGINT",
 }
 # Casts of literals whose result is a literal of just that type.
-_LITERAL_TYPES = frozenset({"BOOLEAN", "DATE", "DOUBLE", "STRING", "TIMESTAMP"})
+_LITERAL_TYPES = frozenset({"BOOLEAN", "DATE", "DOUBLE", "STRING", "TIMESTAMP", "TIMESTAMP_NTZ"})
 # Beside a column, a FLOAT is compared as the DOUBLE of its value. Whole numbers and decimals do not amount to literals:
 # Spark types a literal by its digits, and what is computed by its type.
 _PLAIN_TYPES = _LITERAL_TYPES | {"FLOAT"}
@@ -458,7 +459,11 @@ class Converter:
         name, parameters = _cast_type(node)
         if name is None:
             return None
-        return self._cast_to(self.expression(node.this), name, parameters, is_try=bool(node.args.get("safe")))
+        value, is_try = self.expression(node.this), bool(node.args.get("safe"))
+        if name == "TIMESTAMP_NTZ":
+            # only literals are of this type here
+            return None if is_try or not isinstance(value, Literal) else literals.cast(value, name)
+        return self._cast_to(value, name, parameters, is_try=is_try)
 
     def _cast_to(
         self, value: Expression, name: str, parameters: tuple[int, ...] = (), *, is_try: bool = False

@@ -15,7 +15,7 @@ from typing import Any
 
 from hindex.errors import ArgumentError
 from hindex.sql.predicate import NULL, Literal, LiteralKind
-from hindex.sql.string_values import parse_date, parse_double
+from hindex.sql.string_values import parse_date, parse_double, parse_wall_clock
 
 MAX_DECIMAL_DIGITS = 38
 # Far beyond any column's range, and below Python's limit for reading integers.
@@ -146,7 +146,7 @@ def cast(literal: Literal, to: str) -> Literal | None:
     """Cast a literal to a Spark type; return None if the pair of types is not supported.
 
     Args:
-        to: one of DATE, TIMESTAMP, DOUBLE, FLOAT, STRING and BOOLEAN.
+        to: one of DATE, TIMESTAMP, TIMESTAMP_NTZ, DOUBLE, FLOAT, STRING and BOOLEAN.
 
     Raises:
         LiteralError: for a value that the type cannot hold.
@@ -169,6 +169,12 @@ def cast(literal: Literal, to: str) -> Literal | None:
             return Literal(date, LiteralKind.DATE)
         case "TIMESTAMP" if isinstance(value, str):
             return Literal(value, LiteralKind.TIMESTAMP)
+        case "TIMESTAMP_NTZ" if isinstance(value, str) and literal.kind is LiteralKind.STRING:
+            # Spark ignores a zone here, and takes words such as 'now' for the current time
+            clock = parse_wall_clock(value)
+            return (
+                None if clock is None or clock.zone is not None else Literal(value, LiteralKind.TIMESTAMP_NTZ)
+            )
         case "DOUBLE" | "FLOAT" if isinstance(value, str) and literal.kind is LiteralKind.STRING:
             number = parse_double(value)
             if number is None:

@@ -38,6 +38,7 @@ class LiteralKind(enum.Enum):
     STRING = "STRING"  #: (str) with the escapes resolved
     DATE = "DATE"  #: (datetime.date, or int days since 1970-01-01 for years that it cannot hold)
     TIMESTAMP = "TIMESTAMP"  #: (str) the string as written
+    TIMESTAMP_NTZ = "TIMESTAMP_NTZ"  #: (str) the string as written: a wall clock time without a zone
     BINARY = "BINARY"  #: (bytes) ``X'1F'``
 
 
@@ -50,6 +51,7 @@ _VALUE_TYPES: dict[LiteralKind, tuple[type, ...]] = {
     LiteralKind.STRING: (str,),
     LiteralKind.DATE: (datetime.date, int),
     LiteralKind.TIMESTAMP: (str,),
+    LiteralKind.TIMESTAMP_NTZ: (str,),
     LiteralKind.BINARY: (bytes,),
 }
 
@@ -167,7 +169,7 @@ class Literal:
             case bytes():
                 return f"X'{self.value.hex().upper()}'"
             case str():
-                prefix = "TIMESTAMP " if self.kind is LiteralKind.TIMESTAMP else ""
+                prefix = "" if self.kind is LiteralKind.STRING else f"{self.kind.value} "
                 return prefix + quote_string(self.value)
 
 

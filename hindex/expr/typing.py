@@ -369,6 +369,10 @@ def constant(literal: Literal) -> Constant:
                     "date and time without a zone"
                 )
             return literal_constant(clock.micros, TIMESTAMP)
+        case LiteralKind.TIMESTAMP_NTZ, _:
+            raise PredicateError(
+                f"the literal {literal} is compared with TIMESTAMP_NTZ columns only; use Spark"
+            )
         case _:
             raise AssertionError(literal)
 

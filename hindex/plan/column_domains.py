@@ -76,6 +76,7 @@ def comparison_domain(
         PredicateError: if Spark refuses the comparison, or ranges of keys cannot answer it: names the type and the
             literal.
     """
+    (literal,) = _without_ntz(data_type, (literal,))
     common = _common_type(data_type, (literal,), op)
     if literal.kind is LiteralKind.NULL:
         return Domain.only_null() if op is ComparisonOp.NULL_SAFE_EQ else Domain.none()
@@ -118,7 +119,7 @@ def membership_domain(
         keys = _array_keys(data_type, own, literals)
         if keys is not None:
             return Domain.from_keys(keys)
-    operands = tuple(literals)
+    operands = _without_ntz(data_type, literals)
     if own.family is Family.INTEGER and all(literal.kind in _KEY_KINDS for literal in operands):
         # no cast: each step of a long list takes time
         least, greatest = _limits(data_type)
@@ -142,6 +143,28 @@ def membership_domain(
         return Domain.from_ranges([item for domain in equal for item in domain.ranges])
     targets = {_cast_literal(data_type, common, literal, zone) for literal in values}
     return _spans_domain(data_type, (_equal_span(data_type, own, common, target) for target in targets))
+
+
+def _without_ntz(data_type: OrcType, literals: Iterable[Literal]) -> tuple[Literal, ...]:
+    """Return literals with the strings of TIMESTAMP_NTZ in their place, which Spark casts beside such a column.
+
+    Raises:
+        PredicateError: beside a column of another type.
+    """
+    operands = tuple(literals)
+    if any(literal.kind is LiteralKind.TIMESTAMP_NTZ for literal in operands):
+        if data_type.kind is not Kind.TIMESTAMP_NTZ:
+            raise PredicateError(
+                f"a TIMESTAMP_NTZ literal is compared with columns of that type only, and not with one of {data_type}; "
+                "use Spark"
+            )
+        return tuple(
+            Literal(literal.value, LiteralKind.STRING)
+            if literal.kind is LiteralKind.TIMESTAMP_NTZ
+            else literal
+            for literal in operands
+        )
+    return operands
 
 
 def _array_keys(

@@ -208,6 +208,7 @@ _SAME_KINDS: dict[LiteralKind, frozenset[Kind]] = {
     LiteralKind.STRING: STRING_KINDS,
     LiteralKind.DATE: frozenset({Kind.DATE}),
     LiteralKind.TIMESTAMP: frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT}),
+    LiteralKind.TIMESTAMP_NTZ: frozenset({Kind.TIMESTAMP_NTZ}),
     LiteralKind.BINARY: frozenset({Kind.BINARY}),
 }
 

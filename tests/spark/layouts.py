@@ -174,6 +174,12 @@ LAYOUTS = {
         ],
         ["n", "id"],
         [
+            ("n = TIMESTAMP_NTZ '2024-01-01 00:00:00'", 1),
+            ("n > TIMESTAMP_NTZ '1960-03-31 02:30:00.123456'", 2),
+            ("n IN (TIMESTAMP_NTZ '2024-01-01', '2024-01-02', NULL)", 2),
+            ("n BETWEEN TIMESTAMP_NTZ '1960-03-31T02:30:00.1' AND CAST('2024-01-01' AS TIMESTAMP_NTZ)", 2),
+            ("NOT n <=> TIMESTAMP_NTZ '2024-01-01'", 3),
+            ("TIMESTAMP_NTZ '2024-01-01' > n", 1),
             ("n = '2024-01-01'", 1),
             ("n > '2024-01-01'", 1),
             ("n = TIMESTAMP '2024-01-01 00:00:00'", 1),
@@ -184,8 +190,9 @@ LAYOUTS = {
             ("st.t >= '2024-01-02'", 1),
             ("CAST(n AS DATE) = DATE '2024-01-01'", 1),
             ("year(n) = 2024 AND id > 1", 1),
+            ("st.t = TIMESTAMP_NTZ '2024-01-03 00:00:00'", 1),
         ],
-        exact=6,
+        exact=12,
     ),
     "timestamps": Layout(
         "(id INT, t TIMESTAMP, d DATE, st STRUCT<t: TIMESTAMP>, n TIMESTAMP_NTZ, p TIMESTAMP) USING orc "
