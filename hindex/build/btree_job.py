@@ -41,7 +41,7 @@ from hindex.keys import array_keys, key_list
 from hindex.orc import RowSelection
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.file_tail import FileTail
-from hindex.orc.metadata.types import OrcType
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.progress import Progress
 from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
@@ -204,6 +204,7 @@ class _PreparedGroup:
     Attributes:
         files: all data files of the group, sorted by path.
         changes: the recorded changes of the files that are read (``DataFile.change_to_record``).
+        without_zone: paths of files that are read and have timestamps without a writer time zone.
         old_files: each merged set with all of its data files, and those whose entries are copied from it. Several sets
             may cover the same version of a file; its entries are copied from one of them.
         lows: the smallest key of each index file; None for the first.
@@ -213,6 +214,7 @@ class _PreparedGroup:
     files: tuple[IndexedFile, ...]
     tails: dict[str, FileTail]
     changes: dict[str, int]
+    without_zone: frozenset[str]
     old_files: tuple[tuple[SharedIndexEntry, tuple[IndexedFile, ...], frozenset[IndexedFile]], ...]
     lows: tuple[Key | None, ...]
 
@@ -259,6 +261,9 @@ def _prepare(plan: BTreePlan, group: BTreeGroup) -> _PreparedGroup:
     changes = {view.file.path: view.file.change_to_record() for view in group.read}
     with ThreadPoolExecutor(_TAIL_READERS) as pool:
         tails = dict(zip((v.file.path for v in group.read), pool.map(_read_tail, group.read), strict=True))
+        views = group.read if plan.type.kind is Kind.TIMESTAMP else ()
+        lacking = zip(views, pool.map(_lacks_time_zone, views), strict=True)
+        without_zone = frozenset(view.file.path for view, is_lacking in lacking if is_lacking)
     old = []
     fingerprints: dict[str, dict[str, Fingerprint]] = {}
     for view in group.kept:
@@ -280,7 +285,8 @@ def _prepare(plan: BTreePlan, group: BTreeGroup) -> _PreparedGroup:
     files = [_indexed_file(view, tails[view.file.path]) for view in group.read]
     files += [file for _, _, kept in old for file in kept]
     files.sort(key=lambda file: file.path)
-    return _PreparedGroup(group, tuple(files), tails, changes, tuple(old), _split_keys(plan, group, tails))
+    lows = _split_keys(plan, group, tails)
+    return _PreparedGroup(group, tuple(files), tails, changes, without_zone, tuple(old), lows)
 
 
 def _physical_delta(view: FileView) -> AcidFile | None:
@@ -298,6 +304,15 @@ def _read_tail(view: FileView) -> FileTail:
             f"began and has {tail.file_length} now: run the build again when nothing writes to the table"
         )
     return tail
+
+
+def _lacks_time_zone(view: FileView) -> bool:
+    """Return True if a stripe names no writer time zone."""
+    try:
+        with open_data_file(view.file.uri, view.file.acid) as reader:
+            return not all(reader.stripe(number).writer_timezone for number in range(len(reader.stripes)))
+    except HindexError as error:
+        raise BuildError(f"index build failed on data file {view.file.path!r}: {error}") from error
 
 
 def _indexed_file(view: FileView, tail: FileTail) -> IndexedFile:
@@ -440,6 +455,7 @@ def _entries(
                     shared=(shared,),
                     changed_ns=item.changes[view.file.path],
                     num_row_groups=file.num_groups,
+                    lacks_time_zone=file.path in item.without_zone,
                 )
             )
         entries += [

@@ -328,6 +328,7 @@ def _indexed_data(task: BuildTask, rows: Sequence[dict[str, Any]]) -> IndexedDat
         schema=last["schema"],
         changed_ns=task.changed_ns,
         num_row_groups=sum(group_count(last["row_group_rows"], count) for count in stripe_rows),
+        lacks_time_zone=any(row["lacks_time_zone"] for row in rows),
     )
     if len(ends) == 1:
         files = (

@@ -128,6 +128,8 @@ RESULT_SCHEMA = pa.schema(
         pa.field("tail_checksum", pa.int64()),
         pa.field("row_group_rows", pa.int64()),
         pa.field("schema", pa.string()),
+        # the stripe has indexed timestamps, and names no writer time zone
+        pa.field("lacks_time_zone", pa.bool_()),
         pa.field(
             "index_files",
             pa.list_(
@@ -218,10 +220,26 @@ class _IndexFilesWriter:
                     array = table_values(array, column.type, target.key_type(column.type))
                 builder.add_stripe(array)
             if number < end - 1:
-                yield _result_row(self._task, reader, number, rows, ())
+                yield self._result_row(reader, number, rows, ())
         location.stripe = None
         last = reader.stripes[end - 1].num_rows if end else 0
-        yield _result_row(self._task, reader, end - 1, last, self._finish())
+        yield self._result_row(reader, end - 1, last, self._finish())
+
+    def _result_row(
+        self, reader: OrcReader, stripe: int, num_rows: int, built: Sequence[BuiltFile]
+    ) -> pa.RecordBatch:
+        has_times = any(self._columns[target.column].type.kind is Kind.TIMESTAMP for target in self._builders)
+        row = {
+            "path": self._task.path,
+            "stripe": stripe,
+            "num_rows": num_rows,
+            "tail_checksum": reader.tail.checksum,
+            "row_group_rows": reader.tail.row_index_stride,
+            "schema": type_text(file_schema(reader.tail)),
+            "lacks_time_zone": has_times and stripe >= 0 and not reader.stripe(stripe).writer_timezone,
+            "index_files": [asdict(item) for item in built],
+        }
+        return pa.RecordBatch.from_pylist([row], schema=RESULT_SCHEMA)
 
     def _open(self, reader: OrcReader) -> None:
         task = self._task
@@ -290,22 +308,6 @@ def _add_statistics(
         return False
     builder.add_stats(rows, stats)
     return True
-
-
-def _result_row(
-    task: BuildTask, reader: OrcReader, stripe: int, num_rows: int, built: Sequence[BuiltFile]
-) -> pa.RecordBatch:
-    files = [asdict(item) for item in built]
-    row = {
-        "path": task.path,
-        "stripe": stripe,
-        "num_rows": num_rows,
-        "tail_checksum": reader.tail.checksum,
-        "row_group_rows": reader.tail.row_index_stride,
-        "schema": type_text(file_schema(reader.tail)),
-        "index_files": files,
-    }
-    return pa.RecordBatch.from_pylist([row], schema=RESULT_SCHEMA)
 
 
 def table_values(array: pa.Array, file_type: OrcType, table_type: OrcType) -> pa.Array:

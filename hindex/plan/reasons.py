@@ -55,6 +55,10 @@ class Reason(enum.Enum):
         "file",
         "The file lies outside the table's directories or its stream's log: Spark and hindex ignore it; move it in.",
     )
+    NO_WRITER_ZONE = (
+        "index file",
+        "The data file names no time zone of its writer: the index serves sessions whose Java is in UTC.",
+    )
     UNSUPPORTED_TYPE = ("column", "Values of this type cannot be indexed; the column is read.")
     NOT_SELECTIVE = (
         "index",

@@ -281,6 +281,8 @@ class _Planner:
 
     def task(self, view: FileView) -> ScanTask | None:
         """The task of one file, or None where its partition's values or what the driver knows rule it out."""
+        if self._has_own_times(view):
+            view = self._without_time_indexes(view)
         root, output, lookups, covered = self._part(view)
         if isinstance(root, Never):
             return None
@@ -313,6 +315,33 @@ class _Planner:
             names=view.names,
             timezone=None if self._zones is None else self._zones.reader,
         )
+
+    def _has_own_times(self, view: FileView) -> bool:
+        """Return True if a file's timestamps are instants that the keys of its indexes do not determine.
+
+        Where the writer's time zone is not named, a reader takes them for its own: see `timestamp_array`.
+        """
+        return (
+            view.entry is not None
+            and view.entry.lacks_time_zone
+            and self._zones is not None
+            and not self._zones.is_reader_utc
+        )
+
+    def _without_time_indexes(self, view: FileView) -> FileView:
+        """Leave out the files of indexes on timestamps from the entry of a data file."""
+        assert view.entry is not None
+        schema, transactional = view.entry.schema, view.file.acid is not None
+        kinds = {name: recorded_type(schema, self._binding, name, transactional) for name in self._indexes}
+        ids = {
+            index.id
+            for name, kind in kinds.items()
+            if kind is not None and kind.kind is Kind.TIMESTAMP
+            for index in self._indexes[name]
+        }
+        index_files = tuple(file for file in view.entry.index_files if file.index_id not in ids)
+        shared = tuple(item for item in view.entry.shared if item.index_id not in ids)
+        return replace(view, entry=replace(view.entry, index_files=index_files, shared=shared))
 
     def _stored(self, name: str, data_type: OrcType) -> OrcType:
         """Give the table's type of a column that expressions may take for instants."""
@@ -484,6 +513,8 @@ class _Planner:
                             f"the index covers only {index.where}",
                         )
                     )
+                elif self._types[name].kind is Kind.TIMESTAMP and self._has_own_times(view):
+                    self._notes.append(Note(Reason.NO_WRITER_ZONE, f"{index.name} on {view.file.path}"))
                 elif not has_stale_note:
                     has_stale_note = True
                     self._notes.append(self._staleness(view, index))

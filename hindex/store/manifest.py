@@ -273,6 +273,7 @@ def _merge_entries(old: FileEntry | None, new: FileEntry, alive: Collection[str]
         # entry's changed_ns holds for these, too
         own = {item.index_id: item for item in old.index_files} | own
         shared = {item.index_id: item for item in old.shared} | shared
+        new = replace(new, lacks_time_zone=old.lacks_time_zone or new.lacks_time_zone)
     return replace(
         new,
         index_files=tuple(own[key] for key in sorted(own)),

@@ -87,6 +87,7 @@ class FileEntry:
         shared: index files that cover other data files too, sorted by index id; at most one entry an index.
         changed_ns: when the status of the file had last changed (``DataFile.changed_ns``); 0 where that is not known.
         num_row_groups: of all stripes; 0 where that is not known, or there is no row.
+        lacks_time_zone: True if an index is on a timestamp column of which a stripe names no writer time zone.
     """
 
     path: str
@@ -100,6 +101,7 @@ class FileEntry:
     shared: tuple[SharedIndexEntry, ...] = ()
     changed_ns: int = 0
     num_row_groups: int = 0
+    lacks_time_zone: bool = False
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -150,6 +152,7 @@ _PLAIN = pa.schema(
         pa.field("shared", pa.list_(pa.string())),
         pa.field("changed_ns", pa.int64()),
         pa.field("num_row_groups", pa.uint64()),
+        pa.field("lacks_time_zone", pa.bool_()),
     ]
 )
 _INDEX_FIELDS = [
@@ -232,6 +235,7 @@ def encode_segment(entries: Sequence[FileEntry]) -> bytes:
         pa.array([[item.id for item in entry.shared] for entry in entries], pa.list_(pa.string())),
         pa.array([entry.changed_ns for entry in entries], pa.int64()),
         pa.array([entry.num_row_groups for entry in entries], pa.uint64()),
+        pa.array([entry.lacks_time_zone for entry in entries], pa.bool_()),
     ]
     schema = _PLAIN
     for index_id in sorted({file.index_id for entry in entries for file in entry.index_files}):
@@ -364,9 +368,20 @@ def batch_entries(batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> 
         _add_index_files(batch, index_id, own)
     entries = []
     last = ""
-    for path, length, mtime, checksum, rows, stripes, schema, names, changed, groups, files in zip(
-        *plain[:5], stripe_rows, *plain[6:], own, strict=True
-    ):
+    for (
+        path,
+        length,
+        mtime,
+        checksum,
+        rows,
+        stripes,
+        schema,
+        names,
+        changed,
+        groups,
+        lacks_zone,
+        files,
+    ) in zip(*plain[:5], stripe_rows, *plain[6:], own, strict=True):
         if not is_safe_path(path):
             raise ValueError(f"data file name {path!r} leaves the table")
         if path <= last:
@@ -391,6 +406,7 @@ def batch_entries(batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> 
                 shared=tuple(by_id[name] for name in names),
                 changed_ns=changed,
                 num_row_groups=groups,
+                lacks_time_zone=lacks_zone,
             )
         )
     return tuple(entries)

@@ -59,11 +59,11 @@ def timestamp_array(
         seconds: int64[N], the DATA stream's non-null values.
         nanoseconds: int64[N], those of the SECONDARY stream, as they are encoded.
         kind: the type in the file.
-        writer: the stripe's writer time zone.
+        writer: the stripe's writer time zone; the reader's counts if it is empty, as in ORC's reader in Java.
         reader: the reader's time zone, in which both types are instants as in Spark's reader; None for none.
     """
     is_instant = kind == Kind.TIMESTAMP_INSTANT
-    zone = "UTC" if is_instant or not writer else normalize_zone(writer)
+    zone = "UTC" if is_instant else normalize_zone(writer or reader or "UTC")
     stored = micros = _micros(seconds, nanoseconds, base_seconds(zone))
     if is_instant and reader is not None:
         # Spark converts instants by Java's older calendar of the zone

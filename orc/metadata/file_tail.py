@@ -35,6 +35,8 @@ _KINDS = frozenset(Kind) - {Kind.TIMESTAMP_NTZ}
 
 #: ``Footer.writer`` of the writers in Java: ORC's own, Presto and Trino.
 JAVA_WRITERS = frozenset({0, 2, 4})
+#: ``Footer.writer`` of ORC's writer in C++.
+CPP_WRITER = 1
 
 #: The key of Spark's version in a file's metadata.
 _SPARK_KEY = "org.apache.spark.version"
@@ -129,6 +131,11 @@ class FileTail:
     def is_by_java(self) -> bool:
         """Return True if the footer names a writer in Java. The first Java versions left no name."""
         return self.footer.HasField("writer") and self.footer.writer in JAVA_WRITERS
+
+    @property
+    def is_by_cpp(self) -> bool:
+        """Return True if the footer names ORC's writer in C++."""
+        return self.footer.HasField("writer") and self.footer.writer == CPP_WRITER
 
     @property
     def is_by_spark(self) -> bool:

@@ -350,6 +350,8 @@ def _timestamps(detail: pb.TimestampStatistics, tail: FileTail, zone: str | None
         return Distrust.OLD_TIMESTAMPS if detail.HasField("minimum") else Distrust.NOTHING
     if detail.minimum_utc > detail.maximum_utc:
         return Distrust.NOT_A_RANGE
+    if zone is None and not (tail.is_by_java or tail.is_by_cpp):
+        zone = ""
     # milliseconds are truncated, downwards after 1970; nanoseconds would narrow the range by less than that
     low = detail.minimum_utc * _MICROS_PER_MILLI
     high = detail.maximum_utc * _MICROS_PER_MILLI + _MICROS_PER_MILLI - 1
@@ -364,7 +366,9 @@ def _max_error(micros: int, zone: str | None) -> int:
     """Return the greatest distance of a value from its recorded bound, in microseconds."""
     error = _EXACT_FRACTIONS_FROM if micros < _EXACT_FRACTIONS_FROM else 0
     if zone not in UTC_NAMES:
-        error += MICROS_PER_DAY * (1 if _EXACT_ZONES_FROM < micros < _EXACT_ZONES_TO else 3)
+        # without a writer's zone, values are moved by the difference of two offsets of the reader's
+        is_exact = zone != "" and _EXACT_ZONES_FROM < micros < _EXACT_ZONES_TO
+        error += MICROS_PER_DAY * (1 if is_exact else 3)
     return error
 
 

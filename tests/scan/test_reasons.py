@@ -18,7 +18,9 @@ from hindex.api.predicate_input import Where
 from hindex.errors import HindexWarning
 from hindex.index import index_type
 from hindex.plan.reasons import Reason
+from hindex.plan.time_zones import TimeZones
 from tests.acid.writing import write_acid
+from tests.scan.test_unnamed_zones import without_zone, write_times
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import OLD, deny_access, reasons, write_columns, write_rows
@@ -40,6 +42,7 @@ class Case:
         self.where = "a = 3"
         #: Where it is not rows that are asked for, the columns that these are grouped by.
         self.groups: tuple[str, ...] = ()
+        self.zones: TimeZones | None = None
 
     def index(self) -> None:
         self.table.create_index("by_a", "a")
@@ -200,6 +203,16 @@ def unreliable_statistics(case: Case) -> None:
     case.table = case.connection.table(str(case.path / "floats"))
 
 
+def no_writer_zone(case: Case) -> None:
+    folder = case.path / "times"
+    folder.mkdir()
+    (folder / "0.orc").write_bytes(without_zone(write_times(folder / "0.orc")))
+    case.table = case.connection.table(str(folder))
+    case.table.create_index("t", "t")
+    case.where = "t = TIMESTAMP '2000-07-12 16:00:00'"
+    case.zones = TimeZones("America/Los_Angeles", "America/Los_Angeles")
+
+
 #: What brings a reason about, and whether the rows are then read although strict mode forbids it.
 PRODUCERS: dict[Reason, Callable[[Case], None]] = {
     Reason.NO_INDEX: no_index,
@@ -225,6 +238,7 @@ PRODUCERS: dict[Reason, Callable[[Case], None]] = {
     Reason.MANY_KEYS: many_keys,
     Reason.ROW_KEY: row_key,
     Reason.NO_ROW_INDEX: no_row_index,
+    Reason.NO_WRITER_ZONE: no_writer_zone,
     Reason.UNRELIABLE_STATISTICS: unreliable_statistics,
 }
 #: Those that strict mode lets pass: the index was used, or would have saved nothing.
@@ -250,7 +264,7 @@ def test_every_reason_has_something_that_brings_it_about(
     case = Case(tmp_path / "t", monkeypatch)
     assert reason not in notes_of_used_index(case)
     PRODUCERS[reason](case)
-    scan = case.table.scan(case.where)
+    scan = case.table.scan(case.where).with_zones(lambda: case.zones)
     explanation = scan.aggregate([], case.groups).explain() if case.groups else scan.explain()
     assert reason in {note.reason for note in explanation.notes}
     assert reason.sentence in " ".join(explanation.to_text().split())
@@ -262,7 +276,7 @@ def test_every_reason_has_something_that_brings_it_about(
     assert everything.num_rows == scan.count() > 0
     with monkeypatch.context() as patch:
         patch.setattr(index_type, "_BUILT_IN", {})
-        assert everything.equals(case.table.scan(case.where).to_arrow())
+        assert everything.equals(case.table.scan(case.where).with_zones(lambda: case.zones).to_arrow())
 
 
 @pytest.mark.parametrize(

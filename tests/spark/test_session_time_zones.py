@@ -23,6 +23,7 @@ from hindex.plan.time_zones import TimeZones, keyed_by_wall_clocks
 from hindex.spark.session import session_time_zones
 from hindex.sql import parse_predicate
 from hindex.table.schema import TableColumn, TableSchema
+from tests.spark import unnamed_zone_run
 from tests.spark.layouts import (
     LAYOUTS,
     LAYOUTS_OF_TIMES,
@@ -128,6 +129,23 @@ def test_java_in_another_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert lifecycle["first"] == lifecycle["again"] == ["Scan", lifecycle["wanted"]]
     assert lifecycle["analyze"][0] == "Explanation"
     assert "session of this connection was stopped" in lifecycle["stopped"]
+
+
+@pytest.mark.slow
+def test_files_that_name_no_zone_of_their_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java takes its own zone for the writer's, with its offset of 2015-01-01 at all times."""
+    local_build.install(monkeypatch)
+    unnamed_zone_run.write_tables(local_build.LocalConnection(), tmp_path)
+    report = found_by("tests.spark.unnamed_zone_run", "America/Los_Angeles", str(tmp_path))
+    assert report["days"]["different"] == []
+    assert report["days"]["count"] > 80
+    assert all(rows > 0 and is_same for _, _, rows, is_same in report["days"]["values"])
+    # an index decides nothing of such a file
+    assert not any(is_exact for _, _, is_exact, _, _ in report["days"]["kept"])
+    assert report["notes"] == ["t on 0.orc", "t on 1.orc"]
+    is_same, rows = report["mixed"]
+    assert is_same
+    assert rows > 0
 
 
 @pytest.mark.slow

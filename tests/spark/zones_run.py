@@ -236,7 +236,7 @@ def write_tables_of_days(hx: hindex.Connection, place: Path) -> None:
             table.create_indexes([hindex.IndexSpec("t", "t", using), hindex.IndexSpec("s", "s.t", using)])
 
 
-def write_days(path: Path) -> None:
+def write_days(path: Path, **more: Any) -> None:
     """Write every quarter of an hour of some days, a file for each time zone of a writer, at several depths."""
     path.mkdir(parents=True)
     starts = [(datetime.datetime.fromisoformat(f"{day}+00:00"), days) for day, days in DAYS]
@@ -244,7 +244,7 @@ def write_days(path: Path) -> None:
     schema = "struct<id:bigint,t:timestamp,s:struct<t:timestamp>,l:array<timestamp>>"
     for number, zone in enumerate(WRITERS):
         with (path / f"{number}.orc").open("wb") as file:
-            options: Any = {"timezone": zoneinfo.ZoneInfo(zone), "row_index_stride": 1000}
+            options: Any = {"timezone": zoneinfo.ZoneInfo(zone), "row_index_stride": 1000, **more}
             with pyorc.Writer(file, schema, **options) as writer:
                 rows: list[tuple[Any, ...]] = [(time, (time,), [time, None]) for time in times]
                 rows += [(None, (None,), None)] * 5

@@ -226,6 +226,7 @@ def manifests(draw: st.DrawFn) -> Manifest:
             tuple(entries),
             changed_ns=draw(st.integers(-(2**63), 2**63 - 1)),
             num_row_groups=draw(st.integers(0, sum(rows))),
+            lacks_time_zone=draw(st.booleans()),
         )
         files.append(entry)
     return Manifest(draw(U64), draw(TEXT), draw(U64), tuple(indexes), tuple(files))
