@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hindex.orc.calendars import GREGORIAN_START
-from hindex.orc.metadata.file_tail import FileTail
-from hindex.orc.metadata.statistics import WRITER_ORC_101, WRITER_ORC_135, Distrust, Nulls, Value
+from hindex.orc.metadata.file_tail import ORC_JAVA_WRITER, FileTail
+from hindex.orc.metadata.statistics import Distrust, Nulls, Section, Value, find_fault
 from hindex.orc.metadata.stripe import StreamKind
 from hindex.orc.metadata.types import (
     INTEGER_KINDS,
@@ -46,9 +46,6 @@ _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 _ADD = 0x52DCE729
 _FINAL_1, _FINAL_2 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
 _MASK = (1 << 64) - 1
-
-#: ``Footer.writer`` of ORC's own writer in Java.
-_ORC_JAVA = 0
 
 #: ``ColumnEncoding.bloom_encoding`` of filters that hold timestamps in UTC.
 _ENCODING_UTC = 1
@@ -122,26 +119,18 @@ def usable_filters(
         return Distrust.ENCRYPTED
     if data_type.kind not in _TYPES and data_type.kind not in _TIMES:
         return Distrust.NO_FILTER_KIND
-    if data_type.kind == Kind.BYTE and not tail.is_by_java:
-        # the writer overwrites a batch with its bytes, and then hashes the rest of the batch
-        return Distrust.CPP_BYTES
+    is_utf8 = StreamKind.BLOOM_FILTER_UTF8 in present
+    fault = find_fault(Section.BLOOM_FILTER_UTF8 if is_utf8 else Section.BLOOM_FILTER, data_type, tail)
+    if fault is not None:
+        return fault
     if data_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
-        if tail.writer_version < WRITER_ORC_135:
-            return Distrust.OLD_TIMESTAMPS
         # filters hash wall clocks by the writer's own edition of the time zone rules
         is_utc = data_type.kind == Kind.TIMESTAMP_INSTANT or zone in UTC_NAMES
-        if StreamKind.BLOOM_FILTER_UTF8 not in present or encoding != _ENCODING_UTC or not is_utc:
+        if not is_utf8 or encoding != _ENCODING_UTC or not is_utc:
             return Distrust.LOCAL_FILTER
-    if StreamKind.BLOOM_FILTER_UTF8 in present:
-        if data_type.kind == Kind.DECIMAL and _may_have_more_digits(data_type, tail):
-            return Distrust.MORE_DIGITS
-        if data_type.kind == Kind.CHAR and not tail.is_by_java:
-            # instead of the padding, the writer hashes the memory behind the value
-            return Distrust.CPP_BYTES
-        return StreamKind.BLOOM_FILTER_UTF8
-    if data_type.kind in STRING_KINDS and tail.writer_version < WRITER_ORC_101:
-        return Distrust.OLD_CHARSET
-    return Distrust.OLD_DECIMALS if data_type.kind == Kind.DECIMAL else StreamKind.BLOOM_FILTER
+    if data_type.kind == Kind.DECIMAL and _may_have_more_digits(data_type, tail):
+        return Distrust.MORE_DIGITS
+    return StreamKind.BLOOM_FILTER_UTF8 if is_utf8 else StreamKind.BLOOM_FILTER
 
 
 def _may_have_more_digits(data_type: OrcType, tail: FileTail) -> bool:
@@ -153,7 +142,7 @@ def _may_have_more_digits(data_type: OrcType, tail: FileTail) -> bool:
     if not tail.footer.HasField("writer"):
         return True
     is_short = 0 < data_type.precision <= SHORT_PRECISION
-    return tail.footer.writer == _ORC_JAVA and not is_short and not tail.is_by_spark
+    return tail.footer.writer == ORC_JAVA_WRITER and not is_short and not tail.is_by_spark
 
 
 def value_hashes(value: Value, data_type: OrcType, tail: FileTail) -> list[int] | None:

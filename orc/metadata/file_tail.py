@@ -33,10 +33,9 @@ MAX_METADATA_SIZE = 1 << 30
 MAX_TYPE_DEPTH = 150
 _KINDS = frozenset(Kind) - {Kind.TIMESTAMP_NTZ}
 
-#: ``Footer.writer`` of the writers in Java: ORC's own, Presto and Trino.
-JAVA_WRITERS = frozenset({0, 2, 4})
-#: ``Footer.writer`` of ORC's writer in C++.
-CPP_WRITER = 1
+#: ``Footer.writer`` of ORC's own writers in Java and C++, of the other ones in Java (Presto and Trino), and of cuDF.
+ORC_JAVA_WRITER, CPP_WRITER, CUDF_WRITER = 0, 1, 5
+JAVA_WRITERS = frozenset({ORC_JAVA_WRITER, 2, 4})
 
 #: The key of Spark's version in a file's metadata.
 _SPARK_KEY = "org.apache.spark.version"

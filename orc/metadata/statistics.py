@@ -11,6 +11,7 @@ from __future__ import annotations
 import decimal
 import enum
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -23,7 +24,7 @@ from hindex.orc.calendars import (
     MICROS_PER_SECOND,
     julian_to_gregorian,
 )
-from hindex.orc.metadata.file_tail import FileTail
+from hindex.orc.metadata.file_tail import CUDF_WRITER, ORC_JAVA_WRITER, FileTail
 from hindex.orc.metadata.types import (
     BINARY_KINDS,
     COMPOSITE_KINDS,
@@ -117,11 +118,6 @@ def field_value(message: Message, name: str) -> Any:  # noqa: ANN401 a field may
     return getattr(message, name) if message.HasField(name) else None
 
 
-#: Writer versions, which count the Java writer's fixes; writers in other languages begin at the last of them.
-WRITER_HIVE_8732 = 1
-WRITER_ORC_101 = 5
-WRITER_ORC_135 = 6
-
 Value = int | float | bytes | Decimal
 
 
@@ -148,6 +144,10 @@ class Distrust(enum.Enum):
     CORRUPT = "they cannot be read"
     ENCRYPTED = "the column is encrypted, and its readable statistics may be those of masked values"
     OLD_WRITER = "the file's writer had not yet fixed HIVE-8732, so minimum and maximum may be wrong"
+    UNNAMED_WRITER = (
+        "the file names no writer, and some of these store floats and doubles in another byte order"
+    )
+    CUDF_TIMESTAMPS = "cuDF takes timestamps of any unit for nanoseconds in statistics"
     OLD_DECIMAL64 = "the file's writer had not yet fixed ORC-517, so minimum and maximum may be 0 instead"
     OLD_TIMESTAMPS = "the file's writer had not yet fixed ORC-135, so its timestamps depend on its time zone"
     MAY_HAVE_NAN = "there may be NaN among the values, which minimum and maximum hide"
@@ -171,6 +171,95 @@ class Distrust(enum.Enum):
         return self not in (Distrust.NOTHING, Distrust.NO_FILTER_KIND)
 
 
+class Section(enum.Enum):
+    """What a writer leaves of values beside the data."""
+
+    STATISTICS = "statistics"
+    BLOOM_FILTER = "bloom filters"
+    BLOOM_FILTER_UTF8 = "bloom filters of UTF-8"
+
+
+_FILTERS = frozenset({Section.BLOOM_FILTER, Section.BLOOM_FILTER_UTF8})
+_STATISTICS = frozenset({Section.STATISTICS})
+_TIMES = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
+
+#: Writer versions, which count the Java writer's fixes; writers in other languages begin at ORC-135.
+_HIVE_8732, _ORC_101, _ORC_135, _ORC_517, _NEVER = 1, 5, 6, 7, 1 << 32
+
+
+def _any(_: FileTail) -> bool:
+    return True
+
+
+def _is_unnamed(tail: FileTail) -> bool:
+    return not tail.footer.HasField("writer")
+
+
+def _is_orc_java_or_unnamed(tail: FileTail) -> bool:
+    return _is_unnamed(tail) or tail.footer.writer == ORC_JAVA_WRITER
+
+
+def _is_cudf(tail: FileTail) -> bool:
+    return not _is_unnamed(tail) and tail.footer.writer == CUDF_WRITER
+
+
+def _is_not_java(tail: FileTail) -> bool:
+    return not tail.is_by_java
+
+
+#: What writers are known to get wrong: the reason, the sections, the kinds of columns, whether a file's writer is one
+#: of them, the first version with the fault and the first without it; and the source.
+_FAULTS: tuple[
+    tuple[Distrust, frozenset[Section], frozenset[Kind], Callable[[FileTail], bool], int, int], ...
+] = (
+    # HIVE-8732; writers that record no version count as the first
+    (Distrust.OLD_WRITER, _STATISTICS, frozenset(Kind) - INTEGER_KINDS, _any, 0, _HIVE_8732),
+    # ddrinka/ApacheOrcDotNet before c09b40a; versions of ORC before 1.5 name no writer either
+    (Distrust.UNNAMED_WRITER, _STATISTICS, frozenset({Kind.FLOAT, Kind.DOUBLE}), _is_unnamed, 0, _NEVER),
+    # NVIDIA/cudf#21847, of 2026; its files do not record which version wrote them
+    (Distrust.CUDF_TIMESTAMPS, _STATISTICS, _TIMES, _is_cudf, 0, _NEVER),
+    (Distrust.OLD_TIMESTAMPS, _STATISTICS | _FILTERS, _TIMES, _any, 0, _ORC_135),
+    # only of short decimals, see `find_fault`
+    (
+        Distrust.OLD_DECIMAL64,
+        _STATISTICS,
+        frozenset({Kind.DECIMAL}),
+        _is_orc_java_or_unnamed,
+        _ORC_135,
+        _ORC_517,
+    ),
+    # the writer overwrites a batch of bytes before it hashes the rest
+    (Distrust.CPP_BYTES, _FILTERS, frozenset({Kind.BYTE}), _is_not_java, 0, _NEVER),
+    # instead of the padding, the writer hashes the memory behind the value
+    (
+        Distrust.CPP_BYTES,
+        frozenset({Section.BLOOM_FILTER_UTF8}),
+        frozenset({Kind.CHAR}),
+        _is_not_java,
+        0,
+        _NEVER,
+    ),
+    (Distrust.OLD_CHARSET, frozenset({Section.BLOOM_FILTER}), STRING_KINDS, _any, 0, _ORC_101),
+    # decimals are hashed as strings, which ORC-101 is about
+    (Distrust.OLD_DECIMALS, frozenset({Section.BLOOM_FILTER}), frozenset({Kind.DECIMAL}), _any, 0, _NEVER),
+)
+
+
+def find_fault(section: Section, data_type: OrcType, tail: FileTail) -> Distrust | None:
+    """Return the reason if a file's writer is known to get a section wrong for columns of a type."""
+    for reason, sections, kinds, is_by_writer, first, fixed in _FAULTS:
+        if (
+            section in sections
+            and data_type.kind in kinds
+            and first <= tail.writer_version < fixed
+            and is_by_writer(tail)
+            # longer decimals have another writer
+            and (reason is not Distrust.OLD_DECIMAL64 or data_type.precision <= SHORT_PRECISION)
+        ):
+            return reason
+    return None
+
+
 def value_range(
     statistics: ColumnStatistics, data_type: OrcType, tail: FileTail, *, zone: str | None = None
 ) -> ValueRange | Distrust:
@@ -188,11 +277,9 @@ def value_range(
     detail = statistics.detail
     if detail is None or statistics.number_of_values == 0:
         return Distrust.NOTHING
-    # the rule of the C++ reader: integers and doubles were never affected
-    if tail.writer_version < WRITER_HIVE_8732 and not isinstance(
-        detail, pb.IntegerStatistics | pb.DoubleStatistics
-    ):
-        return Distrust.OLD_WRITER
+    fault = find_fault(Section.STATISTICS, data_type, tail)
+    if fault is not None:
+        return fault
     match detail:
         case pb.IntegerStatistics() if data_type.kind in INTEGER_KINDS:
             return _integers(detail, data_type)
@@ -203,7 +290,7 @@ def value_range(
         case pb.BucketStatistics() if data_type.kind == Kind.BOOLEAN:
             return _booleans(detail, statistics.number_of_values)
         case pb.DecimalStatistics() if data_type.kind == Kind.DECIMAL:
-            return _decimals(detail, data_type, tail)
+            return _decimals(detail)
         case pb.DateStatistics() if data_type.kind == Kind.DATE:
             return _dates(detail, tail)
         case pb.TimestampStatistics() if data_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
@@ -295,15 +382,7 @@ def _booleans(detail: pb.BucketStatistics, values: int | None) -> ValueRange | D
 _MAX_DECIMAL_TEXT = 128
 
 
-def _decimals(detail: pb.DecimalStatistics, data_type: OrcType, tail: FileTail) -> ValueRange | Distrust:
-    is_by_other_writer = tail.footer.HasField("writer") and tail.footer.writer != 0
-    if (
-        tail.writer_version == WRITER_ORC_135
-        # these had a writer of their own in that version
-        and data_type.precision <= SHORT_PRECISION
-        and not is_by_other_writer
-    ):
-        return Distrust.OLD_DECIMAL64
+def _decimals(detail: pb.DecimalStatistics) -> ValueRange | Distrust:
     if not _has_bounds(detail):
         return Distrust.NOTHING
     low, high = _decimal(detail.minimum), _decimal(detail.maximum)
@@ -344,8 +423,6 @@ _EXACT_ZONES_FROM, _EXACT_ZONES_TO = -24_837 * MICROS_PER_DAY, 24_837 * MICROS_P
 
 
 def _timestamps(detail: pb.TimestampStatistics, tail: FileTail, zone: str | None) -> ValueRange | Distrust:
-    if tail.writer_version < WRITER_ORC_135:
-        return Distrust.OLD_TIMESTAMPS
     if not (detail.HasField("minimum_utc") and detail.HasField("maximum_utc")):
         return Distrust.OLD_TIMESTAMPS if detail.HasField("minimum") else Distrust.NOTHING
     if detail.minimum_utc > detail.maximum_utc:

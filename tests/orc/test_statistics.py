@@ -122,6 +122,10 @@ RULES: list[tuple[str, OrcType, ColumnStatistics, FileTail, ValueRange | Distrus
     ("both zeros", DOUBLE, doubles(-0.0, 0.0), NOW, ValueRange(-0.0, 0.0)),
     ("a NaN later", DOUBLE, doubles(-1.5, 2.5, math.nan), NOW, Distrust.MAY_HAVE_NAN),
     ("a NaN first", DOUBLE, doubles(math.nan, math.nan, math.nan), NOW, Distrust.MAY_HAVE_NAN),
+    ("doubles, first writer", DOUBLE, doubles(-1.5, 2.5), tail(0), Distrust.OLD_WRITER),
+    ("doubles of another early writer", DOUBLE, doubles(-1.5, 2.5), tail(5, writer=None), Distrust.UNNAMED_WRITER),
+    ("floats of who knows", FLOAT, doubles(-1.5, 2.5), tail(7, writer=None), Distrust.UNNAMED_WRITER),
+    ("doubles of cuDF", DOUBLE, doubles(-1.5, 2.5), tail(7, writer=5), ValueRange(-1.5, 2.5)),
     ("no sum", DOUBLE, doubles(-1.5, 2.5, None), NOW, Distrust.MAY_HAVE_NAN),
     ("strings", STRING, A_TO_B, NOW, ValueRange(b"a", b"b")),
     ("strings before HIVE-8732", STRING, A_TO_B, tail(0), Distrust.OLD_WRITER),
@@ -167,6 +171,9 @@ RULES: list[tuple[str, OrcType, ColumnStatistics, FileTail, ValueRange | Distrus
         "timestamps of the writer's zone alone",
         TIMESTAMP, statistics(timestamp_statistics={"minimum": 1, "maximum": 2}), NOW, Distrust.OLD_TIMESTAMPS,
     ),
+    ("timestamps of cuDF", TIMESTAMP, times(1, 2), tail(7, writer=5), Distrust.CUDF_TIMESTAMPS),
+    ("instants of cuDF", of(Kind.TIMESTAMP_INSTANT), times(1, 2), tail(9, writer=5), Distrust.CUDF_TIMESTAMPS),
+    ("timestamps of Trino", TIMESTAMP, times(1, 2), tail(writer=4), ValueRange(-2 * SECOND + 1000, 2 * SECOND + 2999)),
     ("timestamps swapped", TIMESTAMP, times(2, 1), NOW, Distrust.NOT_A_RANGE),
     # a maximum of milliseconds stands for all microseconds within
     (

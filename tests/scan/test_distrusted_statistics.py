@@ -1,0 +1,106 @@
+"""Statistics that contradict the data, as some writers left them, rule out nothing and prove nothing."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hindex.orc.metadata.statistics import Distrust
+from hindex.orc.metadata.stripe import StreamKind
+from hindex.plan.reasons import Reason
+from hindex.proto import orc_metadata_pb2 as pb
+from tests.fuzz.parts import FileParts, Hooks, put_together, take_apart
+from tests.support.local_build import LocalConnection
+from tests.support.writers import write_pyarrow
+
+ROWS = 1000
+START = datetime.datetime(2020, 1, 1)
+
+
+def swapped_doubles(parts: FileParts) -> Hooks:
+    """Store values in the other byte order, and name no writer: ApacheOrcDotNet before it corrected that."""
+    stripe = parts.stripes[0]
+    at = [(item.column, item.kind) for item in stripe.footer.streams].index((2, StreamKind.DATA))
+    stripe.streams[at] = np.frombuffer(stripe.streams[at], ">f8").astype("<f8").tobytes()
+    parts.postscript.writer_version = 5
+    parts.footer.ClearField("writer")
+    return Hooks()
+
+
+def small_timestamps(parts: FileParts) -> Hooks:
+    """Count milliseconds as nanoseconds in all statistics, as cuDF does."""
+    parts.footer.writer = 5
+    parts.postscript.writer_version = 7
+
+    def shrink(statistics: pb.ColumnStatistics) -> None:
+        if statistics.HasField("timestamp_statistics"):
+            detail = statistics.timestamp_statistics
+            detail.minimum_utc //= 10**6
+            detail.maximum_utc //= 10**6
+
+    def change(name: str, message: object) -> None:
+        match message:
+            case pb.RowIndex():
+                for entry in message.entry:
+                    shrink(entry.statistics)
+            case pb.Metadata():
+                for stripe in message.stripe_stats:
+                    for item in stripe.col_stats:
+                        shrink(item)
+            case pb.Footer():
+                for item in message.statistics:
+                    shrink(item)
+
+    return Hooks(message=change)
+
+
+CASES: dict[str, tuple[pa.Array, Callable[[FileParts], Hooks], Distrust, list[str]]] = {
+    "doubles": (
+        pa.array(np.arange(ROWS) / 8),
+        swapped_doubles,
+        Distrust.UNNAMED_WRITER,
+        ["<= 125", "< 60", "> 124.875", "> 130", "= 3", "BETWEEN 0 AND 124.875", "IN (1, 2, 500)"],
+    ),
+    "timestamps": (
+        pa.array([START + datetime.timedelta(hours=at) for at in range(ROWS)], pa.timestamp("us")),
+        small_timestamps,
+        Distrust.CUDF_TIMESTAMPS,
+        [
+            *("= TIMESTAMP '2020-01-02 00:00:00'", "> TIMESTAMP '2020-01-20 00:00:00'"),
+            *("< TIMESTAMP '2020-01-02 00:00:00'", "<= TIMESTAMP '1970-02-01 00:00:00'", "IS NOT NULL"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("using", [None, "minmax", "bitmap"])
+@pytest.mark.parametrize("case", CASES)
+def test_rows_are_those_of_the_data(
+    tmp_path: Path, connection: LocalConnection, case: str, using: str | None
+) -> None:
+    values, damage, distrust, conditions = CASES[case]
+    file = tmp_path / "t" / "x.orc"
+    write_pyarrow(file, pa.table({"id": np.arange(ROWS), "c": values}), "none", stride=100)
+    parts = take_apart(file.read_bytes())
+    hooks = damage(parts)
+    file.write_bytes(put_together(parts, hooks=hooks))
+    table = connection.table(str(file.parent))
+    if using is not None:
+        table.create_index("i", "c", using)
+    for condition in conditions:
+        expected = table.scan(f"id >= 0 AND coalesce(c, c) {condition}", ["id"]).to_arrow()["id"].to_pylist()
+        for columns in (["id"], ["id", "c"]):
+            scan = table.scan(f"c {condition}", columns)
+            assert (condition, scan.to_arrow()["id"].to_pylist()) == (condition, expected)
+            assert (condition, scan.count()) == (condition, len(expected))
+    if using is None:
+        explained = table.scan(f"c {conditions[0]}", ["id"]).explain()
+        assert explained.rows is not None
+        assert explained.rows.kept == ROWS
+        noted = [note.detail for note in explained.notes if note.reason is Reason.UNRELIABLE_STATISTICS]
+        assert noted == [distrust.value]
