@@ -128,8 +128,9 @@ def _read_stripe_footer(
         offset += stream.length
         if offset > start:
             raise OrcError(f"the streams end at byte {offset}, beyond the stripe footer at {start}")
-    has_data = {column for column, kind in streams if kind < StreamKind.ROW_INDEX}
-    encodings = tuple(_encoding(item.kind, column in has_data) for column, item in enumerate(footer.columns))
+    has_values = {column for column, kind in streams if StreamKind.PRESENT < kind < StreamKind.ROW_INDEX}
+    needed = {node.column for node in tail.schema.walk() if node.kind not in _PLAIN_KINDS} & has_values
+    encodings = tuple(_encoding(item.kind, column in needed) for column, item in enumerate(footer.columns))
     if tail.version == _WITH_DECIMAL64:
         # the writer in Java also records DIRECT for these, and its reader ignores that
         decimal64 = {node.column for node in tail.schema.walk() if is_decimal64(node, tail.version)}
@@ -146,12 +147,16 @@ def _read_stripe_footer(
     )
 
 
-def _encoding(kind: int, has_data: bool) -> EncodingKind:
-    """Return a column's encoding; that of a column without streams has no meaning, and some writers leave it out."""
+#: Types whose values are stored in one way, whatever the encoding.
+_PLAIN_KINDS = frozenset({Kind.STRUCT, Kind.UNION, Kind.BOOLEAN, Kind.BYTE, Kind.FLOAT, Kind.DOUBLE})
+
+
+def _encoding(kind: int, is_needed: bool) -> EncodingKind:
+    """Return a column's encoding; one that no stream depends on has no meaning, and some writers write any number."""
     try:
         return EncodingKind(kind)
     except ValueError as error:
-        if has_data:
+        if is_needed:
             raise OrcError(f"unknown column encoding: {error}") from error
         return EncodingKind.DIRECT
 
