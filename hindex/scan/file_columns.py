@@ -14,7 +14,7 @@ from hindex.orc import OrcReader, RowSelection
 from hindex.orc.acid.schema import acid_columns, is_row_key
 from hindex.orc.decode.arrow_arrays import fixed_array
 from hindex.orc.io.thread_pool import ThreadPool
-from hindex.orc.metadata.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind, OrcType, arrow_field
 from hindex.orc.reader.row_selection import Rows
 from hindex.plan.filter import AllOf, Filter, Leaf
 from hindex.scan.scan_task import OutputColumn, ScanTask
@@ -177,12 +177,9 @@ def output_schema(columns: Sequence[OutputColumn], *, has_instants: bool = False
     """
     return pa.schema(
         [
-            pa.field(
-                column.name,
-                column.partition_value.type
-                if column.partition_value is not None
-                else (column.type.with_instants() if has_instants else column.type).to_arrow(),
-            )
+            pa.field(column.name, column.partition_value.type)
+            if column.partition_value is not None
+            else arrow_field(column.name, column.type.with_instants() if has_instants else column.type)
             for column in columns
         ]
     )

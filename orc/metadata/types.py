@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from hindex.errors import OrcError
 from hindex.value_class import value_class
 
 
@@ -79,6 +80,8 @@ STRING_KINDS = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR})
 BINARY_KINDS = frozenset({Kind.BINARY, Kind.GEOMETRY, Kind.GEOGRAPHY})
 INTEGER_KINDS = frozenset({Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG})
 
+#: Arrow's type codes of unions are signed bytes, as ORC's tags are for its reader in Java.
+_MAX_VARIANTS = 128
 #: Bounds and hashes of longer CHAR are not padded: a corrupt file may claim any length. Hive allows 255.
 MAX_CHAR_LENGTH = 1 << 16
 #: The most digits of decimals that writers in Java hold in 64 bits.
@@ -113,7 +116,11 @@ class OrcType:
         )
 
     def to_arrow(self) -> pa.DataType:
-        """Return the Arrow type of values of this type."""
+        """Return the Arrow type of values of this type.
+
+        Raises:
+            OrcError: for a union of more types than Arrow has type codes.
+        """
         match self.kind:
             case Kind.DECIMAL:
                 return pa.decimal128(self.precision or 38, self.scale if self.precision else 18)
@@ -129,6 +136,11 @@ class OrcType:
                     ]
                 )
             case Kind.UNION:
+                if len(self.children) > _MAX_VARIANTS:
+                    raise OrcError(
+                        f"a union of {len(self.children)} types cannot be read, as Arrow's have at most "
+                        f"{_MAX_VARIANTS}: leave out the column"
+                    )
                 return pa.dense_union(
                     [pa.field(f"_union_{i}", child.to_arrow()) for i, child in enumerate(self.children)]
                 )
@@ -162,3 +174,15 @@ class OrcType:
                 return f"{name}<{','.join(map(str, self.children))}>"
             case _:
                 return name
+
+
+def arrow_field(name: str, data_type: OrcType) -> pa.Field:
+    """Return the Arrow field of a column.
+
+    Raises:
+        OrcError: see `OrcType.to_arrow`.
+    """
+    try:
+        return pa.field(name, data_type.to_arrow())
+    except OrcError as error:
+        raise error.at(column=name) from error

@@ -22,7 +22,7 @@ from hindex.orc.io.thread_pool import SERIAL, ThreadPool, processors
 from hindex.orc.metadata.file_tail import FileTail, StripeInformation
 from hindex.orc.metadata.projection import Projection, project, project_all
 from hindex.orc.metadata.stripe import Stripe
-from hindex.orc.metadata.types import OrcType
+from hindex.orc.metadata.types import OrcType, arrow_field
 from hindex.orc.reader.file_cache import FILE_CACHE, FileCache
 from hindex.orc.reader.row_selection import RowSelection, as_rows
 from hindex.orc.reader.stripe_reader import FileContext, Parts, StripeReader
@@ -128,7 +128,7 @@ class OrcReader:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of all columns."""
-        return _schema(self._resolve(None))
+        return self._schema(self._resolve(None))
 
     def column_type(self, name: str) -> OrcType:
         """Return the type of a column, by its exact name or, within structs, its dotted path.
@@ -158,7 +158,7 @@ class OrcReader:
         selections = [
             (stripe, selection) for stripe, selection in enumerate(self.select(rows)) if len(selection)
         ]
-        schema = _schema(wanted)
+        schema = self._schema(wanted)
         if not selections:
             return pa.Table.from_batches([], schema)
         if not wanted:
@@ -201,6 +201,7 @@ class OrcReader:
     def _batches(
         self, columns: Sequence[Projection], selections: Sequence[RowSelection], batch_size: int
     ) -> Iterator[pa.RecordBatch]:
+        schema = self._schema(columns)
         for stripe, selection in enumerate(selections):
             if not len(selection):
                 continue
@@ -211,7 +212,7 @@ class OrcReader:
             reader = StripeReader(self._file, stripe, columns, selection)
             # smaller pieces would decompress the chunks that they share too often
             for arrays in reader.pieces(_PIECE_BYTES, max(batch_size, BATCH_SIZE)):
-                batch = pa.RecordBatch.from_arrays(arrays, schema=_schema(columns))
+                batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
                 del arrays
                 for first in range(0, batch.num_rows, batch_size):
                     yield batch.slice(first, batch_size)
@@ -263,7 +264,7 @@ class OrcReader:
         wanted = self._resolve(columns)
         if not wanted:
             return _no_columns(len(rows))
-        schema = _schema(wanted)
+        schema = self._schema(wanted)
         if not len(rows):
             return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
         (parts,) = self._read(wanted, [(stripe, rows)], pool)
@@ -310,9 +311,11 @@ class OrcReader:
     def _resolve(self, columns: Sequence[str] | None) -> list[Projection]:
         return project_all(self._root, columns, self.path)
 
-
-def _schema(columns: Sequence[Projection]) -> pa.Schema:
-    return pa.schema([pa.field(column.name, column.data_type.to_arrow()) for column in columns])
+    def _schema(self, columns: Sequence[Projection]) -> pa.Schema:
+        try:
+            return pa.schema([arrow_field(column.name, column.data_type) for column in columns])
+        except OrcError as error:
+            raise error.at(path=self.path) from error
 
 
 def _join(parts: Parts, column: Projection) -> pa.Array:

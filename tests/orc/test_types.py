@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -350,3 +351,32 @@ def test_decimals_whose_type_tells_neither_digits_nor_scale(spark: SparkSession,
     expected = spark.read.orc(str(file.parent)).toArrow()
     assert OrcReader(file).read().equals(expected)
     assert OrcReader(file).read(rows=[2, 3, 11]).equals(expected.take([2, 3, 11]))
+
+
+@pytest.mark.parametrize("variants", [128, 129, 300])
+@pytest.mark.parametrize("template", ["{}", "array<{}>", "struct<a:map<int,{}>>"])
+def test_unions_of_many_types(tmp_path: Path, variants: int, template: str) -> None:
+    """Type codes of Arrow are signed bytes; other columns of such a file can be read."""
+    union = f"uniontype<{','.join(['int'] * variants)}>"
+    wrap: Callable[[int], Any] = {"{}": lambda i: i, "array<{}>": lambda i: [i]}.get(
+        template, lambda i: ({i: i},)
+    )
+    schema = f"struct<id:int,u:{template.format(union)}>"
+    reader = OrcReader(write(tmp_path / "x.orc", schema, [(i, wrap(i)) for i in range(20)]))
+    assert reader.read(["id"])["id"].to_pylist() == list(range(20))
+    if variants == 128:
+        assert reader.read()["u"].type == reader.schema.field("u").type
+        return
+    message = (
+        rf"x\.orc, column u: a union of {variants} types cannot be read, as Arrow's have at most 128: leave"
+    )
+    for read in (
+        reader.read,
+        lambda: reader.schema,
+        lambda: reader.read(["u"], [3]),
+        lambda: reader.read(["u"], []),
+        lambda: next(reader.batches()),
+        lambda: reader.read_stripe(0),
+    ):
+        with pytest.raises(OrcError, match=message):
+            read()
