@@ -444,10 +444,11 @@ class ColumnDecoder:
             return pa.Array.from_buffers(arrow, rows, buffers, children=children)
         keys, values = children
         if keys.null_count:
-            # pyarrow would crash
+            # pyarrow ends the process on one. Spark's reader takes any number for a null key, or fails, unless
+            # nothing but map_keys sees it
             raise OrcError(
-                "a map of the selected rows has a null key, which neither Arrow nor Spark supports: leave out these "
-                "rows or the column"
+                "a map of the selected rows has a null key, which Arrow cannot hold: leave out these rows or the "
+                "column, or read the keys by Spark's map_keys"
             )
         entries = pa.StructArray.from_arrays([keys, values], fields=[arrow.key_field, arrow.item_field])
         return pa.Array.from_buffers(arrow, rows, buffers, children=[entries])

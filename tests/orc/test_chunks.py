@@ -9,8 +9,11 @@ import zstandard
 
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
-from hindex.orc.codec import CODECS, Decompressor
+from hindex.orc.codec import CODECS, Decompressor, codec_of
+from hindex.orc.decode.streams import Segments, SequentialReader, StoredStream
+from hindex.orc.io.metrics import CountedSource, ReadCounts
 from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.stripe import StreamInformation, StreamKind
 from tests.fuzz.corpus import parts as corpus
 from tests.fuzz.parts import FileParts, Hooks, compressed, put_together
 
@@ -145,3 +148,31 @@ def test_frames_that_do_not_tell_their_size(rng: np.random.Generator) -> None:
                 assert decompressor.decompress_all(memoryview(data), 1 << 18) == content
     repeated = b"\x28\xb5\x2f\xfd\0\x58\x0b\0\0a"
     assert decompressor.decompress_all(memoryview(_chunk(repeated)), 1 << 18) == b"a"
+
+
+@pytest.mark.parametrize("size", [1155, 2310, 4620, 1000, 1])
+def test_windows_that_end_with_their_chunk(size: int, rng: np.random.Generator) -> None:
+    """Nothing is lost or repeated between the windows of a stream, wherever the most that is loaded at once ends."""
+    content = rng.integers(0, 256, 40 * max(size, 100), np.uint8).tobytes()
+    chunks = [content[at : at + size] for at in range(0, len(content), size)]
+    data = b"".join((len(chunk) << 1 | 1).to_bytes(3, "little") + chunk for chunk in chunks)
+    codec = codec_of(ZLIB)
+    for window in (size, 2 * size, 5 * size + 1, max(size // 3, 1)):
+        source = CountedSource(BytesSource(data), ReadCounts())
+        stored = StoredStream(source, StreamInformation(StreamKind.DATA, 1, 0, len(data)))
+        count = -(-len(content) // window)
+        # values that take more bytes later on: the first windows' shares of the stream are more than they need
+        reader = SequentialReader(stored, Decompressor(codec, 1 << 16), max(count // 8, 1))
+        read = b""
+        for number in range(count):
+            wanted = min(window, len(content) - len(read))
+            segments: Segments | None = reader.segments(
+                np.array([number]), np.array([number + 1]), np.array([window])
+            )
+            while segments is not None and int(segments.limits[0] - segments.starts[0]) < wanted:
+                segments = reader.extend(segments)
+            assert segments is not None
+            start = int(segments.starts[0])
+            read += segments.data[start : start + wanted].tobytes()
+            reader.advance(np.array([[start + wanted, 0]]))
+        assert read == content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import itertools
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -19,10 +20,12 @@ from hindex.orc import OrcReader
 from hindex.orc.codec import Decompressor
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.file_tail import MAX_TYPE_DEPTH
+from hindex.orc.metadata.stripe import StreamKind
 from hindex.orc.metadata.types import Kind
 from hindex.proto import orc_metadata_pb2 as pb
 from hindex.table.type_text import parse_type
 from tests.fuzz.parts import put_together, take_apart
+from tests.orc.hostile import direct_64, with_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -380,3 +383,23 @@ def test_unions_of_many_types(tmp_path: Path, variants: int, template: str) -> N
     ):
         with pytest.raises(OrcError, match=message):
             read()
+
+
+def test_fractions_of_seconds_before_1970() -> None:
+    """Writers round such seconds towards zero, unless the fraction is below a millisecond."""
+    seconds = [-2_000_000_000, -86_400, -5, -2, -1, 0, 1, 1_420_070_399, 1_420_070_400]
+    nanos = [0, 999, 1_000, 999_998, 999_999, 1_000_000, 1_000_001, 999_999_999]
+    pairs = list(itertools.product(seconds, nanos))
+    sink = pa.BufferOutputStream()
+    table = pa.table({"t": pa.array(range(len(pairs)), pa.timestamp("us"))})
+    pa.orc.write_table(table, sink, compression="uncompressed")
+    parts = take_apart(sink.getvalue().to_pybytes())
+    stored = [second - 1_420_070_400 for second, _ in pairs]
+    signed = direct_64([value << 1 ^ value >> 63 for value in stored])
+    parts = with_stream(parts, "t", StreamKind.DATA, signed)
+    parts = with_stream(parts, "t", StreamKind.SECONDARY, direct_64([nano << 3 for _, nano in pairs]))
+    data = put_together(parts)
+    expected = pa.orc.ORCFile(pa.BufferReader(data)).read()["t"].cast(pa.int64()).to_pylist()
+    assert expected[:8] == [-2 * 10**18 + nano - 10**9 * (nano > 999_999) for nano in nanos]
+    micros = OrcReader(BytesSource(data)).read()["t"].cast(pa.int64()).to_pylist()
+    assert micros == [value // 1000 for value in expected]
