@@ -504,6 +504,22 @@ def functions_of_kernel() -> list[str]:
     return [line.split("(")[0].removeprefix("def ") for line in stub.splitlines() if line.startswith("def ")]
 
 
+def sanitizers() -> list[str] | str:
+    """Return the libraries to load with the kernel, or the reason why there are none."""
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    libraries = []
+    for name in ("libasan.so", "libubsan.so"):
+        try:
+            command = [*compiler, f"-print-file-name={name}"]
+            path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        except (OSError, subprocess.CalledProcessError) as error:
+            return f"the kernel cannot be built with sanitizers: {error}"
+        if not Path(path).is_absolute():
+            return f"the kernel cannot be built with sanitizers: {compiler[0]} lacks {name}"
+        libraries.append(path)
+    return libraries
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz.kernel", description=(__doc__ or "").split("\n")[0]
@@ -520,15 +536,14 @@ def main() -> int:
     if options.extension is not None:
         run_inputs(options.extension, options.seed, functions, numbers)
         return 0
+    libraries = sanitizers()
+    if isinstance(libraries, str):
+        print(libraries)
+        return 2
     library = build_kernel(FOLDER, FLAGS)
-    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
-    findings = [
-        subprocess.run([*compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
-        for name in ("libasan.so", "libubsan.so")
-    ]
     environment = {
         **os.environ,
-        "LD_PRELOAD": " ".join(each.stdout.strip() for each in findings),
+        "LD_PRELOAD": " ".join(libraries),
         "PYTHONMALLOC": "malloc",
         # what Python itself keeps to its end
         "ASAN_OPTIONS": "detect_leaks=0",

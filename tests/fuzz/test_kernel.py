@@ -1,12 +1,17 @@
-"""A small part of the kernel's fuzz run, on the installed kernel; ``python -m tests.fuzz.kernel`` has sanitizers."""
+"""A small part of the kernel's fuzz run, on the installed kernel and with sanitizers."""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from hindex.orc import kernel
-from tests.fuzz.kernel import Inputs, call, functions_of_kernel
+from tests.fuzz.kernel import Inputs, call, functions_of_kernel, sanitizers
+from tests.support.kernel_build import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +39,15 @@ def test_an_input_is_the_same_each_time(inputs: Inputs) -> None:
         again = Inputs(2026).make(name, 7)
         for one, other in zip(inputs.make(name, 7), again, strict=True):
             assert np.array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_sanitizers_find_nothing() -> None:
+    """Building takes most of the time, once for each state of the kernel."""
+    libraries = sanitizers()
+    if isinstance(libraries, str):
+        (pytest.fail if "CI" in os.environ else pytest.skip)(libraries)
+    command = [sys.executable, "-m", "tests.fuzz.kernel", "--inputs", "500", "--seed", "2026"]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-8000:]
+    assert ran.stdout.count("500 inputs") == len(functions_of_kernel())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.machinery
 import importlib.util
 import shlex
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,11 +23,17 @@ NAME = "hindex.orc.kernel"
 def build_kernel(folder: Path, flags: Sequence[str], source: Path = SOURCE) -> Path:
     """Compile the kernel with flags of the C compiler, into a folder of its own.
 
-    Its lines are those of the source in what the compiler writes down: findings, and counts of what ran.
+    Its lines are those of the source in what the compiler writes down: findings, and counts of what ran. A library of
+    the same source and flags is used again.
     """
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     code, library = folder / "kernel.c", folder / f"kernel{sysconfig.get_config_var('EXT_SUFFIX')}"
+    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
+    inputs = repr((compiler, flags, sys.version, version("cython"))).encode() + source.read_bytes()
+    digest, key = hashlib.sha256(inputs).hexdigest(), folder / "kernel.sha256"
+    if library.exists() and key.exists() and key.read_text() == digest:
+        return library
     cython = [
         sys.executable,
         "-m",
@@ -41,10 +49,11 @@ def build_kernel(folder: Path, flags: Sequence[str], source: Path = SOURCE) -> P
     translated = subprocess.run(cython, capture_output=True, text=True, check=False, cwd=ROOT)
     if translated.returncode:
         raise RuntimeError(f"Cython failed: {translated.stderr}")
-    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
     include = sysconfig.get_path("include")
     command = [*compiler, "-shared", "-fPIC", f"-I{include}", *flags, str(code), "-o", str(library)]
+    key.unlink(missing_ok=True)
     subprocess.run(command, check=True, cwd=folder)
+    key.write_text(digest)
     return library
 
 
