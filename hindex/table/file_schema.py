@@ -13,7 +13,7 @@ from hindex.orc.acid.schema import acid_columns, is_row_key
 from hindex.orc.decode.arrow_arrays import pad_strings
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.orc.metadata.types import STRING_KINDS, Kind, OrcType
-from hindex.table.schema import bind_columns, bind_file_columns
+from hindex.table.schema import bind_columns, bind_file_columns, field_name, split_name
 from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
 
@@ -88,11 +88,11 @@ def bind_paths(
 
 def _splits(name: str, columns: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     """Yield the ways to split a name into a column and fields within it, the column of the whole name first."""
-    parts = name.split(".")
+    parts = split_name(name)
     for count in range(len(parts), 0, -1):
         column = ".".join(parts[:count])
         if column in columns:
-            yield column, parts[count:]
+            yield column, [field_name(part) for part in parts[count:]]
 
 
 def _descend(at: FilePath, fields: list[str]) -> FilePath | None:

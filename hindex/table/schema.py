@@ -55,6 +55,32 @@ class TableColumn:
     problem: str | None = None
 
 
+#: A part of a dotted name: in backquotes, or up to the next dot.
+_PART = re.compile(r"`(?:[^`]|``)+`(?=\.|$)|[^.]*")
+
+
+def path_name(path: Sequence[str]) -> str:
+    """Return the dotted name of a column or field: fields' own names with dots are in backquotes."""
+    fields = ("`" + part.replace("`", "``") + "`" if "." in part else part for part in path[1:])
+    return ".".join((path[0], *fields))
+
+
+def split_name(name: str) -> list[str]:
+    """Split a dotted name at the dots that are not in backquotes; `field_name` removes these from a part."""
+    parts, at = list[str](), 0
+    while at <= len(name):
+        match = _PART.match(name, at)
+        assert match is not None
+        parts.append(match[0])
+        at = match.end() + 1
+    return parts
+
+
+def field_name(part: str) -> str:
+    """Return the name of a field that `path_name` made a part of."""
+    return part[1:-1].replace("``", "`") if "." in part else part
+
+
 @value_class
 class ResolvedColumn:
     """A column or field that a name in a statement refers to.
@@ -70,7 +96,7 @@ class ResolvedColumn:
 
     @property
     def name(self) -> str:
-        return ".".join(self.path)
+        return path_name(self.path)
 
     @property
     def is_nested(self) -> bool:
@@ -267,11 +293,14 @@ def spelled(name: ColumnName) -> str:
 
 
 def _readings(wanted: str, path: tuple[str, ...], data_type: OrcType) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of a column and the fields within it whose dotted name is ``wanted``, in lower case."""
-    text = ".".join(path).lower()
-    if text == wanted:
+    """Yield the paths of a column and the fields within it whose dotted name is ``wanted``, in lower case.
+
+    Fields' own names with dots may be in backquotes.
+    """
+    texts = {".".join(path).lower(), path_name(path).lower()}
+    if wanted in texts:
         yield path
-    elif data_type.kind is Kind.STRUCT and wanted.startswith(f"{text}."):
+    elif data_type.kind is Kind.STRUCT and any(wanted.startswith(f"{text}.") for text in texts):
         for name, child in zip(data_type.field_names, data_type.children, strict=True):
             yield from _readings(wanted, (*path, name), child)
 
@@ -534,10 +563,5 @@ def check_path(column: ResolvedColumn, schema: TableSchema) -> None:
     Raises:
         ColumnError: with the field's name.
     """
-    if any("." in part for part in column.path[1:]):
-        raise ColumnError(
-            f"Column {spelled(column.path)} cannot be read by itself: names with a dot within a struct are not "
-            f"supported; read {column.path[0]!r} instead"
-        )
     if column.is_nested and schema.is_ambiguous(column.name):
         raise ColumnError(f"Column {column.name!r} is ambiguous: read {column.path[0]!r} instead")

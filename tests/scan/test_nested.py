@@ -188,14 +188,58 @@ def test_a_field_whose_name_has_a_dot_is_named_as_what_it_is(tmp_path: Path) -> 
         tmp_path / "t" / "0.orc", {"id": pa.array([1, 2]), "st": pa.array([{"a.b": 1}, {"a.b": 2}])}
     )
     hx: Any = LocalConnection()
-    for text in ("SELECT st.`a.b` FROM {}", "SELECT id FROM {} WHERE st.`a.b` = 1"):
-        with pytest.raises(ColumnError) as caught:
-            hx.sql(text.format(f"'{tmp_path / 't'}'"))
-        assert str(caught.value) == (
-            "Column st.`a.b` cannot be read by itself: names with a dot within a struct are not supported; "
-            "read 'st' instead"
-        )
+    for text in ("SELECT st.`a.b` FROM {}", "SELECT st.`a.b` FROM {} WHERE st.`a.b` >= 1"):
+        result = hx.sql(text.format(f"'{tmp_path / 't'}'")).to_arrow()
+        assert [list(row.values()) for row in result.to_pylist()] == [[1], [2]]
+    assert hx.sql(f"SELECT id FROM '{tmp_path / 't'}' WHERE st.`a.b` = 2").to_arrow().column(
+        0
+    ).to_pylist() == [2]
     assert hx.sql(f"SELECT st FROM '{tmp_path / 't'}'").to_arrow().column("st").to_pylist() == [
         {"a.b": 1},
         {"a.b": 2},
     ]
+
+
+@pytest.mark.parametrize("using", ["bitmap", "btree", "bloom", "minmax"])
+def test_fields_with_dots_in_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, using: str) -> None:
+    """Names in backquotes, as strings and as paths; files that lack the field, or have another of its letters."""
+    local_build.install(monkeypatch)
+    path = tmp_path / "t"
+    values = [i % 50 for i in range(1000)]
+    structs = pa.array([{"a.b": value, "x": {"y.z.w": -value}} for value in values])
+    write_columns(path / "0.orc", {"id": pa.array(range(1000)), "st": structs}, stride=100)
+    write_columns(path / "1.orc", {"id": pa.array([1000]), "st": pa.array([{"x": {"y.z.w": -7}}])})
+    hx = LocalConnection()
+    table = hx.table(str(path))
+    table.create_index("i", "st.`a.b`", using)
+    table.create_index("j", ("st", "x", "y.z.w"), using)
+    assert [index.column for index in table.indexes()] == ["st.`a.b`", "st.x.`y.z.w`"]
+    sevens = [i for i, value in enumerate(values) if value == 7]
+    for where, expected in {
+        "st.`a.b` = 7": sevens,
+        "ST.`A.B` = 7": sevens,
+        "st.x.`y.z.w` = -7": [*sevens, 1000],
+        "st.`a.b` = 7 AND st.x.`y.z.w` = -7": sevens,
+        "st.`a.b` IS NULL": [1000],
+    }.items():
+        scan = table.scan(where, ["id"])
+        assert (where, ids(scan)) == (where, expected)
+        assert scan.count() == len(expected)
+        if "IS NULL" not in where:
+            explained = scan.explain()
+            assert {note.reason for note in explained.notes} <= {
+                Reason.NO_INDEX,
+                Reason.UNRELIABLE_STATISTICS,
+            }
+            assert Reason.NO_INDEX not in {note.reason for note in explained.notes}
+    column = table.scan("id = 57 OR id = 1000", [("st", "a.b"), "st.x.`y.z.w`"]).to_arrow()
+    assert column.to_pylist() == [
+        {"st.`a.b`": 7, "st.x.`y.z.w`": -7},
+        {"st.`a.b`": None, "st.x.`y.z.w`": -7},
+    ]
+    # a field within a struct of the same letters is another column
+    write_columns(path / "2.orc", {"id": pa.array([1001]), "st": pa.array([{"a": {"b": 7}}])})
+    table = hx.table(str(path))
+    assert ids(table.scan("st.`a.b` = 7", ["id"])) == sevens
+    with pytest.raises(ColumnError, match="is ambiguous"):
+        table.scan("st.a.b = 7", ["id"]).count()
