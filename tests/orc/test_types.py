@@ -373,14 +373,15 @@ def test_unions_of_many_types(tmp_path: Path, variants: int, template: str) -> N
     message = (
         rf"x\.orc, column u: a union of {variants} types cannot be read, as Arrow's have at most 128: leave"
     )
-    for read in (
+    reads: list[Callable[[], object]] = [
         reader.read,
         lambda: reader.schema,
         lambda: reader.read(["u"], [3]),
         lambda: reader.read(["u"], []),
         lambda: next(reader.batches()),
         lambda: reader.read_stripe(0),
-    ):
+    ]
+    for read in reads:
         with pytest.raises(OrcError, match=message):
             read()
 

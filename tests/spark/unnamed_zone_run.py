@@ -6,6 +6,7 @@ import datetime
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyorc
 
@@ -51,7 +52,7 @@ def main(java: str, root: str) -> None:
         "spark.sql.orc.filterPushdown": "false",
     }
     spark = local_session(master="local[2]", conf=conf, app_name="unnamed-zone")
-    report = {"days": compare_days(spark, place / "days", is_brief=True)}
+    report: dict[str, Any] = {"days": compare_days(spark, place / "days", is_brief=True)}
     hx = hindex.connect(spark=spark)
     explained = hx.table(str(place / "days" / "bitmap")).scan("t < '2024-03-31 10:00:00'").explain()
     report["notes"] = sorted({str(note) for note in explained.notes if note.reason.name == "NO_WRITER_ZONE"})
