@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.fs
 
 from hindex.errors import TableError, TableNotFoundError
-from hindex.orc.acid.directory import METADATA_FILE, VERSION_FILE, is_acid_directory
+from hindex.orc.acid.directory import METADATA_FILE, VERSION_FILE, is_acid_directory, is_union_directory
 from hindex.orc.io.source import listed_mtime, one_line, resolve_filesystem
 from hindex.table.location import check_name, is_local
 from hindex.table.sink_log import DIRECTORY as SINK_LOG
@@ -48,9 +48,9 @@ class ListedFile:
 class DirectoryTree:
     """The visible files of a table, and its base and delta directories.
 
-    ``acid`` maps each base, delta and delete delta to the names of visible directories in it. ``markers`` are the paths
-    of hidden files that describe these directories. ``sink_log`` are the names in the log of a streaming sink; None if
-    the table has none.
+    ``acid`` maps each base, delta and delete delta to the paths of visible directories in it, relative to it. Of these,
+    only the files of UNION ALL's directories are listed. ``markers`` are the paths of hidden files that describe these
+    directories. ``sink_log`` are the names in the log of a streaming sink; None if the table has none.
     """
 
     files: list[ListedFile] = field(default_factory=list)
@@ -62,6 +62,13 @@ class DirectoryTree:
         """Add a visible file, unless an object stands for a directory of which object stores know nothing."""
         if file.length or not file.name.endswith(_FOLDER_SUFFIX):
             self.files.append(file)
+
+    def acid_directory(self, directory: str) -> str | None:
+        """Return the base, delta or delete delta that the files of a directory belong to."""
+        if directory in self.acid:
+            return directory
+        above, _, name = directory.rpartition("/")
+        return above if above in self.acid and is_union_directory(name) else None
 
 
 def list_tree(table: str, uri: str) -> tuple[bool, DirectoryTree]:
@@ -164,9 +171,10 @@ def _in_64_bits(number: int) -> int:
 
 def _enters(tree: DirectoryTree, directory: str, name: str, path: str) -> bool:
     """Return True if a directory belongs to the table; record it in the tree if it is transactional."""
-    if directory in tree.acid:
-        tree.acid[directory].append(name)
-        return False
+    acid = tree.acid_directory(directory)
+    if acid is not None:
+        tree.acid[acid].append(path.removeprefix(f"{acid}/"))
+        return acid == directory and is_union_directory(name)
     if is_acid_directory(name):
         tree.acid.setdefault(path, [])
     return True

@@ -98,8 +98,9 @@ def transactional_files(
     inside: dict[str, list[ListedFile]] = {}
     originals: dict[str, list[ListedFile]] = {}
     for file in tree.files:
-        if file.directory in tree.acid:
-            inside.setdefault(file.directory, []).append(file)
+        acid = tree.acid_directory(file.directory)
+        if acid is not None:
+            inside.setdefault(acid, []).append(file)
         else:
             originals.setdefault(_root(file.directory), []).append(file)
     directories: dict[str, list[str]] = {root: [] for root in originals}
@@ -213,6 +214,7 @@ class _Directory:
 
         def described(
             file: ListedFile,
+            directory: str,
             min_write_id: int,
             write_id: int,
             statement: int,
@@ -224,7 +226,7 @@ class _Directory:
                 since[min_write_id] = tuple(item for item in deletes if item.max_write_id >= min_write_id)
             acid = AcidFile(
                 file=self._stored(file, lengths),
-                directory=self._root if file.path.removeprefix(prefix) in names else file.directory,
+                directory=directory,
                 write_id=write_id,
                 bucket=parse_bucket(file.name),
                 statement=statement,
@@ -248,6 +250,7 @@ class _Directory:
             data_files += [
                 described(
                     file,
+                    prefix + directory.name,
                     0 if is_base else first_id,
                     first_id,
                     directory.statement,
@@ -256,7 +259,7 @@ class _Directory:
                 )
                 for file in files
             ]
-        data_files += [described(names[name], 0, 0, -1, flat_lengths) for name in state.originals]
+        data_files += [described(names[name], self._root, 0, 0, -1, flat_lengths) for name in state.originals]
         return state, data_files
 
     def _deletes(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from hindex.errors import TableError
@@ -29,6 +29,7 @@ _BASE = re.compile(r"base_(-?[0-9]+)")
 _DELTA = re.compile(r"(delta|delete_delta)_([0-9]+)_([0-9]+)(?:_([0-9]+))?")
 _BUCKET = re.compile(r"bucket_([0-9]+)(_[0-9]+)?")
 _ORIGINAL = re.compile(r"([0-9]+)_[0-9]+(_copy_[0-9]+)?")
+_UNION = re.compile(r"HIVE_UNION_SUBDIR_[0-9]+")
 #: The greatest bucket and statement: each has twelve bits of a row's key.
 MAX_BUCKET = 0xFFF
 
@@ -116,6 +117,11 @@ def is_bucket_file(name: str) -> bool:
     return _BUCKET.fullmatch(name) is not None
 
 
+def is_union_directory(name: str) -> bool:
+    """Return True if Tez writes the rows of a branch of UNION ALL to a directory of this name."""
+    return _UNION.fullmatch(name) is not None
+
+
 @value_class
 class ListedDirectory:
     """A base, delta or delete delta as a listing shows it.
@@ -196,11 +202,6 @@ def acid_state(
             directory = parse_directory(item.name)
         except TableError as error:
             raise TableError(f"transactional directory {path!r} is invalid: {error}") from error
-        if item.subdirectories:
-            raise TableError(
-                f"transactional directory {path!r} is invalid: {item.name!r} contains the directory "
-                f"{item.subdirectories[0]!r}: remove it"
-            )
         if insert_only and directory.kind is DirectoryKind.DELETE_DELTA:
             raise TableError(
                 f"transactional directory {path!r} is invalid: it has {item.name!r}, but the table is insert-only: "
@@ -222,13 +223,27 @@ def acid_state(
     else:
         obsolete += [Obsolete(name, ObsoleteReason.HIDDEN_ORIGINAL) for name in originals]
         originals = []
-    return AcidState(
+    state = AcidState(
         base,
         tuple(item for item in current if item.kind is DirectoryKind.DELTA),
         tuple(item for item in current if item.kind is DirectoryKind.DELETE_DELTA),
         tuple(originals),
         tuple(sorted(obsolete, key=lambda item: item.name)),
     )
+    _check_subdirectories(path, state, {item.name: item.subdirectories for item in directories})
+    return state
+
+
+def _check_subdirectories(path: str, state: AcidState, inside: Mapping[str, Sequence[str]]) -> None:
+    """Refuse directories in a directory that counts; obsolete directories are not read, whatever they contain."""
+    for directory in state.directories:
+        for name in inside[directory.name]:
+            # the rows of a UNION ALL in an insert-only table: deletes do not reach them
+            if not is_union_directory(name) or state.delete_deltas:
+                raise TableError(
+                    f"transactional directory {path!r} is invalid: {directory.name!r} contains the directory "
+                    f"{name!r}: remove it"
+                )
 
 
 class _Base:

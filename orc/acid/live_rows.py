@@ -101,8 +101,7 @@ class LiveRows:
     """Finds the deleted and the invisible rows of an open data file, and the keys of its rows.
 
     Raises:
-        OrcError: if the rows' keys depend on a bucket that the file's name lacks, or if a compaction wrote a flat file
-            after the list of valid write ids was made.
+        OrcError: if a compaction wrote a flat file after the list of valid write ids was made.
     """
 
     def __init__(self, reader: OrcReader, file: AcidFile) -> None:
@@ -203,9 +202,9 @@ class LiveRows:
         """Return the keys of some rows, or of the whole stripe if that reads no more deletes."""
         information = self._reader.stripes[stripe]
         if self._columns is None:
-            first = self._first_row_id + information.first_row
+            bucket, first = self._bucket_code, self._first_row_id + information.first_row
             wanted = self._wanted(stripe, rows)
-            return FlatKeys(self._file.write_id, self._bucket_code, first, information.num_rows, wanted)
+            return FlatKeys(self._file.write_id, bucket, first, information.num_rows, wanted)
         if len(rows) > min(_FEW_ROWS, information.num_rows - 1):
             keys = self._consecutive_keys(stripe, rows)
             if keys is not None:
@@ -265,14 +264,20 @@ class LiveRows:
     def _file_range(self) -> KeyRange:
         if self._statistics is not None:
             return self._statistics.file()
-        return flat_range(self._file.write_id, self._bucket_code, self._first_row_id, self._reader.num_rows)
+        return self._flat_range(0, self._reader.num_rows)
 
     def _stripe_range(self, stripe: int) -> KeyRange:
         if self._statistics is not None:
             return self._statistics.stripe(stripe)
         information = self._reader.stripes[stripe]
-        first = self._first_row_id + information.first_row
-        return flat_range(self._file.write_id, self._bucket_code, first, information.num_rows)
+        return self._flat_range(information.first_row, information.num_rows)
+
+    def _flat_range(self, first_row: int, num_rows: int) -> KeyRange:
+        """Return the range of the keys of rows of a flat file; without a bucket only the write id is known."""
+        write_id = self._file.write_id
+        if self._file.bucket is None:
+            return KeyRange((write_id, write_id))
+        return flat_range(write_id, self._bucket_code, self._first_row_id + first_row, num_rows)
 
     @property
     def _bucket(self) -> int:

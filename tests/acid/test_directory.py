@@ -207,9 +207,38 @@ def test_markers_that_are_read(names: str, valid: str, marked: str, counts: str,
     assert kept(state_of(" ".join(reversed(names.split())), valid, marked=marked)) == counts
 
 
-def test_a_directory_inside_of_a_delta_is_refused() -> None:
-    with pytest.raises(TableError, match="'delta_1_1' contains the directory 'x'"):
-        acid_state("t", [ListedDirectory("delta_1_1", ("x",))])
+@pytest.mark.parametrize(
+    ("names", "valid", "counts"),
+    [
+        ("delta_1_1/x", "", None),
+        ("delta_1_1/delta_1_1", "", None),
+        ("base_2/x delta_1_1", "", None),
+        ("base_2 delete_delta_3_3/x", "", None),
+        # obsolete: covered, replaced, invalid, and of a compaction that ran again
+        ("base_2 delta_1_1/delta_1_1", "", "base_2"),
+        ("base_2 base_1/x delta_3_3", "", "base_2 delta_3_3"),
+        ("delta_1_3 delta_2_2/delta_2_2", "", "delta_1_3"),
+        ("delta_1_1 delta_2_2/x", f"t:2:{MOST}::2", "delta_1_1"),
+        ("delta_1_4_v9/x delta_1_4_v12", "", "delta_1_4_v12"),
+        # the branches of a UNION ALL, which are rows: where nothing deletes
+        ("base_1/HIVE_UNION_SUBDIR_1 delta_2_2/HIVE_UNION_SUBDIR_12", "", "base_1 delta_2_2"),
+        ("delta_1_1/HIVE_UNION_SUBDIR_1 delete_delta_2_2", "", None),
+        ("delta_1_1/HIVE_UNION_SUBDIR_1 delete_delta_2_2", f"t:2:{MOST}::2", "delta_1_1"),
+        ("delete_delta_1_1/HIVE_UNION_SUBDIR_1", "", None),
+        ("delta_1_1/HIVE_UNION_SUBDIR_", "", None),
+        ("delta_1_1/HIVE_UNION_SUBDIR_1/x", "", None),
+    ],
+)  # fmt: skip
+def test_directories_inside_count_where_theirs_does(names: str, valid: str, counts: str | None) -> None:
+    listed = [
+        ListedDirectory(name, (inside,) if inside else ())
+        for name, _, inside in (item.partition("/") for item in names.split())
+    ]
+    if counts is None:
+        with pytest.raises(TableError, match=r"delta_|base_.* contains the directory "):
+            acid_state("t", listed, (), ValidWriteIds.parse(valid))
+    else:
+        assert kept(acid_state("t", listed, (), ValidWriteIds.parse(valid))) == counts
 
 
 def test_an_insert_only_table_has_no_deletes() -> None:

@@ -215,6 +215,26 @@ def test_flat_files_whose_names_tell_no_bucket(tmp_path: Path) -> None:
         ids_of(tmp_path)
 
 
+def test_deletes_of_other_files_than_one_without_a_bucket(tmp_path: Path) -> None:
+    """The statistics of deletes name their write ids; a file without keys has one."""
+    write_flat(tmp_path / "part-0.orc", [(i, 0, "x") for i in range(60)])
+    insert(tmp_path / "delta_2_2" / "bucket_00000", 2, range(100, 160))
+    delete(tmp_path / "delete_delta_3_3" / "bucket_00000", [(2, B0, i) for i in range(5)], 3)
+    live = [*range(60), *range(105, 160)]
+    assert ids_of(tmp_path) == live
+    assert ids_of(tmp_path, where="id BETWEEN 50 AND 106") == [*range(50, 60), 105, 106]
+    # a file of deletes of older and of newer rows, each in a stripe
+    write_flat(tmp_path / "delta_6_6" / "part-0.orc", [(i, 0, "x") for i in range(200, 210)])
+    around = [(2, B0, 5 + i) for i in range(48)] + [(7, B0, i) for i in range(5, 8)]
+    write_acid(tmp_path / "delete_delta_8_8" / "bucket_00000", [(key, 8, None) for key in around])
+    live = [*range(60), *range(153, 160), *range(200, 210)]
+    assert ids_of(tmp_path) == live
+    delete(tmp_path / "delete_delta_9_9" / "bucket_00000", [(0, B0, 0)], 9)
+    with pytest.raises(OrcError, match=r"part-0\.orc: .*its name has no bucket number"):
+        ids_of(tmp_path)
+    assert ids_of(tmp_path, where="id > 100") == live[60:]
+
+
 # Which write ids are seen
 
 
@@ -270,6 +290,33 @@ def test_an_empty_base_stands_for_what_was_before(tmp_path: Path) -> None:
 def test_a_directory_in_a_delta(tmp_path: Path) -> None:
     insert(tmp_path / "delta_1_1" / "sub" / "bucket_00000", 1, [1])
     with pytest.raises(TableError, match="'delta_1_1' contains the directory 'sub'"):
+        ids_of(tmp_path)
+
+
+def test_a_copy_of_a_delta_in_a_delta_that_a_base_replaced(tmp_path: Path) -> None:
+    """As of a move to a directory that was there already."""
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1])
+    insert(tmp_path / "delta_1_1" / "delta_1_1" / "bucket_00000", 1, [1])
+    insert(tmp_path / "base_2" / "bucket_00000", 2, [2])
+    assert ids_of(tmp_path) == [2]
+    with pytest.raises(TableError, match="'delta_1_1' contains the directory 'delta_1_1'"):
+        ids_of(tmp_path, "t:1:2:2:")
+
+
+def test_insert_only_tables_of_a_union_all(tmp_path: Path) -> None:
+    """Each branch has a directory of its own in the delta or base, with files of the same names."""
+    for at, directory in enumerate(["delta_1_1_0000", "delta_2_2_0000", "base_3", "delta_4_4_0000"]):
+        for branch in (1, 2):
+            place = tmp_path / directory / f"HIVE_UNION_SUBDIR_{branch}"
+            write_flat(place / "000000_0", [(10 * (at + 1) + branch, 0, "x")])
+    write_flat(tmp_path / "delta_4_4_0000" / "000000_0", [(40, 0, "x")])
+    assert ids_of(tmp_path) == [31, 32, 40, 41, 42]
+    assert ids_of(tmp_path, "t:2:3:3:", where="id > 11") == [12, 21, 22]
+    # distinct keys: the branches' rows are those of the delta
+    keys = keys_of(tmp_path)
+    assert [keys[i] for i in (40, 41, 42)] == [(4, B0, 0), (4, B0, 1), (4, B0, 2)]
+    (tmp_path / "delta_4_4_0000" / "HIVE_UNION_SUBDIR_1" / "more").mkdir()
+    with pytest.raises(TableError, match="contains the directory 'HIVE_UNION_SUBDIR_1/more'"):
         ids_of(tmp_path)
 
 
