@@ -137,6 +137,17 @@ def test_packed_keys_that_lie_close_take_little_memory() -> None:
     assert packed.nbytes < 2.5 * len(ids)
 
 
+def test_flat_keys_overlap_a_range_that_ends_at_the_only_wanted_row() -> None:
+    keys = FlatKeys(1, 2, 100, 10, BitMap([4]))
+    for low in (None, 90, 100, 104):
+        assert keys.overlaps(KeyRange((1, 1), (2, 2), (low, 104)))
+        assert not keys.overlaps(KeyRange((1, 1), (2, 2), (low, 103) if low != 104 else (105, None)))
+    assert keys.overlaps(KeyRange((1, 1), (2, 2), (104, None)))
+    # the last row of the stripe, and one beyond
+    for high in (109, 110):
+        assert FlatKeys(1, 2, 100, 10, BitMap([9])).overlaps(KeyRange(row_ids=(109, high)))
+
+
 def test_flat_keys_of_some_rows_overlap_ranges_that_hold_one(rng: np.random.Generator) -> None:
     for _ in range(300):
         first, count = int(rng.integers(100)), int(rng.integers(1, 40))

@@ -86,6 +86,21 @@ def test_a_bucket_of_version_0(tmp_path: Path) -> None:
     assert ids_of(tmp_path) == [0, 2]
 
 
+def test_deletes_of_buckets_of_both_versions(tmp_path: Path) -> None:
+    """The numbers of version 0 are less than all of version 1, but their buckets are not."""
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(10))
+    insert(tmp_path / "delta_1_1" / "bucket_00003", 1, range(30, 40), bucket_property(3))
+    insert(tmp_path / "delta_1_1" / "bucket_00005", 1, range(50, 60), 5)
+    keys = [(1, 3, 4), (1, 5, 6), (1, B0, 2), (1, bucket_property(5), 7)]
+    delete(tmp_path / "delete_delta_2_2" / "bucket_00000", keys, 2)
+    gone = {2, 34, 56, 57}
+    assert ids_of(tmp_path) == sorted({*range(10), *range(30, 40), *range(50, 60)} - gone)
+    # each version in a stripe of its own
+    several = [(1, 3, i) for i in range(48)] + [(1, B0, 0), (1, B0, 9)]
+    write_acid(tmp_path / "delete_delta_3_3" / "bucket_00000", [(key, 3, None) for key in several])
+    assert ids_of(tmp_path) == [1, 3, 4, 5, 6, 7, 8, 50, 51, 52, 53, 54, 55, 58, 59]
+
+
 def test_a_bucket_of_an_unknown_version(tmp_path: Path) -> None:
     insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(3), prop=2 << 29)
     delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, 2 << 29, 1)], 2)

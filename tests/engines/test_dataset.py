@@ -320,6 +320,29 @@ def test_instants(connection: LocalConnection, tmp_path: Path) -> None:
         dataset.to_table(filter=pc.field("time") == datetime.datetime(2024, 10, 27))
 
 
+@pytest.mark.parametrize("zone", [None, "UTC"])
+@pytest.mark.parametrize("compare", [
+    operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge,
+])  # fmt: skip
+def test_nanoseconds_between_two_microseconds(
+    connection: LocalConnection, tmp_path: Path, zone: str | None, compare: Callable[[Any, Any], Any]
+) -> None:
+    """No time of the column has such a value; the bounds around it lose none of its neighbours."""
+    start = 1_700_000_000_000_000
+    micros = [None if i == 3 else start + i for i in range(7)]
+    times = pa.array(micros, pa.timestamp("us", zone))
+    write_columns(tmp_path / "t" / "0.orc", {"time": times})
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("by_time", "time")
+    for offset in (-1, 1, 999, 1_000, 1_500, 2_500, 3_001, 6_000, 6_001):
+        nanos = start * 1000 + offset
+        literal = pa.scalar(nanos, pa.timestamp("ns", zone))
+        expected = [item for item in micros if item is not None and compare(item * 1000, nanos)]
+        for condition in (compare(pc.field("time"), literal), ~~compare(pc.field("time"), literal)):
+            found = table.dataset().to_table(filter=condition)
+            assert found["time"].cast(pa.int64()).to_pylist() == expected, condition
+
+
 def test_instants_of_a_spark_session(
     connection: LocalConnection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -109,6 +109,10 @@ def test_rows(text: str, expected: list[int]) -> None:
         ("a + 0 = 0 AND (10 / b > 3 OR 10 % b = 7)", [0]),
         ("a = 0 AND (10 / b > 3 OR 10 % b = 7)", [0]),
         ("b IS NOT NULL AND (b = 0 AND a = 3 OR 10 / b > 3)", [0, 2, 3]),
+        # a part that comes later decides the rows in which an earlier one has no value
+        ("10 / b > 3 OR b + 0 = 0", [0, 2, 3]),
+        ("10 / b > 3 OR a + 0 = 0 OR b + 0 = 0", [0, 2, 3]),
+        ("b + 0 = 0 OR a + 0 = 0 OR 10 / b > 3", [0, 2, 3]),
         ("FALSE AND 1 / 0 = 1", []),
         ("a > 100 AND 1 / 0 = 1", []),
     ],
