@@ -31,10 +31,6 @@ MAX_BLOCK_SIZE = 1 << 23
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
-#: A metadata section may inflate to so many bytes; beyond them, to so many times its stored bytes.
-_UNCHECKED_INFLATION = 64 << 20
-_MAX_RATIO = 1024
-
 _ZERO: Ints = np.zeros(1, np.int64)
 
 _TOO_LARGE = "it has more bytes than a block, {}"
@@ -310,14 +306,13 @@ class Decompressor:
         return OrcError(f"corrupt {self.codec.name} chunk at byte {offset}: {why}")
 
     def decompress_all(self, data: memoryview, limit: int) -> bytes:
-        """Decompress a whole metadata section, or stream: at most ``limit`` bytes, and less if few bytes are stored.
+        """Decompress a whole metadata section, or stream: at most ``limit`` bytes.
 
         Raises:
             OrcError: if a chunk is corrupt, or there are more bytes.
         """
         if self.codec is None:
             return bytes(data)
-        limit = min(limit, max(_UNCHECKED_INFLATION, _MAX_RATIO * len(data)))
         stored = np.frombuffer(data, np.uint8)
         chunks = self.list_chunks(stored, _ZERO, np.array([len(stored)], np.int64), _ZERO)
         wanted = np.where(chunks.sizes < 0, self.block_size, chunks.sizes)
@@ -327,5 +322,5 @@ class Decompressor:
         _, loaded = self.decompress(stored, chunks, wanted, needed, out)
         total = int(loaded.sum())
         if total > limit:
-            raise OrcError(f"a metadata section inflates beyond {limit} bytes")
+            raise OrcError(f"{len(data)} stored bytes inflate beyond {limit}: the file is corrupt")
         return out[:total].tobytes()

@@ -99,6 +99,7 @@ def list_chunks(
     originals: _Bytes,
     sizes: _Ints,
 ) -> int: ...
+def count_fields(data: _Bytes, kinds: _Ints, limit: int) -> int: ...
 def select_chunks(
     offsets: _Ints,
     sizes: _Ints,

@@ -1215,6 +1215,83 @@ def list_chunks(
     return count if broken < 0 else -1 - broken
 
 
+cdef enum:
+    # how deep messages may lie within each other: those of the format lie half as deep
+    _MAX_DEPTH = 16
+
+
+def count_fields(const uint8_t[::1] data, const int64_t[:, ::1] kinds, int64_t limit):
+    """Count the fields of an encoded protobuf message, those of the messages within it, and the numbers of packed lists.
+
+    Args:
+        data: uint8, the message.
+        kinds: int64[K, F], by the kind of a message and the number of a field: the kind of the message that the field
+            is, or -W for a list of numbers of W bytes, -1 for one of varints; 0 for other fields. The message itself is
+            of kind 0.
+        limit: no more are counted once there are more than this.
+
+    Returns:
+        the number, or -1 if the message is malformed or has groups.
+    """
+    cdef Input input
+    cdef const uint8_t *ends[_MAX_DEPTH]
+    cdef int64_t rows[_MAX_DEPTH]
+    cdef int64_t count = 0, kind, left
+    cdef uint64_t tag = 0, value = 0
+    cdef int depth = 0, code, wire
+    for kind in range(kinds.shape[0]):
+        for left in range(kinds.shape[1]):
+            if kinds[kind, left] >= kinds.shape[0]:
+                raise ValueError("a field is a message of an unknown kind")
+    if kinds.shape[0] == 0:
+        raise ValueError("there are no kinds of messages")
+    if data.shape[0] == 0:
+        return 0
+    input.at = &data[0]
+    ends[0] = input.at + data.shape[0]
+    rows[0] = 0
+    with nogil:
+        while count <= limit:
+            while depth > 0 and input.at == ends[depth]:
+                depth -= 1
+            input.end = ends[depth]
+            if input.at == input.end:
+                break
+            count += 1
+            code = _varint(&input, &tag)
+            wire = tag & 7
+            if code == 0 and (wire == 0 or wire == 2):
+                code = _varint(&input, &value)
+            left = input.end - input.at
+            if code != 0 or wire == 3 or wire == 4 or wire > 5:
+                count = -1
+            elif wire == 1 or wire == 5:
+                value = 8 if wire == 1 else 4
+            elif wire == 0:
+                value = 0
+            if count < 0 or value > <uint64_t>left:
+                count = -1
+                break
+            kind = 0
+            if wire == 2 and tag >> 3 < <uint64_t>kinds.shape[1]:
+                kind = kinds[rows[depth], <int64_t>(tag >> 3)]
+            if kind > 0:
+                depth += 1
+                if depth == _MAX_DEPTH:
+                    count = -1
+                    break
+                ends[depth] = input.at + value
+                rows[depth] = kind
+                continue
+            if kind == -1:
+                for left in range(<int64_t>value):
+                    count += input.at[left] < 128
+            elif kind < 0:
+                count += <int64_t>value // -kind
+            input.at += value
+    return count
+
+
 cdef inline int64_t _search(const int64_t *values, int64_t count, int64_t value) noexcept nogil:
     """The number of ascending values that are less than this one."""
     cdef int64_t low = 0, high = count, middle

@@ -24,7 +24,6 @@ from hindex.orc.metadata.statistics import Distrust, Nulls, Section, Value, find
 from hindex.orc.metadata.stripe import StreamKind
 from hindex.orc.metadata.types import (
     INTEGER_KINDS,
-    MAX_CHAR_LENGTH,
     SHORT_PRECISION,
     STRING_KINDS,
     Kind,
@@ -158,8 +157,6 @@ def value_hashes(value: Value, data_type: OrcType, tail: FileTail) -> list[int] 
         case bytes():
             forms = {value}
             if data_type.kind == Kind.CHAR:
-                if data_type.max_length > MAX_CHAR_LENGTH:
-                    return None
                 characters = sum(byte & 0xC0 != 0x80 for byte in value)
                 forms |= {value.rstrip(b" "), value + b" " * max(data_type.max_length - characters, 0)}
             return [bytes_hash(form) for form in forms]

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import google_crc32c
 from google.protobuf.message import DecodeError
 
 from hindex.errors import OrcError
+from hindex.lru_cache import LruCache
 from hindex.orc.codec import MAX_BLOCK_SIZE, Codec, Decompressor, codec_of
-from hindex.orc.metadata.types import Kind, OrcType
+from hindex.orc.metadata.sections import parse_section
+from hindex.orc.metadata.types import MAX_CHAR_LENGTH, Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
 from hindex.value_class import value_class
 
@@ -26,9 +27,6 @@ MAGIC = b"ORC"
 
 #: One read of this many bytes holds the tail of nearly every file.
 TAIL_GUESS = 16 * 1024
-
-#: A footer or metadata section larger than this once decompressed is refused as hostile.
-MAX_METADATA_SIZE = 1 << 30
 
 MAX_TYPE_DEPTH = 150
 _KINDS = frozenset(Kind) - {Kind.TIMESTAMP_NTZ}
@@ -74,6 +72,9 @@ _REMEDIES = {
 #: Bytes at the head that are checked for text.
 _HEAD_BYTES = 64
 
+#: Type trees by their encoded types: of at most 65,536 types, some 40 MiB.
+_TREES: LruCache[tuple[bytes, ...], OrcType] = LruCache(1 << 16)
+
 _KNOWN_VERSIONS = {(0, 11), (0, 12), (1, 9999)}
 
 
@@ -95,7 +96,7 @@ class FileTail:
 
     ``length`` is in bytes. ``checksum`` is the crc32c of these bytes as stored: it changes with nearly any rewrite of
     the file, even if the file's length and modification time do not. ``metadata`` is the section of the stripes'
-    statistics, as stored.
+    statistics, as stored; ``fields`` is the number of the footer's protobuf fields.
     """
 
     path: str
@@ -111,6 +112,7 @@ class FileTail:
     length: int
     checksum: int
     encrypted_columns: frozenset[int]
+    fields: int
     metadata: bytes = b""
 
     @property
@@ -153,8 +155,6 @@ def read_tail(source: ByteSource) -> FileTail:
     """
     try:
         return _read_tail(source)
-    except DecodeError as error:
-        raise OrcError(f"the file's tail is corrupt: {error}", path=source.path) from error
     except OrcError as error:
         raise error.at(path=source.path) from error
 
@@ -202,13 +202,8 @@ def _read_tail(source: ByteSource) -> FileTail:
     if length > guess:
         (tail,) = source.read([(size - length, length)])
     tail = tail[len(tail) - length :]
-    decompressor = Decompressor(codec, block_size)
-    footer = pb.Footer()
-    footer.ParseFromString(
-        decompressor.decompress_all(
-            tail[metadata_length : metadata_length + footer_length], MAX_METADATA_SIZE
-        )
-    )
+    stored = tail[metadata_length : metadata_length + footer_length]
+    footer, fields = parse_section(pb.Footer, stored, Decompressor(codec, block_size), "the file's footer")
     schema = parse_types(tuple(item.SerializeToString() for item in footer.types))
     if schema.kind != Kind.STRUCT:
         raise OrcError(f"the root type is {schema}, not a struct: the file has no columns to read")
@@ -226,6 +221,7 @@ def _read_tail(source: ByteSource) -> FileTail:
         length=length,
         checksum=google_crc32c.value(bytes(tail)),
         encrypted_columns=_encrypted(footer, schema),
+        fields=fields,
         metadata=bytes(tail[:metadata_length]),
     )
 
@@ -282,13 +278,20 @@ def decode_string(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode(errors="replace")
 
 
-@lru_cache(maxsize=64)
 def parse_types(serialized: tuple[bytes, ...]) -> OrcType:
     """Build the tree of a type list in pre-order. Refuse any other list, as the reader in Java does.
 
     The reader in C++ numbers the columns of any list in pre-order, and so reads other columns. The files of a table
     mostly share their types, so trees are cached.
     """
+    tree = _TREES.get(serialized)
+    if tree is None:
+        tree = _build_tree(serialized)
+        _TREES.put(serialized, tree, len(serialized))
+    return tree
+
+
+def _build_tree(serialized: tuple[bytes, ...]) -> OrcType:
     types = [pb.Type.FromString(item) for item in serialized]
     next_column = 0
 
@@ -319,6 +322,10 @@ def parse_types(serialized: tuple[bytes, ...]) -> OrcType:
             raise OrcError(
                 f"type {column} is a decimal of {node.precision} digits, {node.scale} after the point: "
                 f"the maximum is {MAX_DECIMAL_DIGITS}"
+            )
+        if kind == Kind.CHAR and node.maximum_length > MAX_CHAR_LENGTH:
+            raise OrcError(
+                f"type {column} is a CHAR of {node.maximum_length} characters: the maximum is {MAX_CHAR_LENGTH}"
             )
         precision, scale = node.precision, node.scale
         if kind == Kind.DECIMAL and not precision:

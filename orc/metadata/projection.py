@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from hindex.errors import ColumnError
@@ -26,7 +27,11 @@ class Projection:
         yield from self.data_type.walk()
 
 
-def project(root: OrcType, name: str, path: str) -> Projection:
+#: The fields of structs by name, by the id of the struct's type: to look up many names.
+_Fields = dict[int, dict[str, OrcType]]
+
+
+def project(root: OrcType, name: str, path: str, fields: _Fields | None = None) -> Projection:
     """Resolve a name or dotted path.
 
     A field whose own name has dots has precedence: ``a.b`` is the field ``a.b`` if there is one, or else the field
@@ -34,12 +39,13 @@ def project(root: OrcType, name: str, path: str) -> Projection:
 
     Args:
         path: the file, for messages.
+        fields: those of structs of the same tree as far as they have been needed; more are added.
 
     Raises:
         ColumnError: if there is no such column, or the path leads into a list, map or union.
     """
     blocked: list[tuple[str, OrcType]] = []
-    match = _find(root, name, (root,), blocked, 0)
+    match = _find(root, name, (root,), blocked, 0, {} if fields is None else fields, set())
     if match is not None:
         return Projection(name, *match)
     if blocked:
@@ -54,10 +60,26 @@ def project(root: OrcType, name: str, path: str) -> Projection:
 
 
 def _find(
-    node: OrcType, name: str, parents: tuple[OrcType, ...], blocked: list[tuple[str, OrcType]], start: int
+    node: OrcType,
+    name: str,
+    parents: tuple[OrcType, ...],
+    blocked: list[tuple[str, OrcType]],
+    start: int,
+    fields_of: _Fields,
+    visited: set[tuple[int, int]],
 ) -> tuple[OrcType, tuple[OrcType, ...]] | None:
-    """Find the node of ``name[start:]`` within a struct, longer field names first."""
-    fields = dict(zip(reversed(node.field_names), reversed(node.children), strict=True))
+    """Find the node of ``name[start:]`` within a struct, longer field names first.
+
+    Args:
+        visited: structs and starts without a match. Names with many dots lead to the same ones in many ways.
+    """
+    if (id(node), start) in visited:
+        return None
+    visited.add((id(node), start))
+    fields = fields_of.get(id(node))
+    if fields is None:
+        pairs = zip(reversed(node.field_names), reversed(node.children), strict=True)
+        fields = fields_of[id(node)] = dict(pairs)
     rest = name[start:]
     if rest in fields:
         return fields[rest], parents
@@ -65,7 +87,7 @@ def _find(
     while end >= 0:
         child = fields.get(rest[:end])
         if child is not None and child.kind == Kind.STRUCT:
-            match = _find(child, name, (*parents, child), blocked, start + end + 1)
+            match = _find(child, name, (*parents, child), blocked, start + end + 1, fields_of, visited)
             if match is not None:
                 return match
         elif child is not None:
@@ -83,7 +105,8 @@ def project_all(root: OrcType, names: Sequence[str] | None, path: str) -> list[P
         ]
     if isinstance(names, str):
         raise ColumnError(f"columns is the string {names!r}: pass a list, [{names!r}]")
-    return [project(root, name, path) for name in names]
+    fields = _Fields()
+    return [project(root, name, path, fields) for name in names]
 
 
 # The writer in C++ gives values to the children of null values, and no reader skips these: the children of a null
@@ -106,7 +129,7 @@ def misplacing_ancestors(root: OrcType, column: int) -> list[OrcType]:
             if _misplaces(node, structs):
                 ancestors.append(node)
         # types are in pre-order
-        node = [child for child in node.children if child.column <= column][-1]
+        node = node.children[bisect_right(node.children, column, key=lambda child: child.column) - 1]
     return ancestors
 
 

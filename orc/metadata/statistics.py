@@ -29,7 +29,6 @@ from hindex.orc.metadata.types import (
     BINARY_KINDS,
     COMPOSITE_KINDS,
     INTEGER_KINDS,
-    MAX_CHAR_LENGTH,
     SHORT_PRECISION,
     STRING_KINDS,
     Kind,
@@ -349,8 +348,7 @@ def _strings(detail: pb.StringStatistics, data_type: OrcType) -> ValueRange | Di
             return Distrust.PADDING
         low = None if low is None else low.rstrip(b" ")
         if high is not None and not is_prefix:
-            is_prefix = data_type.max_length > MAX_CHAR_LENGTH
-            high = high.rstrip(b" ") + b" " * (0 if is_prefix else data_type.max_length)
+            high = high.rstrip(b" ") + b" " * data_type.max_length
     return ValueRange(low, high, is_prefix)
 
 

@@ -10,12 +10,11 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from google.protobuf.message import DecodeError
-
 from hindex.errors import OrcError
 from hindex.orc.codec import Decompressor
 from hindex.orc.io.source import ByteSource
-from hindex.orc.metadata.file_tail import MAX_METADATA_SIZE, FileTail, StripeInformation, decode_string
+from hindex.orc.metadata.file_tail import FileTail, StripeInformation, decode_string
+from hindex.orc.metadata.sections import parse_section
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
 from hindex.value_class import value_class
@@ -98,8 +97,6 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
     """
     try:
         return _read_stripe_footer(source, tail, tail.stripes[index], decompressor)
-    except DecodeError as error:
-        raise OrcError(f"the stripe footer is corrupt: {error}", path=tail.path, stripe=index) from error
     except OrcError as error:
         raise error.at(path=tail.path, stripe=index) from error
 
@@ -109,7 +106,7 @@ def _read_stripe_footer(
 ) -> Stripe:
     start = information.offset + information.index_length + information.data_length
     (data,) = source.read([(start, information.footer_length)])
-    footer = pb.StripeFooter.FromString(decompressor.decompress_all(data, MAX_METADATA_SIZE))
+    footer, _ = parse_section(pb.StripeFooter, data, decompressor, "the stripe footer")
     streams, offset = {}, information.offset
     listed: set[tuple[int, int]] = set()
     for stream in footer.streams:
@@ -179,9 +176,7 @@ def read_row_indexes(
         return
     for stream, data in zip(missing, source.read([(s.offset, s.length) for s in missing]), strict=True):
         try:
-            index = pb.RowIndex.FromString(decompressor.decompress_all(data, MAX_METADATA_SIZE))
-        except DecodeError as error:
-            raise OrcError(f"the row index is corrupt: {error}", stream="ROW_INDEX") from error
+            index, _ = parse_section(pb.RowIndex, data, decompressor, "the row index")
         except OrcError as error:
             raise error.at(stream="ROW_INDEX") from error
         stripe.row_entries[stream.column] = index.entry

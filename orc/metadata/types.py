@@ -82,7 +82,7 @@ INTEGER_KINDS = frozenset({Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG})
 
 #: Arrow's type codes of unions are signed bytes, as ORC's tags are for its reader in Java.
 _MAX_VARIANTS = 128
-#: Bounds and hashes of longer CHAR are not padded: a corrupt file may claim any length. Hive allows 255.
+#: The maximum length of CHAR, whose values, bounds and literals are padded: that of Trino. Hive allows 255.
 MAX_CHAR_LENGTH = 1 << 16
 #: The most digits of decimals that writers in Java hold in 64 bits.
 SHORT_PRECISION = 18

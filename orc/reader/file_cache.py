@@ -23,9 +23,9 @@ from hindex.orc.metadata.stripe import Stripe
 VARIABLE = "HINDEX_ORC_CACHE_BYTES"
 DEFAULT_BYTES = 64 * 1024 * 1024
 
-#: Approximate memory of a file's tail, a stripe, one of its streams, a row group's statistics, and a number of a
-#: position.
-_TAIL, _STRIPE, _STREAM, _ENTRY, _NUMBER = 8192, 1024, 320, 200, 40
+#: Approximate memory of a file's tail, a field of its footer, a stripe, one of its streams, one of its encodings, a row
+#: group's statistics, and a number of a position.
+_TAIL, _FIELD, _STRIPE, _STREAM, _ENCODING, _ENTRY, _NUMBER = 8192, 64, 1024, 320, 40, 200, 40
 
 
 @dataclass(slots=True, eq=False)
@@ -41,9 +41,9 @@ class CachedFile:
     @property
     def nbytes(self) -> int:
         """The approximate memory use."""
-        total = _TAIL + 2 * self.tail.length
+        total = _TAIL + 2 * self.tail.length + _FIELD * self.tail.fields
         for stripe in list(self.stripes.values()):
-            total += _STRIPE + _STREAM * len(stripe.streams)
+            total += _STRIPE + _STREAM * len(stripe.streams) + _ENCODING * len(stripe.encodings)
             for entries in list(stripe.row_entries.values()):
                 total += sum(_ENTRY + _NUMBER * len(entry.positions) for entry in entries[:1]) * len(entries)
         tables = [table for table in list(self.positions.values()) if table is not None]

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from google.protobuf.message import DecodeError
-
 from hindex.errors import OrcError
 from hindex.orc.metadata.bloom_filters import BloomFilters, usable_filters
-from hindex.orc.metadata.file_tail import MAX_METADATA_SIZE
 from hindex.orc.metadata.projection import misplacing_ancestors
+from hindex.orc.metadata.sections import parse_section
 from hindex.orc.metadata.statistics import ColumnStatistics, Distrust, Nulls
 from hindex.orc.metadata.stripe import StreamKind, read_row_indexes
 from hindex.orc.metadata.types import OrcType
@@ -59,7 +57,9 @@ class FileIndexes:
         if self._is_misplaced(column):
             return Distrust.MISPLACED
         if self._metadata is None:
-            message = self._parse(pb.Metadata, memoryview(self._tail.metadata))
+            # a file has some bytes for each column of each stripe, whose statistics may compress to nothing
+            data, fields = memoryview(self._tail.metadata), self._tail.file_length
+            message = self._parse(pb.Metadata, data, min_fields=fields)
             self._metadata = Distrust.CORRUPT if message is None else message.stripe_stats
         if isinstance(self._metadata, Distrust):
             return self._metadata
@@ -93,7 +93,7 @@ class FileIndexes:
         footer = self._file.stripe(stripe)
         encodings = footer.bloom_encodings
         kind = usable_filters(
-            [kind for column, kind in footer.streams if column == data_type.column],
+            [kind for kind in StreamKind if (data_type.column, kind) in footer.streams],
             data_type,
             self._tail,
             encoding=encodings[data_type.column] if data_type.column < len(encodings) else 0,
@@ -157,9 +157,10 @@ class FileIndexes:
             return Distrust.CORRUPT
         return [ColumnStatistics.of(entry.statistics) for entry in entries]
 
-    def _parse(self, section: type[Section], data: memoryview) -> Section | None:
+    def _parse(self, section: type[Section], data: memoryview, *, min_fields: int = 0) -> Section | None:
         """Parse a section of the file; return None if it is corrupt."""
+        decompressor = self._tail.decompressor()
         try:
-            return section.FromString(self._tail.decompressor().decompress_all(data, MAX_METADATA_SIZE))
-        except (OrcError, DecodeError):
+            return parse_section(section, data, decompressor, section.__name__, min_fields=min_fields)[0]
+        except OrcError:
             return None

@@ -227,6 +227,12 @@ class Inputs:
             *outputs,
         ]
 
+    def _count_fields(self, chance: random.Random) -> Arguments:
+        kinds = np.array([[chance.choice([0, 0, -1, -4, -8, 1, 2]) for _ in range(4)] for _ in range(3)])
+        if chance.random() < 0.1:
+            kinds[chance.randrange(3), chance.randrange(4)] = chance.choice(_ODD)
+        return [_damaged(chance, _message(chance, kinds, 0, 3)), kinds, chance.choice([0, 20, HIGH])]
+
     def _select_chunks(self, chance: random.Random) -> Arguments:
         offsets, stop = _offsets(chance)
         segments = chance.choice([0, 1, 3])
@@ -356,6 +362,20 @@ def _small(
     """The first stream of several that has only small numbers."""
     streams = (encode(chance, False) for _ in range(300))
     return next(each for each in streams if each[1] and min(each[1]) >= 0 and max(each[1]) < 1 << 31)
+
+
+def _message(chance: random.Random, kinds: Array, kind: int, depth: int) -> bytes:
+    """Encode a protobuf message of a kind, see `kernel.count_fields`."""
+    message = b""
+    for _ in range(chance.choice([0, 1, 3, 9]) if depth else 0):
+        number, wire = chance.randrange(6), chance.choice([0, 1, 2, 2, 2, 5])
+        below = int(kinds[kind, number]) if number < kinds.shape[1] else 0
+        content = chance.randbytes(chance.choice([0, 1, 8, 200]))
+        if wire == 2 and 0 < below < len(kinds):
+            content = _message(chance, kinds, below, depth - 1)
+        values = {0: b"\xff\x01", 1: bytes(8), 2: encoders.varint(len(content)) + content, 5: bytes(4)}
+        message += encoders.varint(number << 3 | wire) + values[wire]
+    return message
 
 
 def _offsets(chance: random.Random) -> tuple[list[int], int]:

@@ -236,6 +236,19 @@ def test_paths_that_cannot_be_resolved(path: str, message: str) -> None:
         project(TREE, path, "t.orc")
 
 
+def test_names_with_many_dots() -> None:
+    # each struct has a field for each beginning of the name, so there are 2^60 ways to the last one
+    depth = 60
+    node = OrcType(Kind.STRUCT, depth)
+    nodes = [node]
+    for level in reversed(range(depth)):
+        fields = {".".join("a" * (below - level)): nodes[depth - below] for below in range(level + 1, depth)}
+        node = OrcType(Kind.STRUCT, level, tuple(fields.values()), tuple(fields))
+        nodes.append(node)
+    with pytest.raises(ColumnError, match="cannot be resolved"):
+        project(node, ".".join("a" * depth), "t.orc")
+
+
 def test_a_string_is_not_a_list_of_columns(tmp_path: Path) -> None:
     file = tmp_path / "t.orc"
     pa.orc.write_table(pa.table({"a": [1], "ab": [2]}), file)

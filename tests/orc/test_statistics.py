@@ -97,7 +97,6 @@ BYTE, INT, LONG, FLOAT, DOUBLE = map(of, (Kind.BYTE, Kind.INT, Kind.LONG, Kind.F
 STRING, BINARY, BOOLEAN, DATE, TIMESTAMP = map(
     of, (Kind.STRING, Kind.BINARY, Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP)
 )
-HUGE_CHAR = of(Kind.CHAR, max_length=(1 << 32) - 1)
 CHAR, VARCHAR = of(Kind.CHAR, max_length=3), of(Kind.VARCHAR, max_length=3)
 DECIMAL, LONG_DECIMAL = of(Kind.DECIMAL, precision=5, scale=2), of(Kind.DECIMAL, precision=20, scale=2)
 
@@ -145,7 +144,6 @@ RULES: list[tuple[str, OrcType, ColumnStatistics, FileTail, ValueRange | Distrus
     ("only lengths", STRING, statistics(string_statistics={"sum": 10}), NOW, Distrust.NOTHING),
     ("only a minimum", STRING, texts(minimum=b"a"), NOW, ValueRange(b"a", None)),
     ("char with blanks", CHAR, texts(minimum=b"a  ", maximum=b"b  "), NOW, ValueRange(b"a", b"b   ")),
-    ("char of any length", HUGE_CHAR, A_TO_B, NOW, ValueRange(b"a", b"b", True)),
     ("char without", CHAR, A_TO_B, NOW, ValueRange(b"a", b"b   ")),
     ("char with characters below the space", CHAR, texts(minimum=b"a", maximum=b"a\n"), NOW, Distrust.PADDING),
     ("binary has lengths only", BINARY, statistics(binary_statistics={"sum": 10}), NOW, Distrust.NOTHING),
