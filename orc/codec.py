@@ -28,6 +28,10 @@ HEADER_LENGTH = 3
 #: Chunk lengths have 23 bits, so no file needs a larger block than this.
 MAX_BLOCK_SIZE = 1 << 23
 
+#: The maximum of chunks of a stream that are listed together, each in some 80 bytes of memory: 64 GiB in blocks of
+#: 64 KiB. Chunks without content have three bytes in a file.
+MAX_CHUNKS = 1 << 20
+
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
@@ -203,7 +207,8 @@ class Decompressor:
             extras: the number of chunks to list behind each range.
 
         Raises:
-            OrcError: if a chunk runs past the end of the bytes, or its header is corrupt.
+            OrcError: if a chunk runs past the end of the bytes, its header is corrupt, it is longer than a block, or
+                there are more than `MAX_CHUNKS`.
         """
         assert self.codec is not None
         codec, zstd, room = self.codec.recorded_size, self._zstd(), 64
@@ -215,15 +220,20 @@ class Decompressor:
             )
             if count < room:
                 break
-            room *= 8
+            if room > MAX_CHUNKS:
+                raise OrcError(f"the stream has more than {MAX_CHUNKS} chunks to read at once: it is corrupt")
+            room = min(8 * room, MAX_CHUNKS + 1)
         if count < 0:
             raise self._corrupt_by_status(-1 - count)
         chunks = Chunks(offsets[:count], lengths[:count], originals[:count], sizes[:count])
-        if count and int(chunks.sizes.max()) > self.block_size:
-            index = int(np.argmax(chunks.sizes))
-            raise OrcError(
-                f"the chunk at byte {offsets[index]} has {sizes[index]} bytes, beyond the block size {self.block_size}"
-            )
+        # a chunk that compression would make longer is stored as it is
+        for each in (chunks.sizes, chunks.lengths):
+            if count and int(each.max()) > self.block_size:
+                index = int(np.argmax(each))
+                raise OrcError(
+                    f"the chunk at byte {offsets[index]} has {each[index]} bytes, beyond the block size "
+                    f"{self.block_size}"
+                )
         return chunks
 
     def decompress(

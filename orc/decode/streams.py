@@ -34,6 +34,10 @@ _MAX_SCRATCH = 8 << 20
 _BYTES_PER_VALUE = 32
 _MIN_BYTES = 1 << 20
 
+#: Chunks of a remote stream whose fetched range was too short are fetched one by one; after so many requests, twice as
+#: many bytes with each further one, up to a power of two.
+_FEW_REQUESTS, _MAX_AHEAD = 8, 20
+
 _ZERO = np.zeros(1, np.int64)
 _NO_BYTES = np.zeros(0, np.uint8)
 
@@ -108,12 +112,13 @@ class StoredStream:
         self._begins.insert(at, begin)
         self._ends.insert(at, end)
 
-    def fetch(self, begin: int, end: int) -> None:
-        """Fetch the missing parts of a byte range."""
+    def fetch(self, begin: int, end: int) -> bool:
+        """Fetch the missing parts of a byte range; return True if there were any."""
         missing = self.missing(begin, end)
         if missing:
             for (offset, _), view in zip(missing, self._source.read(missing), strict=True):
                 self.put(offset, view)
+        return bool(missing)
 
     def count(self, ranges: int, length: int) -> None:
         """Count the used bytes of a local file; those of a remote file are counted as they are fetched."""
@@ -179,13 +184,16 @@ class StreamReader:
     def _list(self, begins: Ints, ends: Ints, extras: Ints) -> Chunks:
         stored = self._stored
         if stored.is_remote:
+            requests, ahead = 0, 0
             for begin, end, extra in zip(begins.tolist(), ends.tolist(), extras.tolist(), strict=True):
                 while (begin < end or extra) and begin < stored.length:
                     extra -= begin >= end
-                    stored.fetch(begin, begin + HEADER_LENGTH)
+                    requests += stored.fetch(begin, begin + max(HEADER_LENGTH, ahead))
                     head = stored.data[begin : begin + HEADER_LENGTH].tobytes()
                     after = begin + HEADER_LENGTH + (int.from_bytes(head, "little") >> 1)
-                    stored.fetch(begin, after)
+                    requests += stored.fetch(begin, after)
+                    # a corrupt stream may have a chunk in each few bytes
+                    ahead = 1 << min(requests, _MAX_AHEAD) if requests > _FEW_REQUESTS else 0
                     begin = after
         return self._decompressor.list_chunks(stored.data, begins, ends, extras)
 
@@ -216,11 +224,14 @@ class SequentialReader(StreamReader):
         # content from the run of the next value on, and the number of decoded values of that run
         self._content: Bytes = _NO_BYTES
         self._skip = 0
+        # where the chunks that were loaded for this window begin
+        self._first = 0
         # the maximum to load at once
         self._max_bytes = 0
 
     def segments(self, begins: Ints, ends: Ints, max_bytes: Ints, *, fresh: bool = False) -> Segments:
         self._max_bytes = int(max_bytes[0]) + _MAX_RUN_BYTES
+        self._first = self._next
         if self._decompressor.codec is None:
             self._stored.fetch(self._next, self._stored.length)
         else:
@@ -240,9 +251,9 @@ class SequentialReader(StreamReader):
         is_all = self._next >= self._stored.length or len(self._content) >= self._max_bytes
         if self._decompressor.codec is None or is_all:
             return None
-        # about twice as much
+        # about twice as much; chunks may be stored without content
         length = int(segments.limits[0] - segments.starts[0])
-        self._load(self._next + max(length // 2, 1))
+        self._load(self._next + max(length // 2, self._next - self._first, 1))
         return self._segments()
 
     def advance(self, stops: Ints) -> None:

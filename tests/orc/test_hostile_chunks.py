@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs
 import pytest
 import zstandard
 
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
-from hindex.orc.io.source import BytesSource
-from hindex.orc.metadata.stripe import StreamKind
+from hindex.orc.codec import MAX_CHUNKS, Chunks, Decompressor, codec_of
+from hindex.orc.decode.streams import StoredStream, StreamReader
+from hindex.orc.io.metrics import CountedSource, ReadCounts
+from hindex.orc.io.source import BytesSource, FileSystemSource
+from hindex.orc.metadata.stripe import StreamInformation, StreamKind
+from tests.fuzz.corpus import _without_index
 from tests.fuzz.parts import FileParts, Hooks, compressed, put_together
 from tests.orc.hostile import (
     LZ4,
@@ -141,8 +148,6 @@ def _chunks_seen(parts: FileParts, codec: int) -> list[bytes]:
 
 
 def _content(codec: int, chunk: bytes) -> bytes:
-    from hindex.orc.codec import Decompressor, codec_of
-
     return Decompressor(codec_of(codec), 1 << 16).decompress_all(memoryview(chunk), 1 << 20)
 
 
@@ -212,3 +217,88 @@ def test_lengths_with_chunks_of_nothing(parts: FileParts, codec: int, name: str)
         data = put_together(wanted, codec, hooks=Hooks(chunk=lambda c, new=new: new if c == old else c))  # type: ignore[misc]
         assert data != put_together(wanted, codec)
         OrcReader(BytesSource(data)).read([name])
+
+
+@pytest.mark.parametrize("codec", [ZLIB, SNAPPY, LZO, LZ4, ZSTD])
+@pytest.mark.parametrize("is_original", [True, False])
+@pytest.mark.parametrize("rows", [None, [5, 850]])
+@pytest.mark.usefixtures("windows")
+def test_rounds_for_chunks_of_nothing(
+    parts: FileParts,
+    codec: int,
+    is_original: bool,
+    rows: list[int] | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    body = b"" if is_original else compressed(codec, b"")
+    nothing, content = _header(len(body), int(is_original)) + body, "".join(TABLE["text"].to_pylist())
+    old = next(c for c in _chunks_seen(parts, codec) if _content(codec, c) == content.encode())
+    rounds = [0]
+    list_chunks = Decompressor.list_chunks
+
+    def count(self: Decompressor, *arguments: Any) -> Chunks:
+        rounds[0] += 1
+        return list_chunks(self, *arguments)
+
+    monkeypatch.setattr(Decompressor, "list_chunks", count)
+    for number in (0, 5000):
+        new = nothing * number + old
+        hooks = Hooks(chunk=lambda c, new=new: new if c == old else c)  # type: ignore[misc]
+        # positions would point into chunks without content
+        file = parts if rows is None else _without_index(parts.copy())
+        data = put_together(file, codec, hooks=hooks)
+        rounds[0] = 0
+        table = OrcReader(BytesSource(data)).read(["text"], rows)
+        assert table.column(0).to_pylist() == TABLE["text"].take(rows or list(range(ROWS))).to_pylist()
+        # nine windows at most, each with a few streams
+        assert rounds[0] < 120, number
+
+
+@pytest.mark.parametrize("rows", [None, [850]])
+@pytest.mark.usefixtures("windows")
+def test_more_chunks_than_a_stream_can_have(parts: FileParts, rows: list[int] | None) -> None:
+    old = next(
+        c
+        for c in _chunks_seen(parts, ZLIB)
+        if _content(ZLIB, c) == "".join(TABLE["text"].to_pylist()).encode()
+    )
+    new = _header(0, 1) * (MAX_CHUNKS * 8) + old
+    data = put_together(parts, ZLIB, hooks=Hooks(chunk=lambda c: new if c == old else c))
+    assert len(data) > 24 << 20
+    with pytest.raises(OrcError, match=f"more than {MAX_CHUNKS} chunks"):
+        bounded(lambda: OrcReader(BytesSource(data)).read(["text"], rows))
+
+
+def test_chunks_longer_than_a_block(parts: FileParts) -> None:
+    """Java refuses them by their headers; no writer stores a chunk that compression makes longer."""
+    old = next(
+        c
+        for c in _chunks_seen(parts, ZLIB)
+        if _content(ZLIB, c) == "".join(TABLE["text"].to_pylist()).encode()
+    )
+    # what follows the end of a block of deflate is not looked at
+    body = old[3:] + bytes((1 << 16) + 1 - len(old[3:]))
+    for longer in (False, True):
+        new = _header(len(body) - (not longer), 0) + body[: len(body) - (not longer)]
+        data = put_together(parts, ZLIB, hooks=Hooks(chunk=lambda c, new=new: new if c == old else c))  # type: ignore[misc]
+        reader = OrcReader(BytesSource(data))
+        if longer:
+            with pytest.raises(OrcError, match="65537 bytes, beyond the block size 65536"):
+                reader.read(["text"], [5])
+        else:
+            assert reader.read(["text"], [5]).column(0).to_pylist() == ["text 25"]
+
+
+def test_requests_for_chunks_of_a_remote_stream(tmp_path: Path) -> None:
+    """Those that were not fetched with the rest are fetched one by one at first."""
+    path, count = tmp_path / "stream", 5000
+    path.write_bytes(_header(0, 1) * count)
+    counts = ReadCounts()
+    source = CountedSource(FileSystemSource(pyarrow.fs.LocalFileSystem(), str(path)), counts)
+    stored = StoredStream(source, StreamInformation(StreamKind.DATA, 1, 0, 3 * count))
+    reader = StreamReader(stored, Decompressor(codec_of(ZLIB), 1 << 16))
+    for listed in (4, count):
+        chunks = reader._list(np.zeros(1, np.int64), np.array([3 * listed]), np.zeros(1, np.int64))
+        assert chunks.offsets.tolist() == list(range(0, 3 * listed, 3))
+        assert counts.bytes_fetched == 3 * listed
+    assert counts.ranges < 30
