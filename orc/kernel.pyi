@@ -53,15 +53,29 @@ def decode_bytes(
     out: _Bytes,
     stops: _Ints | None = None,
 ) -> int: ...
-def select_bits(
-    packed: _Bytes,
-    firsts: _Ints,
+def decode_bits(
+    data: _Bytes,
+    starts: _Ints,
+    limits: _Ints,
+    skips: _Ints | None,
     bounds: _Ints,
     positions: _Ints | None,
     bits: _Bytes,
     ranks: _Ints | None,
     set_bounds: _Ints,
-) -> None: ...
+    stops: _Ints | None = None,
+) -> int: ...
+def decode_tags(
+    data: _Bytes,
+    starts: _Ints,
+    limits: _Ints,
+    skips: _Ints | None,
+    bounds: _Ints,
+    positions: _Ints | None,
+    tags: _Bytes,
+    ranks: _Ints,
+    stops: _Ints | None = None,
+) -> int: ...
 def decode_decimals(
     data: _Bytes,
     starts: _Ints,

@@ -772,62 +772,6 @@ def decode_decimals(
     return result
 
 
-def select_bits(
-    const uint8_t[::1] packed,
-    const int64_t[::1] firsts,
-    const int64_t[::1] bounds,
-    const int64_t[::1] positions,
-    uint8_t[::1] bits,
-    int64_t[::1] ranks,
-    int64_t[::1] set_bounds,
-):
-    """Take selected bits out of packed ones, the most significant bit of a byte first.
-
-    Args:
-        packed: uint8, bits of all segments.
-        firsts: int64[S], the number of each segment's first bit.
-        bounds: int64[S + 1], as everywhere.
-        positions: int64[N], the bits' numbers within their segments, ascending; None for the first ones.
-        bits: uint8[N] or longer, gets 0 or 1 for each.
-        ranks: None, or int64[N] or longer: gets, for each selected bit that is set, the number of bits set before it in
-            its segment. Of a PRESENT stream these are the positions of the values. Needs positions.
-        set_bounds: int64[S + 1], gets the bounds of the segments' selected bits that are set, and so of their ranks.
-
-    Raises:
-        ValueError: if a position lies outside the bits: compare with their number first.
-    """
-    cdef int64_t s, k, bit, count = firsts.shape[0], last, set_bits = 0, passed, rank
-    cdef uint8_t value
-    cdef int64_t size = <int64_t>packed.shape[0] * 8
-    cdef bint is_ranked = ranks is not None
-    if bounds.shape[0] != count + 1 or set_bounds.shape[0] != count + 1 or bounds[0] != 0:
-        raise ValueError("segments need as many firsts, and one more bound")
-    last = bounds[count]
-    if bits.shape[0] < last or (positions is not None and positions.shape[0] < last):
-        raise ValueError("the bounds do not fit the positions or the output")
-    if is_ranked and (ranks.shape[0] < last or positions is None):
-        raise ValueError("ranks need positions and an output of their length")
-    with nogil:
-        set_bounds[0] = 0
-        for s in range(count):
-            passed, rank = 0, 0
-            for k in range(bounds[s], bounds[s + 1]):
-                bit = positions[k] if positions is not None else k - bounds[s]
-                if not 0 <= firsts[s] <= size or not passed <= bit < size - firsts[s]:
-                    with gil:
-                        raise ValueError("a position lies outside the bits, or is not in order")
-                if is_ranked:
-                    rank += _count_bits(&packed[0], firsts[s] + passed, firsts[s] + bit)
-                passed = bit
-                value = packed[(firsts[s] + bit) >> 3] >> (7 - ((firsts[s] + bit) & 7)) & 1
-                bits[k] = value
-                if value:
-                    if is_ranked:
-                        ranks[set_bits] = rank
-                    set_bits += 1
-            set_bounds[s + 1] = set_bits
-
-
 cdef extern from *:
     """
     static inline int64_t hindex_count_bits(const uint8_t *packed, int64_t begin, int64_t end) {
@@ -843,6 +787,166 @@ cdef extern from *:
     """
     # counts the bits set from number `begin` to `end`, the most significant bit of a byte first
     int64_t _count_bits "hindex_count_bits"(const uint8_t *packed, int64_t begin, int64_t end) noexcept nogil
+
+
+cdef inline int _open_byte_run(Input *input, const uint8_t **at, int64_t *size, int64_t *held, uint8_t *same) noexcept nogil:
+    """Begin a run of bytes: where its values are, their number, and how many of them the stream has.
+
+    Args:
+        same: room for 130 bytes, the longest run of one value.
+    """
+    cdef int control = input.at[0]
+    input.at += 1
+    if control < 128:
+        size[0] = held[0] = control + 3
+        if input.at == input.end:
+            return STREAM_ENDS
+        memset(same, input.at[0], control + 3)
+        at[0] = same
+        input.at += 1
+    else:
+        size[0] = 256 - control
+        held[0] = min(size[0], input.end - input.at)
+        at[0] = input.at
+        input.at += held[0]
+    return 0
+
+
+def decode_bits(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const int64_t[::1] limits,
+    const int64_t[::1] skips,
+    const int64_t[::1] bounds,
+    const int64_t[::1] positions,
+    uint8_t[::1] bits,
+    int64_t[::1] ranks,
+    int64_t[::1] set_bounds,
+    int64_t[:, ::1] stops=None,
+):
+    """Decode booleans: run-length encoded bytes, the most significant bit of a byte first.
+
+    Args:
+        data: and the others up to positions as of decode_integers; values are bits.
+        bits: uint8[N] or longer, gets 0 or 1 for each.
+        ranks: None, or int64[N] or longer: gets, for each selected bit that is set, the number of bits set before it in
+            its segment. Of a PRESENT stream these are the positions of the values.
+        set_bounds: int64[S + 1], gets the bounds of the segments' selected bits that are set, and so of their ranks.
+        stops: as of decode_integers, in bits.
+    """
+    cdef Segments segments
+    cdef Input input
+    cdef Wanted wanted
+    cdef const uint8_t *at = NULL
+    cdef uint8_t same[130]
+    cdef int64_t s, index, end, run, first, set_bits = 0, rank, passed, run_first, size = 0, held = 0, result = 0
+    cdef bint is_ranked = ranks is not None
+    cdef uint8_t value
+    cdef int code
+    _segments(&segments, data, starts, limits, skips, bounds, positions, bits.shape[0], stops)
+    if set_bounds.shape[0] != segments.count + 1 or (is_ranked and ranks.shape[0] < bounds[segments.count]):
+        raise ValueError("the bounds do not fit the output")
+    with nogil:
+        for s in range(segments.count):
+            set_bounds[s] = set_bits
+            code = _open(&segments, s, &input, &wanted)
+            # bits from the first that is not skipped up to `passed` are counted
+            rank, passed, run_first, run, first = 0, wanted.skip, 0, 0, 0
+            while code == 0 and wanted.next < wanted.last:
+                run, first = input.at - segments.data, run_first
+                code = STREAM_ENDS if input.at >= input.end else _open_byte_run(&input, &at, &size, &held, same)
+                if code != 0:
+                    break
+                end = _end_in_run(&wanted, run_first, 8 * size)
+                while wanted.next < end:
+                    index = _index(&wanted, wanted.next)
+                    if index - run_first >= 8 * held:
+                        code = STREAM_ENDS
+                        break
+                    value = at[(index - run_first) >> 3] >> (7 - ((index - run_first) & 7)) & 1
+                    bits[wanted.next] = value
+                    if value:
+                        if is_ranked:
+                            rank += _count_bits(at, passed - run_first, index - run_first)
+                            passed = index
+                            ranks[set_bits] = rank
+                        set_bits += 1
+                    wanted.next += 1
+                run_first += 8 * size
+                if is_ranked and code == 0 and passed < run_first and wanted.next < wanted.last:
+                    rank += _count_bits(at, passed - first, 8 * held)
+                    passed = run_first
+            if code != 0:
+                result = _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
+                break
+            if stops is not None:
+                _stop(&segments, &wanted, s, run, first, &stops[s, 0])
+        set_bounds[segments.count] = set_bits
+    return result
+
+
+def decode_tags(
+    const uint8_t[::1] data,
+    const int64_t[::1] starts,
+    const int64_t[::1] limits,
+    const int64_t[::1] skips,
+    const int64_t[::1] bounds,
+    const int64_t[::1] positions,
+    uint8_t[::1] tags,
+    int64_t[::1] ranks,
+    int64_t[:, ::1] stops=None,
+):
+    """Decode the tags of a union, run-length encoded bytes; parameters as of decode_integers.
+
+    Args:
+        tags: uint8[N] or longer.
+        ranks: int64[N] or longer, gets for each the number of equal tags before it in its segment.
+    """
+    cdef Segments segments
+    cdef Input input
+    cdef Wanted wanted
+    cdef const uint8_t *at = NULL
+    cdef uint8_t same[130]
+    cdef int64_t counts[256]
+    cdef int64_t s, index, end, run, first, passed, run_first, size = 0, held = 0, result = 0
+    cdef int code
+    _segments(&segments, data, starts, limits, skips, bounds, positions, tags.shape[0], stops)
+    if ranks.shape[0] < bounds[segments.count]:
+        raise ValueError("the bounds do not fit the output")
+    with nogil:
+        for s in range(segments.count):
+            code = _open(&segments, s, &input, &wanted)
+            memset(counts, 0, sizeof(counts))
+            passed, run_first, run, first = wanted.skip, 0, 0, 0
+            while code == 0 and wanted.next < wanted.last:
+                run, first = input.at - segments.data, run_first
+                code = STREAM_ENDS if input.at >= input.end else _open_byte_run(&input, &at, &size, &held, same)
+                if code != 0:
+                    break
+                end = _end_in_run(&wanted, run_first, size)
+                while wanted.next < end:
+                    index = _index(&wanted, wanted.next)
+                    if index - run_first >= held:
+                        code = STREAM_ENDS
+                        break
+                    while passed < index:
+                        counts[at[passed - run_first]] += 1
+                        passed += 1
+                    tags[wanted.next] = at[index - run_first]
+                    ranks[wanted.next] = counts[at[index - run_first]]
+                    wanted.next += 1
+                run_first += size
+                if code == 0 and wanted.next < wanted.last:
+                    while passed < first + held:
+                        counts[at[passed - first]] += 1
+                        passed += 1
+                    passed = max(passed, run_first)
+            if code != 0:
+                result = _error(code, 0 if code == BAD_SEGMENT else input.at - segments.data)
+                break
+            if stops is not None:
+                _stop(&segments, &wanted, s, run, first, &stops[s, 0])
+    return result
 
 
 cdef inline int _add(const int64_t *lengths, int64_t count, uint64_t longest, uint64_t *total) noexcept nogil:

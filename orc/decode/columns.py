@@ -216,28 +216,11 @@ class ColumnDecoder:
         self, node: OrcType, kind: StreamKind, selection: ValueSelection, *, ranked: bool = False
     ) -> tuple[Bytes, Ints | None, Ints]:
         """Decode booleans; the numbers of those set among all of their segment; and bounds of those set."""
-        reaches = selection.reaches
-        bounds, packed = _ZERO, np.zeros(0, np.uint8)
-
-        def decode(content: Segments, stops: Ints) -> int:
-            nonlocal bounds, packed
-            ends = content.skips + reaches
-            sizes = (ends + 7) >> 3
-            bounds = _starts(sizes)
-            packed = allocate(int(bounds[-1]), np.uint8)
-            status = kernel.decode_bytes(
-                content.data, content.starts, content.limits, None, bounds, None, packed, stops
-            )
-            # the last byte may have more bits
-            stops[:, 1] = stops[:, 1] * 8 - (sizes * 8 - ends)
-            return status
-
-        content = self._read(node, kind, selection, decode)
         bits = allocate(len(selection), np.uint8)
         ranks = allocate(len(selection), np.int64) if ranked else None
-        set_bounds = np.empty(len(bounds), np.int64)
-        firsts = bounds[:-1] * 8 + content.skips
-        kernel.select_bits(packed, firsts, selection.bounds, selection.positions, bits, ranks, set_bounds)
+        set_bounds = np.empty(len(selection.bounds), np.int64)
+        arguments = selection.bounds, selection.positions, bits, ranks, set_bounds
+        self._decode(node, kind, selection, kernel.decode_bits, *arguments)
         return bits, ranks, set_bounds
 
     def _integers(
@@ -561,12 +544,9 @@ class ColumnDecoder:
 
     def _variants(self, node: OrcType, selection: ValueSelection) -> tuple[Bytes, list[ValueSelection]]:
         """Decode the tags of selected values, and select the values of each variant."""
-        bounds = _starts(selection.reaches)
-        all_tags = self._bytes(node, StreamKind.DATA, selection, bounds, None)
-        tags = all_tags
-        firsts = np.repeat(bounds[:-1], selection.counts)
-        if selection.positions is not None:
-            tags = all_tags[firsts + selection.positions]
+        tags, ranks = allocate(len(selection), np.uint8), allocate(len(selection), np.int64)
+        arguments = selection.bounds, selection.positions, tags, ranks
+        self._decode(node, StreamKind.DATA, selection, kernel.decode_tags, *arguments)
         if int(tags.max()) >= len(node.children):
             raise OrcError(
                 f"a union's tag is {int(tags.max())} of {len(node.children)} children", stream="DATA"
@@ -575,10 +555,7 @@ class ColumnDecoder:
         for tag in range(len(node.children)):
             chosen = tags == tag
             child_bounds = _starts(chosen)[selection.bounds]
-            positions = None
-            if selection.positions is not None:
-                before = _starts(all_tags == tag)
-                positions = (before[firsts + selection.positions] - before[firsts])[chosen]
+            positions = None if selection.positions is None else ranks[chosen]
             selections.append(selection.below(child_bounds, positions))
         return tags, selections
 

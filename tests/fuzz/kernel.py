@@ -155,21 +155,17 @@ class Inputs:
         longest = chance.choice([1 << 31, 1 << 31, 200, HIGH, *_ODD])
         return [*arguments, _room(count), _room(count), longest, is_v2, _stops(chance, arguments)]
 
-    def _select_bits(self, chance: random.Random) -> Arguments:
-        packed = chance.randbytes(chance.choice([0, 1, 9, 40]))
-        firsts, bounds, positions = _subsets(chance, len(packed) * 8)
-        count = len(positions)
-        is_dense = chance.random() < 0.2
-        has_ranks = not is_dense and chance.random() < 0.7
-        return [
-            packed,
-            firsts,
-            bounds,
-            None if is_dense else positions,
-            np.zeros(count, np.uint8),
-            np.zeros(count, np.int64) if has_ranks else None,
-            np.zeros(len(bounds), np.int64),
-        ]
+    def _decode_bits(self, chance: random.Random) -> Arguments:
+        arguments = self._decode(chance, self.bytes)
+        count = arguments[4][-1]
+        ranks = chance.choice([None, _room(count)])
+        outputs = [np.zeros(count, np.uint8), ranks, _room(len(arguments[4]))]
+        return [*arguments, *outputs, _stops(chance, arguments)]
+
+    def _decode_tags(self, chance: random.Random) -> Arguments:
+        arguments = self._decode(chance, self.bytes)
+        count = arguments[4][-1]
+        return [*arguments, np.zeros(count, np.uint8), _room(count), _stops(chance, arguments)]
 
     def _copy_values(self, chance: random.Random) -> Arguments:
         data = chance.randbytes(chance.choice([0, 1, 15, 16, 17, 40, 200]))
@@ -430,20 +426,6 @@ def _room(count: int) -> Array:
 
 def _stops(chance: random.Random, arguments: Arguments) -> Array | None:
     return np.zeros((len(arguments[1]), 2), np.int64) if chance.random() < 0.5 else None
-
-
-def _subsets(chance: random.Random, total: int) -> tuple[Array, Array, Array]:
-    """Some of a number of things in segments: the first one of each segment, bounds and positions."""
-    firsts, bounds, positions = [], [0], list[int]()
-    for _ in range(chance.choice([0, 1, 3])):
-        first = chance.randint(0, total)
-        count = total - first
-        firsts.append(first)
-        positions += sorted(chance.sample(range(count), chance.randint(0, count)))
-        bounds.append(len(positions))
-    if positions and chance.random() < 0.2:
-        positions[chance.randrange(len(positions))] = chance.choice([*_ODD, total])
-    return _ints(firsts), _ints(bounds), _ints(positions)
 
 
 def _damaged(chance: random.Random, data: bytes) -> bytes:

@@ -18,6 +18,7 @@ from hindex.orc import OrcReader
 from hindex.orc.calendars import julian_to_gregorian
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.stripe import StreamKind
+from tests.fuzz.corpus import _without_index
 from tests.fuzz.parts import FileParts, put_together, take_apart
 from tests.orc.hostile import (
     NONE,
@@ -220,3 +221,15 @@ def test_days_beyond_the_calendar(tmp_path: Path, rng: np.random.Generator, cale
     low = (gregorian if calendar == 1 else np.array(days)).astype(np.int32)
     reader = OrcReader(BytesSource(data))
     assert reader.read().column(0).cast(pa.int32()).to_pylist() == low.tolist()
+
+
+def test_one_list_behind_a_billion_elements(parts: FileParts) -> None:
+    """What lies before the selected elements takes no memory, though the stream has it."""
+    damaged = with_stream(parts, "list", StreamKind.LENGTH, direct_64([1 << 30] + [1] * (ROWS - 1)))
+    # a run of 130 bytes has 1,040 nulls
+    damaged = with_stream(damaged, "list/0", StreamKind.PRESENT, bytes([127, 0]) * ((1 << 30) // 1040 + 10))
+    data = put_together(_without_index(damaged), ZLIB)
+    assert len(data) < 64_000
+    tables: list[pa.Table] = []
+    bounded(lambda: tables.append(OrcReader(BytesSource(data)).read(["list"], [5])), 48 << 20)
+    assert tables[0].column(0).to_pylist() == [[None]]

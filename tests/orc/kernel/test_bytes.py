@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,140 +105,153 @@ def test_nothing_wanted() -> None:
         assert kernel.decode_bytes(buffer, none, none, None, as_ints([0]), None, room) == 0
 
 
+def values_of(segments: Segments, number: int) -> list[int]:
+    """All values of a segment's runs."""
+    stream = segments.data[segments.starts[number] : segments.limits[number]]
+    values, at = list[int](), 0
+    while at < len(stream):
+        count = stream[at] + 3 if stream[at] < 128 else 256 - stream[at]
+        values += [stream[at + 1]] * count if stream[at] < 128 else stream[at + 1 : at + 1 + count]
+        at += 2 if stream[at] < 128 else 1 + count
+    return values
+
+
 @DENSE
-def test_random_bits(is_dense: bool, rng: np.random.Generator) -> None:
-    """Bits of segments anywhere in packed ones, and how many that are set lie before each."""
+@pytest.mark.parametrize("is_bits", [True, False])
+def test_random_bits_and_tags(is_dense: bool, is_bits: bool, rng: np.random.Generator) -> None:
+    """Bits, and how many that are set lie before each; tags, and how many equal ones do."""
     chance = random.Random(int(rng.integers(1 << 32)))
     for _ in range(200):
-        packed = bytes(
-            chance.choice([0, 255, chance.randrange(256)]) for _ in range(chance.choice([0, 1, 3, 9, 40]))
-        )
-        every = [bool(byte >> (7 - bit) & 1) for byte in packed for bit in range(8)]
-        firsts, positions = [], []
-        for _ in range(chance.choice([0, 1, 3])):
-            first = chance.randint(0, len(every))
-            count = len(every) - first
-            firsts.append(first)
-            if is_dense:
-                positions.append(list(range(chance.randint(0, count))))
-            else:
-                positions.append(sorted(chance.sample(range(count), chance.randint(0, count))))
-        bounds = Segments(b"", positions=positions).bounds()
-        bits, whole_bits = guarded(bounds[-1], np.uint8)
-        set_bounds, whole_bounds = guarded(len(firsts) + 1, np.int64)
-        expected = [
-            every[first + position]
-            for first, each in zip(firsts, positions, strict=True)
-            for position in each
-        ]
-        flat = None if is_dense else as_ints([position for each in positions for position in each])
-        packed_array = np.frombuffer(packed, np.uint8)
-        ranks, whole_ranks = guarded(sum(expected), np.int64)
-        if is_dense or len(ranks) < bounds[-1]:
-            ranks, whole_ranks = guarded(bounds[-1], np.int64)
-        takes_ranks = not is_dense and chance.random() < 0.7
-        kernel.select_bits(
-            packed_array,
-            as_ints(firsts),
-            as_ints(bounds),
-            flat,
-            bits,
-            ranks if takes_ranks else None,
-            set_bounds,
-        )
-        for whole in (whole_bits, whole_bounds, whole_ranks):
-            assert_guarded(whole)
-        assert bits.tolist() == expected
-        counts = [
-            sum(every[first + position] for position in each)
-            for first, each in zip(firsts, positions, strict=True)
-        ]
-        assert set_bounds.tolist() == [sum(counts[:number]) for number in range(len(counts) + 1)]
-        if takes_ranks:
-            assert ranks[: sum(counts)].tolist() == [
-                sum(every[first : first + position])
-                for first, each in zip(firsts, positions, strict=True)
-                for position in each
-                if every[first + position]
+        streams = [encoders.run_length_bytes(chance) for _ in range(chance.choice([0, 1, 3]))]
+        segments = segments_of(chance, streams, is_dense=is_dense)
+        skips, positions = list[int](), list[list[int]]()
+        values, ranks, set_counts = list[int](), list[int](), list[int]()
+        for number in range(len(streams)):
+            every = values_of(segments, number)
+            if is_bits:
+                every = [byte >> (7 - bit) & 1 for byte in every for bit in range(8)]
+            skips.append(chance.choice([0, chance.randint(0, len(every))]))
+            every = every[skips[-1] :]
+            count = chance.randint(0, len(every))
+            chosen = range(count) if is_dense else sorted(chance.sample(range(len(every)), min(count, 40)))
+            positions.append(list(chosen))
+            values += [every[position] for position in chosen]
+            set_counts.append(sum(every[position] for position in chosen))
+            ranks += [
+                every[:position].count(every[position])
+                for position in chosen
+                if every[position] or not is_bits
             ]
+        bounds = Segments(b"", positions=positions).bounds()
+        out, whole_out = guarded(bounds[-1], np.uint8)
+        ranks_out, whole_ranks = guarded(bounds[-1], np.int64)
+        set_bounds, whole_bounds = guarded(len(bounds), np.int64)
+        stops, byte_stops = (np.zeros((len(skips), 2), np.int64) for _ in range(2))
+        arrays = [np.frombuffer(segments.data, np.uint8), *map(as_ints, (segments.starts, segments.limits))]
+        flat = None if is_dense else as_ints([position for each in positions for position in each])
+        arrays += [as_ints(skips), as_ints(bounds), flat]
+        if is_bits:
+            assert kernel.decode_bits(*arrays, out, ranks_out, set_bounds, stops) == 0
+            assert set_bounds.tolist() == [sum(set_counts[:number]) for number in range(len(bounds))]
+            # a stop is where the run of the last bit begins, and the number of its bits up to that one
+            for number, (run, bits) in enumerate(stops.tolist()):
+                rest = Segments(segments.data, [run], [segments.limits[number]])
+                last = skips[number] + (positions[number][-1] + 1 if positions[number] else 0)
+                assert 8 * len(values_of(segments, number)) - last == 8 * len(values_of(rest, 0)) - bits
+            without = np.zeros_like(out)
+            assert kernel.decode_bits(*arrays, without, None, set_bounds) == 0
+            assert np.array_equal(without, out)
+        else:
+            assert kernel.decode_tags(*arrays, out, ranks_out, stops) == 0
+            assert kernel.decode_bytes(*arrays, np.zeros_like(out), byte_stops) == 0
+            assert np.array_equal(stops, byte_stops)
+        for whole in (whole_out, whole_bounds, whole_ranks):
+            assert_guarded(whole)
+        assert out.tolist() == values
+        assert ranks_out[: len(ranks)].tolist() == ranks
 
 
 @pytest.mark.parametrize(
-    ("firsts", "positions"),
+    ("data", "skip", "positions", "code"),
     [
-        ([0], [16]),
-        ([1], [15]),
-        ([0], [-1]),
-        ([-1], [1]),
-        ([17], [0]),
-        ([0], [(1 << 63) - 1]),
-        ([(1 << 63) - 1], [(1 << 63) - 1]),
-        ([16], []),
-        ([0], [5, 4]),
-        ([0], [0, -1]),
+        (b"", 0, [0], STREAM_ENDS),
+        (b"\x00", 0, [0], STREAM_ENDS),
+        (b"\xfe\x80", 0, [8], STREAM_ENDS),
+        (b"\xfe\x80", 8, [0], STREAM_ENDS),
+        (b"\xfe\x80", 0, [0, 200], STREAM_ENDS),
+        (b"\x00\x01", 0, [24], STREAM_ENDS),
+        (b"\x00\x01", 0, [(1 << 63) - 1], STREAM_ENDS),
+        (b"\x00\x01", 9, [(1 << 63) - 1], STREAM_ENDS),
+        (b"\x00\x01", 0, [2, 1], STREAM_ENDS),
+        (b"\x00\x01", 0, [0, -1], STREAM_ENDS),
+        (b"\x00\x01", 0, [-1], BAD_SEGMENT),
+        (b"\x00\x01", -1, [0], BAD_SEGMENT),
     ],
 )
-@pytest.mark.parametrize("takes_ranks", [False, True])
-def test_bits_outside(firsts: list[int], positions: list[int], takes_ranks: bool) -> None:
-    packed, count = np.array([0x80, 0xFF], np.uint8), len(positions)
+def test_bits_and_tags_outside(data: bytes, skip: int, positions: list[int], code: int) -> None:
+    count = len(positions)
+    arrays = [np.frombuffer(data, np.uint8), as_ints([0]), as_ints([len(data)]), as_ints([skip])]
+    arrays += [as_ints([0, count]), as_ints(positions)]
+    out, ranks = np.zeros(count, np.uint8), np.zeros(count, np.int64)
+    assert kernel.decode_bits(*arrays, out, ranks, as_ints([0, 0])) & 255 == code
+    assert kernel.decode_bits(*arrays, out, None, as_ints([0, 0])) & 255 == code
+    tags = [position // 8 for position in positions]
+    if all(earlier < later for earlier, later in pairwise(tags)):
+        arrays[3], arrays[5] = as_ints([skip // 8]), as_ints(tags)
+        assert kernel.decode_tags(*arrays, out, ranks) & 255 == code
 
-    def run() -> None:
-        kernel.select_bits(
-            packed,
-            as_ints(firsts),
-            as_ints([0, count]),
-            as_ints(positions),
-            np.zeros(count, np.uint8),
-            np.zeros(count, np.int64) if takes_ranks else None,
-            np.zeros(2, np.int64),
-        )
 
-    if positions:
-        with pytest.raises(ValueError, match="outside the bits"):
-            run()
-    else:
-        run()
+def test_a_billion_bits_before_one() -> None:
+    """Runs without a selected bit take no memory: there were 128 MiB of them."""
+    data = bytes([127, 0x81]) * (1 << 20) + b"\xff\xff"
+    before = 8 * 130 << 20
+    arrays = [np.frombuffer(data, np.uint8), as_ints([0]), as_ints([len(data)]), None, as_ints([0, 1])]
+    bits, ranks, set_bounds = np.zeros(1, np.uint8), as_ints([0]), as_ints([0, 0])
+    assert kernel.decode_bits(*arrays, as_ints([before]), bits, ranks, set_bounds) == 0
+    assert (bits.tolist(), ranks.tolist()) == ([1], [before // 4])
+    assert kernel.decode_tags(*arrays, as_ints([before // 8]), bits, ranks) == 0
+    assert (bits.tolist(), ranks.tolist()) == ([255], [0])
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"firsts": []},
-        {"bounds": [0]},
-        {"bounds": [1, 1]},
-        {"bounds": [0, 3]},
-        {"positions": [0]},
-        {"positions": None},
-        {"bits": [0]},
-        {"ranks": [0]},
-        {"set_bounds": [0]},
-    ],
+    "changes", [{"bits": []}, {"ranks": []}, {"set_bounds": [0]}, {"bounds": [0]}, {"stops": [[0, 0]] * 2}]
 )
-def test_arrays_that_do_not_fit(changes: dict[str, list[int] | None]) -> None:
-    arguments: dict[str, list[int] | None] = {
-        "firsts": [0],
-        "bounds": [0, 2],
-        "positions": [0, 1],
-        "bits": [0, 0],
-        "ranks": [0, 0],
+def test_arrays_that_do_not_fit(changes: dict[str, Any]) -> None:
+    arguments: dict[str, Any] = {
+        "data": [0, 1],
+        "starts": [0],
+        "limits": [2],
+        "skips": None,
+        "bounds": [0, 1],
+        "positions": [0],
+        "bits": [0],
+        "ranks": [0],
         "set_bounds": [0, 0],
+        "stops": [[0, 0]],
         **changes,
     }
-    types = {"bits": np.uint8}
+    types = {"data": np.uint8, "bits": np.uint8}
     arrays = {
         name: None if values is None else np.array(values, types.get(name, np.int64))
         for name, values in arguments.items()
     }
-    with pytest.raises(ValueError, match=r"segments need|the bounds|ranks need"):
-        kernel.select_bits(np.array([0x80], np.uint8), **arrays)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"segments need|the bounds|two numbers"):
+        kernel.decode_bits(**arrays)
+    if "set_bounds" not in changes:
+        arrays["tags"] = arrays.pop("bits")
+        del arrays["set_bounds"]
+        with pytest.raises(ValueError, match=r"segments need|the bounds|two numbers"):
+            kernel.decode_tags(**arrays)
 
 
 def test_bounds_that_descend() -> None:
     for bounds in ([0, 5, 2], [0, -1, 2]):
         with pytest.raises((IndexError, ValueError)):
-            kernel.select_bits(
+            kernel.decode_bits(
                 np.zeros(9, np.uint8),
                 as_ints([0, 0]),
+                as_ints([9, 9]),
+                None,
                 as_ints(bounds),
                 as_ints([0, 1]),
                 np.zeros(2, np.uint8),

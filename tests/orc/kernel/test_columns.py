@@ -20,14 +20,10 @@ def positions_of(
     present: list[bool], wanted: list[int], chance: random.Random
 ) -> tuple[list[int], np.ndarray]:
     """Of the wanted rows, whether they have a value, and the numbers of those values, read of a PRESENT stream."""
-    packed = np.zeros((len(present) + 7) // 8, np.uint8)
-    bounds = as_ints([0, len(packed)])
-    assert kernel.decode_bytes(*segment(booleans(present, chance)), bounds, None, packed) == 0
     valid, ranks = np.zeros(len(wanted), np.uint8), np.zeros(len(wanted), np.int64)
-    set_bounds = as_ints([0, 0])
-    kernel.select_bits(
-        packed, as_ints([0]), as_ints([0, len(wanted)]), as_ints(wanted), valid, ranks, set_bounds
-    )
+    set_bounds, bounds = as_ints([0, 0]), as_ints([0, len(wanted)])
+    stream = segment(booleans(present, chance))
+    assert kernel.decode_bits(*stream, bounds, as_ints(wanted), valid, ranks, set_bounds) == 0
     return valid.tolist(), ranks[: set_bounds[1]]
 
 
