@@ -11,6 +11,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from hindex.orc.metadata.stripe import StreamKind
+from hindex.proto import orc_metadata_pb2 as pb
 from tests.fuzz.corpus import CODECS
 from tests.fuzz.parts import FileParts, Hooks, compressed, put_together
 from tests.support.rle_v2 import odd_patches, runs_of, varint
@@ -117,6 +118,117 @@ def _field(rng: random.Random, parts: FileParts, codec: int, block: int) -> byte
                 for _ in _times(rng):
                     _change_message(rng, message)
             budget[0] -= 1
+
+    return put_together(parts, codec, block, Hooks(message=change))
+
+
+def _many(rng: random.Random, parts: FileParts, codec: int, block: int) -> bytes:
+    """Very many of a list within a section, of which few bytes are stored."""
+    codec, block = codec or rng.choice(CODECS[1:]), max(block, 1 << 12)
+    names = ["footer", "metadata", "stripe footer", "row index", "bloom filters"]
+    (target,) = rng.choices(names, [5, 1, 4, 3, 1])
+    (count,) = rng.choices([100, 10_000, 300_000, 1_000_000], [30, 30, 30, 3])
+    damage = random.Random(rng.random())
+    is_done = [False]
+
+    def change(name: str, message: Message) -> None:
+        if name == target and not is_done[0]:
+            is_done[0] = True
+            _repeat_field(damage, message, count)
+
+    return put_together(parts, codec, block, Hooks(message=change))
+
+
+def _repeat_field(rng: random.Random, message: Message, count: int) -> None:
+    """Add a list's item many times to a message, or to one that is in it."""
+    while True:
+        lists = [
+            field
+            for field in message.DESCRIPTOR.fields
+            if field.label == FieldDescriptor.LABEL_REPEATED or field.message_type is not None
+        ]
+        if not lists:
+            return
+        field = rng.choice(lists)
+        below = getattr(message, field.name)
+        if isinstance(below, Message):
+            message = below
+        elif field.message_type is not None and len(below) and rng.random() < 0.5:
+            message = rng.choice(below)
+        else:
+            break
+    if field.message_type is not None:
+        item = rng.choice([b"", below[-1].SerializeToString() if len(below) else b""])
+    else:
+        item = rng.choice([b"", b"a", b"a.a"]) if isinstance(field.default_value, str | bytes) else b""
+    is_number = field.message_type is None and field.type not in (
+        FieldDescriptor.TYPE_STRING,
+        FieldDescriptor.TYPE_BYTES,
+    )
+    if is_number and field.type != FieldDescriptor.TYPE_FIXED64:
+        content = rng.choice([b"\0", b"\1", b"\x7f"]) * count
+        message.MergeFromString(varint(field.number << 3 | 2) + varint(len(content)) + content)
+    elif not is_number:
+        # at most some megabytes, which are compressed next
+        count = min(count, (4 << 20) // (len(item) + 2))
+        message.MergeFromString((varint(field.number << 3 | 2) + varint(len(item)) + item) * count)
+
+
+def _types(rng: random.Random, parts: FileParts, codec: int, block: int) -> bytes:
+    """Another type tree: deep, wide, or of other kinds, which may fit the streams in part."""
+    types: list[Any] = []
+
+    def grow(depth: int, room: int) -> int:
+        number, kind = len(types), rng.choice([0, 1, 3, 4, 6, 7, 9, 10, 11, 12, 12, 13, 14, 15, 17, 18])
+        children = {10: 1, 11: 2, 12: rng.choice([0, 1, 3, width]), 13: rng.choice([0, 1, 2, 120])}.get(
+            kind, 0
+        )
+        if depth >= deepest or len(types) + room + children > most:
+            kind, children = 4, 0
+        node = pb.Type(kind=kind, maximum_length=rng.choice([0, 3, 255, 1 << 16]))
+        if kind == 14:
+            node.precision, node.scale = rng.choice([(0, 0), (10, 2), (38, 38)])
+        types.append(node)
+        for left in reversed(range(children)):
+            node.subtypes.append(grow(depth + 1, room + left))
+            if kind == 12:
+                node.field_names.append(rng.choice(["a", "b", "a.a", f"f{left}"]))
+        return number
+
+    deepest, width, most = rng.choice([(3, 40, 3000), (140, 2, 2000), (149, 1, 10_000), (10, 6, 3000)])
+    types.append(pb.Type(kind=12))
+    for column in range(rng.choice([1, 5, 60])):
+        types[0].subtypes.append(grow(1, 0))
+        types[0].field_names.append(f"c{column}")
+
+    def change(name: str, message: Any) -> None:
+        if name == "footer":
+            del message.types[:]
+            message.types.extend(types)
+        elif name == "stripe footer" and rng.random() < 0.7:
+            missing = len(types) - len(message.columns)
+            message.MergeFromString(rng.choice([b"\x12\0", b"\x12\2\x08\2"]) * max(missing, 0))
+
+    return put_together(parts, codec, block, Hooks(message=change))
+
+
+def _claims(rng: random.Random, parts: FileParts, codec: int, block: int) -> bytes:
+    """Numbers of rows, row groups, entries, and lengths that nothing vouches for."""
+    huge = [1 << n for n in (20, 24, 27, 30, 31, 33, 40, 61)]
+
+    def change(name: str, message: Any) -> None:
+        numbers = [value + rng.choice([-1, 0]) for value in rng.choices(huge, k=4)]
+        if name == "footer":
+            if rng.random() < 0.7:
+                rng.choice(message.stripes).number_of_rows = numbers[0]
+            if rng.random() < 0.5:
+                message.row_index_stride = rng.choice([1, 7, numbers[1] & 0xFFFFFFFF])
+        elif name == "stripe footer" and rng.random() < 0.5:
+            rng.choice(message.columns).dictionary_size = numbers[2] & 0xFFFFFFFF
+        elif name == "row index" and rng.random() < 0.3:
+            entry = rng.choice(message.entry)
+            if len(entry.positions):
+                entry.positions[rng.randrange(len(entry.positions))] = rng.choice([0, 1, numbers[3]])
 
     return put_together(parts, codec, block, Hooks(message=change))
 
@@ -300,5 +412,8 @@ _WAYS: dict[Callable[..., Any], int] = {
     _field: 30,
     _stream: 25,
     _lengths: 8,
+    _many: 8,
+    _types: 6,
+    _claims: 12,
     _chunk: 12,
 }

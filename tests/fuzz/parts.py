@@ -130,7 +130,10 @@ class _Writer:
             self._stripe(stripe, parts, content, footer)
         footer.header_length, footer.content_length = len(MAGIC), len(content)
         footer.number_of_rows = sum(stripe.num_rows for stripe in parts.stripes)
-        metadata = self._section("metadata", parts.metadata)
+        # hooks change what they get
+        statistics = pb.Metadata()
+        statistics.CopyFrom(parts.metadata)
+        metadata = self._section("metadata", statistics)
         tail = self._section("footer", footer)
         postscript = pb.PostScript()
         postscript.CopyFrom(parts.postscript)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 import time
@@ -14,8 +13,7 @@ from hindex.orc import OrcReader
 from hindex.orc.io.source import BytesSource
 from tests.fuzz.__main__ import At, stopped
 from tests.fuzz.mutate import Corpus, damaged
-from tests.fuzz.reading import read_in_ways
-from tests.fuzz.worker import load
+from tests.fuzz.worker import load, max_memory, read_measured
 
 INPUTS, SEED = 250, 2026
 
@@ -40,8 +38,9 @@ def test_damaged_files_give_rows_or_an_error(corpus: Corpus) -> None:
     read = refused = opened = 0
     for number in range(INPUTS):
         change, data = damaged(corpus, SEED, number)
-        outcome = read_in_ways(data, random.Random(number))
+        outcome, _, grown = read_measured(data, number)
         assert not outcome.faults, f"seed {SEED}, input {number}, {change}: {outcome.faults}"
+        assert grown <= max_memory(data), f"seed {SEED}, input {number}, {change}: {grown >> 20} MiB"
         read, refused, opened = read + outcome.read, refused + outcome.refused, opened + outcome.is_open
     # both sides of the checks are reached
     assert read > INPUTS
