@@ -84,7 +84,7 @@ class _Groups:
         some_nulls = self.nulls > 0
         if domain.null_allowed:
             return inside | ~filled, (overlap & filled) | some_nulls
-        return inside & filled & ~some_nulls, overlap & filled
+        return inside & ~some_nulls, overlap & filled
 
 
 class MinMaxReader:

@@ -70,6 +70,24 @@ def test_a_replaced_file_of_the_same_length_and_time_is_another(
     assert size == 2
 
 
+class TimelessSource(LocalSource):
+    """A file on a file system whose times and inodes do not tell versions of a file apart."""
+
+    def identity(self) -> str:
+        return "always the same"
+
+
+def test_another_tail_is_another_file_whatever_its_identity(tmp_path: Path) -> None:
+    cache = FileCache(1 << 30)
+    for first in (0, 7):
+        values = np.arange(first, first + ROWS)
+        write(tmp_path / "t.orc", values)
+        reader = OrcReader(TimelessSource(tmp_path / "t.orc"), cache=cache)
+        assert reader.read(["x"], [17, 29_000])["x"].to_pylist() == values[[17, 29_000]].tolist()
+    again = OrcReader(TimelessSource(tmp_path / "t.orc"), cache=cache)
+    assert again.tail is reader.tail
+
+
 def test_the_bound(tmp_path: Path, rng: np.random.Generator) -> None:
     for i in range(6):
         write(tmp_path / f"{i}.orc", rng.integers(0, 1 << 40, ROWS))
