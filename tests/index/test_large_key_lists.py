@@ -174,6 +174,13 @@ def test_a_list_is_an_array() -> None:
     assert Domain.from_keys(np.array([3, 1, 2, 3], np.int64)) == Domain.between(1, 3)
 
 
+@pytest.mark.parametrize("gap", [2, (1 << 63) - 1, 1 << 63, MAX_KEY - MIN_KEY])
+def test_keys_far_apart_are_not_one_range(gap: int) -> None:
+    """Their difference may have more than 63 bits."""
+    keys = np.array([MIN_KEY, MIN_KEY + gap], np.int64)
+    assert Domain.from_keys(keys) == Domain.points(keys.tolist())
+
+
 def test_single_keys_become_an_array() -> None:
     numbers = list(range(0, 9000, 3))
     texts = [f"{n:05}".encode() for n in numbers]
