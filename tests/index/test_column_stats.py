@@ -135,6 +135,24 @@ def test_keys_behind_a_cut_are_not_missed(limit: int, many: bool) -> None:
         ]
 
 
+def test_many_ranges_are_judged_by_both_of_their_ends() -> None:
+    ranges = tuple(Range(b"%d" % number, b"%d~" % number) for number in range(100, 101 + _MAX_RANGES))
+    first, last = ranges[0].low, ranges[-1].low
+    assert isinstance(first, bytes)
+    assert isinstance(last, bytes)
+    keys = (b"0", first, last + b"5", last + b"~", last + b"~~")
+    column = column_of([[ColumnStats(1, 0, key, key)] for key in keys])
+    assert column.may_match(Domain(ranges), KeyKind.BYTES).tolist() == [False, True, True, True, False]
+
+
+def test_files_with_keys_of_another_kind_are_not_ruled_out() -> None:
+    column = column_of(
+        [[ColumnStats(9, 0, 1, 2)], [ColumnStats(9, 0, b"a", b"b")], [ColumnStats(9, 9, None, None)]]
+    )
+    assert column.may_match(Domain.points([7]), KeyKind.INT64).tolist() == [False, True, False]
+    assert column.may_match(Domain.points([b"x"]), KeyKind.BYTES).tolist() == [True, False, False]
+
+
 @pytest.mark.parametrize(
     "message",
     [
