@@ -354,6 +354,26 @@ def test_a_damaged_segment_is_named(tmp_path: Path, damage: str) -> None:
     assert damage == "gone" or path.name in str(caught.value)
 
 
+def test_nothing_is_garbage_while_a_retained_manifest_cannot_be_read(tmp_path: Path) -> None:
+    """Its segments exist: a later read may succeed, and then needs the index files that they name."""
+    store = Store(str(tmp_path / "s"), "/t")
+    store.commit(lambda old: replace(table(40), number=0))
+    store.commit(lambda old: merge_build_result(old, files=[entry(20, 2)]))
+    (superseded,) = store.garbage()
+    path = Path(store.root, superseded.path)
+    data = path.read_bytes()
+    path.write_bytes(data[:-1])
+    RECENT.clear()
+    with pytest.raises(StoreError, match=f"segment '{superseded.path}' is corrupt"):
+        Store(store.root, "/t").garbage(0)
+    path.write_bytes(data)
+    assert Store(store.root, "/t").garbage(0) == ()
+    # without its segment, it can never be read again
+    path.unlink()
+    RECENT.clear()
+    assert Store(store.root, "/t").garbage(0) == ()
+
+
 def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "s"), "/t")
     store.commit(lambda old: replace(table(9), number=0))
