@@ -271,6 +271,8 @@ def test_texts_that_are_hashed(value: Value, data_type: OrcType, texts: list[byt
         (-200_000, Kind.DATE, [-200_000]),
         (1_577_836_800_123_456, Kind.TIMESTAMP, [1_577_836_800_123]),
         (-5_000_000, Kind.TIMESTAMP, None),
+        (1_999_999, Kind.TIMESTAMP, None),
+        (2_000_000, Kind.TIMESTAMP, [2000]),
         (1.5, Kind.DOUBLE, [0x3FF8000000000000]),
         (0.0, Kind.FLOAT, [0, -(1 << 63)]),
         (math.nan, Kind.DOUBLE, None),

@@ -15,8 +15,8 @@ import pytest
 from pyarrow import orc
 
 from hindex.errors import TableError, UnsupportedError
-from hindex.table import directory_tree
-from hindex.table.listing import Fingerprint, list_data_files
+from hindex.table import directory_tree, listing
+from hindex.table.listing import DataFile, Fingerprint, list_data_files
 from hindex.table.location import local_path, normalize_uri
 
 if TYPE_CHECKING:
@@ -242,6 +242,36 @@ def test_no_place(text: str) -> None:
 def test_local_path_keeps_links(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/")
     assert local_path(f"file:{tmp_path}/link") == f"{tmp_path}/link"
+
+
+SECOND = 10**9
+
+
+@pytest.mark.parametrize(
+    ("mtime_ns", "is_certain"),
+    [
+        (1000 * SECOND, True),
+        # it may be replaced before its second is over, or the store's clock may be slow
+        (1100 * SECOND, False),
+        (1097 * SECOND, False),
+        (1100 * SECOND - 1, True),
+        # the store has no times
+        (0, False),
+    ],
+)
+def test_a_remote_file_that_could_be_replaced_at_the_same_time_is_not_certain(
+    mtime_ns: int, is_certain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing.time, "time_ns", lambda: 1100 * SECOND)
+    file = DataFile("f.orc", "s3://bucket/f.orc", 10, mtime_ns)
+    assert file.is_untouched_since(file.change_to_record()) is is_certain
+
+
+def test_a_local_file_is_certain_by_its_status() -> None:
+    file = DataFile("f.orc", "/t/f.orc", 10, 1000 * SECOND, changed_ns=7)
+    assert file.change_to_record() == 7
+    assert file.is_untouched_since(7)
+    assert not file.is_untouched_since(8)
 
 
 def test_a_missing_path(tmp_path: Path) -> None:
