@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.orc
 import pyorc
 import pytest
 
@@ -240,3 +241,19 @@ def test_row_indexes_are_read_once(path: Path) -> None:
     indexes.bloom_filters(0, 1, StreamKind.BLOOM_FILTER_UTF8)
     bloom = stripe.streams[1, StreamKind.BLOOM_FILTER_UTF8].length
     assert reader.counts.bytes_fetched == before + reader.stripes[0].footer_length + length + bloom
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_statistics_of_another_number_of_stripes_are_of_none(
+    tmp_path: Path, more: bool, rng: np.random.Generator
+) -> None:
+    path = tmp_path / "x.orc"
+    values = rng.integers(0, 1 << 60, 200_000)
+    pa.orc.write_table(pa.table({"a": values}), path, stripe_size=1 << 18, batch_size=1024)
+    with OrcReader(path) as reader:
+        stripes = reader.tail.stripes
+        assert len(stripes) > 1
+        indexes = FileIndexes(reader)
+        assert isinstance(indexes.stripe_statistics(0, 1), ColumnStatistics)
+        indexes._tail = replace(reader.tail, stripes=(*stripes, stripes[-1]) if more else stripes[1:])
+        assert indexes.stripe_statistics(0, 1) is None
