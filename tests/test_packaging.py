@@ -147,6 +147,14 @@ def test_every_import_is_a_declared_dependency() -> None:
         assert names & declared, f"{package} (of {names or 'nothing installed'}) is not in pyproject.toml"
 
 
+def test_spark_extra_installs_a_pandas_that_pyspark_supports() -> None:
+    """PySpark's own requirement has no upper bound, but it warns of pandas 3 and `pyspark.pandas` fails with it."""
+    code = "import pyspark.pandas, pyspark.sql.pandas.utils as utils; utils.require_minimum_pandas_version()"
+    subprocess.run([sys.executable, "-W", "error::FutureWarning", "-c", code], check=True, timeout=300)
+    (pandas,) = (line for line in PROJECT["optional-dependencies"]["spark"] if line.startswith("pandas"))
+    assert pandas.endswith("<3")
+
+
 @pytest.mark.parametrize(
     ("module", "extra"),
     [("hindex/spark/session.py", "spark"), ("hindex/cli/demo.py", "demo"), ("hindex/store/remote.py", "s3")],

@@ -7,7 +7,6 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -67,7 +66,6 @@ def test_protocols_are_looked_up_without_suggestions(hx: hindex.Connection, tabl
         )
         assert getattr(argument, "no_such_name", 5) == 5
     assert pa.table(scan).to_pylist() == [{"id": 1}]
-    assert pd.DataFrame.from_arrow(scan).values.tolist() == [[1]]
     assert repr(copy.copy(scan)) == repr(scan)
     error = pickle.loads(pickle.dumps(UnknownNameError("x")))
     assert (type(error), str(error)) == (UnknownNameError, "x")
