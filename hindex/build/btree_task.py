@@ -331,6 +331,7 @@ class _PartWriter:
             properties=dict(job.properties),
             metadata=dict(job.metadata),
         )
+        self._file.restrict()
         # distinct keys of chunks and of earlier merges, number of entries of each, and their locations
         self._keys: list[Int64s | pa.LargeBinaryArray] = []
         self._counts: list[UInt32s] = []

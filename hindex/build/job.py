@@ -351,7 +351,7 @@ def _indexed_data(task: BuildTask, rows: Sequence[dict[str, Any]]) -> IndexedDat
             PartFile(file["path"].rpartition("/")[2], file["length"], file["footer_checksum"])
             for file in part_files
         )
-        merges.append(MergeTask(task.build_id, task.path, target, parts))
+        merges.append(MergeTask(task.build_id, task.path, task.uri, target, parts))
         part_stats: list[ColumnStats] = []
         first = 0
         for file, row in zip(part_files, ends, strict=True):

@@ -253,7 +253,7 @@ class _IndexFilesWriter:
             if target.column not in self._columns:
                 continue
             name = self._names[target] = index_file_name(task.build_id, is_part=task.is_part)
-            file = self._files[target] = StagedFile(target.absolute_directory, name)
+            file = self._files[target] = StagedFile(target.absolute_directory, name, task.uri)
             self._builders[target] = file_index_type(target.type).builder(
                 file.sink,
                 target.key_type(self._columns[target.column].type),
@@ -262,6 +262,7 @@ class _IndexFilesWriter:
                 metadata=metadata,
                 row_group_rows=reader.tail.row_index_stride,
             )
+            file.restrict()
 
     def _finish(self) -> list[BuiltFile]:
         built = []
@@ -420,10 +421,11 @@ class PartFile:
 
 @value_class
 class MergeTask:
-    """Merge parts, in the order of their stripes, to one index file of the data file ``path``."""
+    """Merge parts, in the order of their stripes, to one index file of the data file ``path``, at ``uri``."""
 
     build_id: str
     path: str
+    uri: str
     target: IndexTarget
     parts: tuple[PartFile, ...]
 
@@ -450,7 +452,9 @@ def run_merge_task(task: MergeTask) -> Iterator[pa.RecordBatch]:
     try:
         with contextlib.ExitStack() as stack:
             parts = stack.enter_context(contextlib.closing(_open_parts(task)))
-            file = stack.enter_context(contextlib.closing(StagedFile(task.target.absolute_directory, name)))
+            file = stack.enter_context(
+                contextlib.closing(StagedFile(task.target.absolute_directory, name, task.uri))
+            )
             length, checksum = merge_index_files(file.sink, parts)
             file.publish()
     except TASK_ERRORS as error:

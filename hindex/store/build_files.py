@@ -16,10 +16,12 @@ import uuid
 from pathlib import Path
 from typing import IO
 
+from hindex.store.local import make_directories
 from hindex.store.manifest import IndexEntry
+from hindex.store.permissions import file_permissions
 from hindex.store.remote import RemoteStorage
 from hindex.store.storage import open_storage
-from hindex.table.location import is_local
+from hindex.table.location import is_local, local_path
 from hindex.value_class import value_class
 
 #: The directory of notices within a store.
@@ -111,20 +113,34 @@ class StagedFile:
 
     Args:
         directory: absolute local path, or URI.
+        data_file: URI of the data file whose values it holds; None for several.
 
     Raises:
         OSError: if it cannot be begun.
     """
 
-    def __init__(self, directory: str, name: str) -> None:
+    def __init__(self, directory: str, name: str, data_file: str | None = None) -> None:
         self._directory = directory
         self._name = name
+        self._data_file = local_path(data_file) if data_file is not None and is_local(data_file) else None
         self._temporary: IO[bytes] | None = None
         self.sink: str | IO[bytes] = f"{directory}/{name}"
         if is_local(directory):
-            Path(directory).mkdir(parents=True, exist_ok=True)
+            make_directories(Path(directory))
         else:
             self.sink = self._temporary = tempfile.NamedTemporaryFile(prefix="hindex-")  # noqa: SIM115 see close
+
+    def restrict(self) -> None:
+        """Give a local file in a table's own store the permissions of the data; call it before values are written.
+
+        Raises:
+            OSError: if they cannot be set.
+        """
+        if self._temporary is None:
+            path = Path(self._directory, self._name)
+            permissions = file_permissions(path, self._data_file)
+            if permissions is not None:
+                permissions.apply(path)
 
     def publish(self) -> None:
         """Put the whole file in its place, durably; the builder has finished it.
@@ -135,6 +151,7 @@ class StagedFile:
         if self._temporary is not None:
             self._temporary.flush()
             RemoteStorage(self._directory).upload(self._name, self._temporary.name)
+        self.restrict()
         self.close()
 
     def close(self) -> None:

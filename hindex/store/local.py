@@ -17,12 +17,33 @@ from pathlib import Path
 from typing import TypeVar
 
 from hindex.errors import StoreError
+from hindex.store.permissions import directory_permissions, file_permissions
 from hindex.store.storage import TEMPORARY_PREFIX, StoredFile, another_store
 
 #: Attempts to create a directory that other processes remove because it is empty.
 ATTEMPTS = 20
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
+
+
+def create_file(path: Path) -> int:
+    """Create a file with the permissions of `file_permissions`, and return its descriptor.
+
+    Raises:
+        OSError: if it cannot be created; nothing is left behind.
+    """
+    permissions = file_permissions(path)
+    # until its permissions are set, only its owner opens it
+    initial_mode = 0o666 if permissions is None else stat.S_IRUSR | stat.S_IWUSR
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, initial_mode)
+    if permissions is not None:
+        try:
+            permissions.apply(descriptor)
+        except OSError:
+            os.close(descriptor)
+            path.unlink()
+            raise
+    return descriptor
 
 
 def create_if_absent(directory: Path, name: str, data: bytes) -> bool:
@@ -37,7 +58,7 @@ def create_if_absent(directory: Path, name: str, data: bytes) -> bool:
     """
     temporary = directory / f"{TEMPORARY_PREFIX}{os.getpid()}-{uuid.uuid4().hex}"
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        descriptor = create_file(temporary)
         try:
             _write_all(descriptor, data)
             os.fsync(descriptor)
@@ -84,7 +105,7 @@ def write_new(path: Path, data: bytes) -> None:
     Raises:
         OSError: if it cannot be written; nothing is left behind.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = create_file(path)
     try:
         try:
             _write_all(descriptor, data)
@@ -130,7 +151,10 @@ def make_directories(path: Path) -> None:
         above = path.parent
         make_directories(above)
         try:
-            path.mkdir()
+            permissions = directory_permissions(path)
+            path.mkdir(0o777 if permissions is None else permissions.mode)
+            if permissions is not None:
+                permissions.apply(path)
             sync_directory(above)
         except (FileExistsError, FileNotFoundError):
             pass

@@ -12,6 +12,9 @@ from hindex.errors import StoreError
 from hindex.table.location import is_local, local_path, normalize_uri
 from hindex.value_class import value_class
 
+#: The directory within a table; Spark and Hive skip names that begin with an underscore.
+STORE_NAME = "_hindex"
+
 #: How the names of unfinished files begin.
 TEMPORARY_PREFIX = ".tmp-"
 

@@ -35,6 +35,7 @@ from hindex.store.manifest import IndexEntry, Manifest, is_safe_path
 from hindex.store.manifest_file import MAX_BYTES, corrupt, decode, encode, unplaced
 from hindex.store.segment import MAX_SEGMENT_BYTES, StoredSegment
 from hindex.store.storage import (
+    STORE_NAME,
     TEMPORARY_PREFIX,
     another_store,
     is_missing,
@@ -48,9 +49,6 @@ from hindex.value_class import value_class
 
 #: Default retention of VACUUM: longer than a build takes.
 RETAIN_HOURS = 168.0
-
-#: The directory within a table; Spark and Hive skip names that begin with an underscore.
-STORE_NAME = "_hindex"
 
 #: Tries of one commit; each lost race waits a little longer, up to `_MAX_WAIT_S`.
 COMMIT_ATTEMPTS = 100
