@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -54,8 +54,6 @@ _DAMAGE = {
 SAMPLED_STRIPES = 10
 #: Number of values that are looked up for a stripe.
 _SAMPLED_VALUES = 6
-#: Maximum number of reported problems of an index.
-_MAX_PROBLEMS = 10
 #: Maximum number of files that a note names.
 _NAMED_FILES = 3
 
@@ -101,6 +99,7 @@ def check_index(
         StoreError: if the store cannot be read.
     """
     problems: list[str] = []
+    damaged: set[str] = set()
     verified = 0
     state = index.state
     manifest = store.load()
@@ -116,6 +115,7 @@ def check_index(
         named |= {(file.path, file.length, "") for item in shared for file in item.files}
         for path, length, data_file in sorted(named):
             size = present.get(path)
+            before = len(problems)
             if size != length:
                 problem = "is missing" if size is None else f"has {size} bytes in place of {length}"
                 problems.append(
@@ -123,9 +123,11 @@ def check_index(
                 )
             elif denial := store.access_problem(path):
                 problems.append(f"index file {path!r}{data_file} cannot be read: {denial}; check its access")
-    if snapshot is not None and index.num_fresh_files and not problems:
+            if len(problems) > before:
+                damaged.add(path)
+    if snapshot is not None and index.num_fresh_files and entry is not None:
         current = snapshot()
-        verified = _Verifier(current, current.manifest.index(index.name), problems).run()
+        verified = _Verifier(current, current.manifest.index(index.name), problems, damaged).run()
     return CheckResult(
         index=index.name,
         table=index.table,
@@ -137,7 +139,7 @@ def check_index(
         gone=index.num_gone_files,
         rows_covered=index.rows_covered,
         verified_stripes=verified,
-        problems=tuple(problems[:_MAX_PROBLEMS]),
+        problems=tuple(problems),
         notes=(*_ignored_files(index), *(() if snapshot is None else _skipped_files(index))),
     )
 
@@ -167,9 +169,13 @@ class _Verifier:
 
     Args:
         problems: receives damage and wrong answers.
+        damaged: paths of index files whose damage is reported already.
     """
 
-    def __init__(self, snapshot: Snapshot, entry: IndexEntry, problems: list[str]) -> None:
+    def __init__(
+        self, snapshot: Snapshot, entry: IndexEntry, problems: list[str], damaged: Collection[str]
+    ) -> None:
+        self._damaged = damaged
         self._snapshot = replace(snapshot, manifest=replace(snapshot.manifest, indexes=(entry,)))
         self._entry = entry
         self._problems = problems
@@ -191,6 +197,7 @@ class _Verifier:
             and view.entry.is_covered_by(self._entry.id)
             # after a change of the table's columns, the indexed column may be in other files only
             and view.has_column(self._binding, self._column.name)
+            and not ((file := view.entry.index_file(self._entry.id)) and file.path in self._damaged)
         ]
         verified = 0
         for view, stripes in _sample_stripes(files, self._rng):
@@ -203,8 +210,6 @@ class _Verifier:
                 except HindexError as error:
                     if str(error) not in self._problems:
                         self._problems.append(str(error))
-                if len(self._problems) >= _MAX_PROBLEMS:
-                    return verified
         return verified
 
     def _verify_stripe(self, snapshot: Snapshot, view: FileView, stripe: int) -> bool:
@@ -216,7 +221,7 @@ class _Verifier:
         for predicate in _probes(self._column, values, self._rng):
             plan = plan_scan(snapshot, predicate, [self._column.parts], cache=self._cache)
             # planning reads an index of many files, tasks read the others
-            _report_damage(self._problems, plan.notes)
+            self._report_damage(plan.notes)
             if not plan.tasks:
                 # planning skipped the file: no row may match
                 for leaf in leaves(plan.filter):
@@ -227,8 +232,15 @@ class _Verifier:
                         for _, bounds in opened.lookup_each(stripe, leaf):
                             has_answers = True
                             _compare(predicate, leaf, values, bounds, (view, stripe), self._problems)
-                    _report_damage(self._problems, opened.notes)
+                    self._report_damage(opened.notes)
         return has_answers
+
+    def _report_damage(self, notes: Iterable[Note]) -> None:
+        for note in notes:
+            text = str(note)
+            is_known = text in self._problems or any(path in text for path in self._damaged)
+            if note.reason in _DAMAGE and note.detail != REPLACED_SINCE and not is_known:
+                self._problems.append(text)
 
     def _values(self, view: FileView, stripe: int) -> pa.Array | None:
         """Read the column; return None if the file was replaced or deleted since it was listed."""
@@ -260,11 +272,6 @@ def _sample_stripes(files: Sequence[FileView], rng: random.Random) -> list[tuple
     return [
         (view, sorted(rng.sample(range(view.num_stripes), min(share, view.num_stripes)))) for view in chosen
     ]
-
-
-def _report_damage(problems: list[str], notes: Iterable[Note]) -> None:
-    damage = [str(note) for note in notes if note.reason in _DAMAGE and note.detail != REPLACED_SINCE]
-    problems += [text for text in dict.fromkeys(damage) if text not in problems]
 
 
 def _compare(

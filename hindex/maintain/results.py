@@ -7,11 +7,15 @@ import enum
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hindex.formatting import counted, megabytes
+from hindex.formatting import counted, megabytes, plural
 from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+#: Maximum number of problems in the sentence of a check.
+_SHOWN_PROBLEMS = 10
 
 
 class IndexState(enum.Enum):
@@ -189,7 +193,12 @@ class CheckResult(Record):
             f"{counted(self.files, 'file')} indexed, {self.rows_covered:g} % of the rows"
         )
         verified = [f"{counted(self.verified_stripes, 'stripe')} verified"] if self.verified_stripes else []
-        return "; ".join([covered, *verified, *self.problems, *self.notes])
+        more = len(self.problems) - _SHOWN_PROBLEMS
+        hidden = [f"{more:,} more {plural(more, 'problem')} in .problems"] if more > 0 else []
+        return "; ".join([covered, *verified, *self.problems[:_SHOWN_PROBLEMS], *hidden, *self.notes])
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 @value_class

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -88,6 +89,28 @@ def test_damage_is_found_by_verify(table: Table) -> None:
     result = table.index("i").check(verify=True)
     assert result.problems
     assert "i on p=" in result.problems[0]
+
+
+def test_verify_goes_on_after_the_first_damage(table: Table) -> None:
+    """A missing file and one of damaged content are both reported, and the sound rest is verified."""
+    sound = table.index("i").check(verify=True)
+    assert sound.verified_stripes > 0
+    missing, damaged = index_file(table, 0), index_file(table, 1)
+    missing.unlink()
+    data = damaged.read_bytes()
+
+    def damage() -> None:
+        damaged.write_bytes(bytes(byte ^ 0x55 for byte in data))
+
+    keep_stat(damaged, damage)
+    result = table.index("i").check(verify=True)
+    assert [missing.name in problem for problem in result.problems] == [True, False]
+    assert "i on p=" in result.problems[1]
+    assert 0 < result.verified_stripes < sound.verified_stripes
+    assert repr(result) == str(result)
+    assert "i on p=" in repr(result)
+    many = replace(result, problems=tuple(map(str, range(12))))
+    assert str(many).endswith("; 8; 9; 2 more problems in .problems")
 
 
 @pytest.mark.parametrize("wrong", ["too many", "missing", "shifted"])
