@@ -207,7 +207,7 @@ class Decompressor:
             extras: the number of chunks to list behind each range.
 
         Raises:
-            OrcError: if a chunk runs past the end of the bytes, its header is corrupt, it is longer than a block, or
+            OrcError: if a chunk runs past the end of the bytes, its header is corrupt, it has more than a block, or
                 there are more than `MAX_CHUNKS`.
         """
         assert self.codec is not None
@@ -226,14 +226,11 @@ class Decompressor:
         if count < 0:
             raise self._corrupt_by_status(-1 - count)
         chunks = Chunks(offsets[:count], lengths[:count], originals[:count], sizes[:count])
-        # a chunk that compression would make longer is stored as it is
-        for each in (chunks.sizes, chunks.lengths):
-            if count and int(each.max()) > self.block_size:
-                index = int(np.argmax(each))
-                raise OrcError(
-                    f"the chunk at byte {offsets[index]} has {each[index]} bytes, beyond the block size "
-                    f"{self.block_size}"
-                )
+        if count and int(chunks.sizes.max()) > self.block_size:
+            index = int(np.argmax(chunks.sizes))
+            raise OrcError(
+                f"the chunk at byte {offsets[index]} has {sizes[index]} bytes, beyond the block size {self.block_size}"
+            )
         return chunks
 
     def decompress(

@@ -1391,7 +1391,8 @@ def count_fields(const uint8_t[::1] data, const int64_t[:, ::1] kinds, int64_t l
                 for left in range(<int64_t>value):
                     count += input.at[left] < 128
             elif kind < 0:
-                count += <int64_t>value // -kind
+                # unsigned, as the least number has no negation
+                count += <int64_t>(<uint64_t>value // (<uint64_t>0 - <uint64_t>kind))
             input.at += value
     return count
 

@@ -53,11 +53,11 @@ class Reason(enum.Enum):
     )
     IGNORED_FILE = (
         "file",
-        "The file lies outside the table's directories or its stream's log: Spark and hindex ignore it; move it in.",
+        "The file is outside the directories, or its stream's log: Spark and hindex ignore it; move it.",
     )
     NO_WRITER_ZONE = (
         "index file",
-        "The data file names no time zone of its writer: the index serves sessions whose Java is in UTC.",
+        "The data file names no time zone: the index serves sessions whose Java is in UTC.",
     )
     UNSUPPORTED_TYPE = ("column", "Values of this type cannot be indexed; the column is read.")
     NOT_SELECTIVE = (

@@ -76,6 +76,15 @@ def parse_section(
     raise OrcError(f"{name} is corrupt: it is not a protobuf message")
 
 
+def is_repeated(field: object) -> bool:
+    """Return True if a field of a message, as its descriptor has it, is a list."""
+    # versions of protobuf have one of the two
+    is_list: bool | None = getattr(field, "is_repeated", None)
+    if is_list is None:
+        is_list = getattr(field, "label") == FieldDescriptor.LABEL_REPEATED  # noqa: B009 newer types lack it
+    return is_list
+
+
 @cache
 def _kinds(descriptor: Descriptor) -> npt.NDArray[np.int64]:
     """Tabulate a message's fields for `kernel.count_fields`."""
@@ -88,7 +97,7 @@ def _kinds(descriptor: Descriptor) -> npt.NDArray[np.int64]:
                 if below not in descriptors:
                     descriptors.append(below)
                 fields.append((kind, field.number, descriptors.index(below)))
-            elif field.label == FieldDescriptor.LABEL_REPEATED and field.type not in _STRINGS:
+            elif is_repeated(field) and field.type not in _STRINGS:
                 fields.append((kind, field.number, -_WIDTHS.get(field.type, 1)))
     kinds = np.zeros((len(descriptors), 1 + max(number for _, number, _ in fields)), np.int64)
     for kind, number, value in fields:

@@ -34,6 +34,7 @@ from tests.orc.kernel import encoders
 from tests.orc.kernel.leaf_pages import Pages, random_leaf
 from tests.orc.kernel.reference import SNAPPY, ZSTD
 from tests.support.kernel_build import ROOT, build_kernel, use_kernel
+from tests.support.rle_v2 import varint
 
 FOLDER = ROOT / "build" / "fuzz" / "kernel"
 FLAGS = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -369,8 +370,8 @@ def _message(chance: random.Random, kinds: Array, kind: int, depth: int) -> byte
         content = chance.randbytes(chance.choice([0, 1, 8, 200]))
         if wire == 2 and 0 < below < len(kinds):
             content = _message(chance, kinds, below, depth - 1)
-        values = {0: b"\xff\x01", 1: bytes(8), 2: encoders.varint(len(content)) + content, 5: bytes(4)}
-        message += encoders.varint(number << 3 | wire) + values[wire]
+        values = {0: b"\xff\x01", 1: bytes(8), 2: varint(len(content)) + content, 5: bytes(4)}
+        message += varint(number << 3 | wire) + values[wire]
     return message
 
 

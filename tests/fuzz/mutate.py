@@ -10,6 +10,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from hindex.orc.metadata.sections import is_repeated
 from hindex.orc.metadata.stripe import StreamKind
 from hindex.proto import orc_metadata_pb2 as pb
 from tests.fuzz.corpus import CODECS
@@ -145,7 +146,7 @@ def _repeat_field(rng: random.Random, message: Message, count: int) -> None:
         lists = [
             field
             for field in message.DESCRIPTOR.fields
-            if field.label == FieldDescriptor.LABEL_REPEATED or field.message_type is not None
+            if is_repeated(field) or field.message_type is not None
         ]
         if not lists:
             return

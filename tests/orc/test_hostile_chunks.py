@@ -269,26 +269,6 @@ def test_more_chunks_than_a_stream_can_have(parts: FileParts, rows: list[int] | 
         bounded(lambda: OrcReader(BytesSource(data)).read(["text"], rows))
 
 
-def test_chunks_longer_than_a_block(parts: FileParts) -> None:
-    """Java refuses them by their headers; no writer stores a chunk that compression makes longer."""
-    old = next(
-        c
-        for c in _chunks_seen(parts, ZLIB)
-        if _content(ZLIB, c) == "".join(TABLE["text"].to_pylist()).encode()
-    )
-    # what follows the end of a block of deflate is not looked at
-    body = old[3:] + bytes((1 << 16) + 1 - len(old[3:]))
-    for longer in (False, True):
-        new = _header(len(body) - (not longer), 0) + body[: len(body) - (not longer)]
-        data = put_together(parts, ZLIB, hooks=Hooks(chunk=lambda c, new=new: new if c == old else c))  # type: ignore[misc]
-        reader = OrcReader(BytesSource(data))
-        if longer:
-            with pytest.raises(OrcError, match="65537 bytes, beyond the block size 65536"):
-                reader.read(["text"], [5])
-        else:
-            assert reader.read(["text"], [5]).column(0).to_pylist() == ["text 25"]
-
-
 def test_requests_for_chunks_of_a_remote_stream(tmp_path: Path) -> None:
     """Those that were not fetched with the rest are fetched one by one at first."""
     path, count = tmp_path / "stream", 5000

@@ -333,8 +333,8 @@ def test_ignored_files_are_noted(
         write_rows(tmp_path / "t" / place, 0, [3, 4])
     table = connection.table(str(tmp_path / "t"))
     message = (
-        "2 files, e.g. 1.orc: the file lies outside the table's directories or its stream's log: Spark and hindex "
-        "ignore it; move it in"
+        "2 files, e.g. 1.orc: the file is outside the directories, or its stream's log: Spark and hindex ignore it; "
+        "move it"
     )
     assert table.create_index("by_a", "a").check().notes == (message,)
     assert table.check_indexes(verify=True)[0].notes == (message,)

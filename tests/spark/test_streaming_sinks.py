@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hindex
+from hindex.api.query_result import QueryResult
 from hindex.errors import UnsupportedError
 from tests.spark.layouts import rows
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
@@ -49,7 +51,7 @@ def test_files_that_the_log_lacks(spark: SparkSession, tmp_path: Path, partition
         with pytest.warns(hindex.HindexWarning, match="or its stream's log"):
             assert rows(table.scan(where).to_arrow()) == expected, where
         with pytest.warns(hindex.HindexWarning):
-            assert rows(hx.sql(f"SELECT * FROM '{path}' WHERE {where}").to_arrow()) == expected, where
+            assert rows(query_rows(hx, f"SELECT * FROM '{path}' WHERE {where}")) == expected, where
     with pytest.warns(hindex.HindexWarning):
         assert table.scan().count() == 40
     assert table.scan("id = 13").explain().exact
@@ -57,6 +59,12 @@ def test_files_that_the_log_lacks(spark: SparkSession, tmp_path: Path, partition
     # a directory within has no log for Spark either
     if partitions:
         assert hx.table(str(path / "p=0")).scan().count() == spark.read.orc(str(path / "p=0")).count() > 20
+
+
+def query_rows(hx: hindex.Connection, text: str) -> pa.Table:
+    result = hx.sql(text)
+    assert isinstance(result, QueryResult)
+    return result.to_arrow()
 
 
 def test_log_that_names_other_files(spark: SparkSession, tmp_path: Path) -> None:
@@ -69,7 +77,7 @@ def test_log_that_names_other_files(spark: SparkSession, tmp_path: Path) -> None
     hx = hindex.connect(spark=spark)
     with pytest.raises(UnsupportedError, match=r"which is elsewhere; read it by Spark"):
         hx.table(str(copy)).scan().to_arrow()
-    assert rows(hx.sql(f"SELECT * FROM '{copy}' WHERE p = 1").to_arrow()) == rows(expected)
+    assert rows(query_rows(hx, f"SELECT * FROM '{copy}' WHERE p = 1")) == rows(expected)
     # a link to a directory has the same files
     (tmp_path / "link").symlink_to(path)
     assert rows(hx.table(str(tmp_path / "link")).scan("p = 1").to_arrow()) == rows(expected)

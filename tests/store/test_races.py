@@ -47,14 +47,14 @@ def test_directories_that_others_take_for_empty(
     times: list[Path] = []
     mkdir = Path.mkdir
 
-    def racing(path: Path) -> None:
+    def racing(path: Path, mode: int = 0o777) -> None:
         times.append(path)
         if path.name == "builds" and len(times) < 8:
             if how == "removed above":
                 path.parent.rmdir()
             elif how == "made and removed by others":
                 raise FileExistsError(path)
-        mkdir(path)
+        mkdir(path, mode)
         if path.name == "builds" and len(times) < 8:
             path.rmdir()
 

@@ -15,7 +15,7 @@ import pytest
 from pyarrow import orc
 
 from hindex.errors import TableError, UnsupportedError
-from hindex.table import directory_tree, listing
+from hindex.table import directory_tree
 from hindex.table.listing import DataFile, Fingerprint, list_data_files
 from hindex.table.location import local_path, normalize_uri
 
@@ -262,7 +262,7 @@ SECOND = 10**9
 def test_a_remote_file_that_could_be_replaced_at_the_same_time_is_not_certain(
     mtime_ns: int, is_certain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing.time, "time_ns", lambda: 1100 * SECOND)
+    monkeypatch.setattr("hindex.table.listing.time.time_ns", lambda: 1100 * SECOND)
     file = DataFile("f.orc", "s3://bucket/f.orc", 10, mtime_ns)
     assert file.is_untouched_since(file.change_to_record()) is is_certain
 

@@ -16,6 +16,9 @@ from tests.orc.kernel.segments import Segments, as_ints, assert_guarded, check, 
 
 DENSE = pytest.mark.parametrize("is_dense", [False, True])
 
+#: Without its types: mypy takes a starred list for all arguments.
+_kernel: Any = kernel
+
 
 def check_bytes(segments: Segments, *, is_dense: bool) -> int:
     return check(segments, reference.run_length_bytes, "decode_bytes", is_dense=is_dense)
@@ -147,11 +150,12 @@ def test_random_bits_and_tags(is_dense: bool, is_bits: bool, rng: np.random.Gene
         ranks_out, whole_ranks = guarded(bounds[-1], np.int64)
         set_bounds, whole_bounds = guarded(len(bounds), np.int64)
         stops, byte_stops = (np.zeros((len(skips), 2), np.int64) for _ in range(2))
-        arrays = [np.frombuffer(segments.data, np.uint8), *map(as_ints, (segments.starts, segments.limits))]
+        arrays: list[Any] = [np.frombuffer(segments.data, np.uint8)]
+        arrays += map(as_ints, (segments.starts, segments.limits))
         flat = None if is_dense else as_ints([position for each in positions for position in each])
         arrays += [as_ints(skips), as_ints(bounds), flat]
         if is_bits:
-            assert kernel.decode_bits(*arrays, out, ranks_out, set_bounds, stops) == 0
+            assert _kernel.decode_bits(*arrays, out, ranks_out, set_bounds, stops) == 0
             assert set_bounds.tolist() == [sum(set_counts[:number]) for number in range(len(bounds))]
             # a stop is where the run of the last bit begins, and the number of its bits up to that one
             for number, (run, bits) in enumerate(stops.tolist()):
@@ -159,11 +163,11 @@ def test_random_bits_and_tags(is_dense: bool, is_bits: bool, rng: np.random.Gene
                 last = skips[number] + (positions[number][-1] + 1 if positions[number] else 0)
                 assert 8 * len(values_of(segments, number)) - last == 8 * len(values_of(rest, 0)) - bits
             without = np.zeros_like(out)
-            assert kernel.decode_bits(*arrays, without, None, set_bounds) == 0
+            assert _kernel.decode_bits(*arrays, without, None, set_bounds) == 0
             assert np.array_equal(without, out)
         else:
-            assert kernel.decode_tags(*arrays, out, ranks_out, stops) == 0
-            assert kernel.decode_bytes(*arrays, np.zeros_like(out), byte_stops) == 0
+            assert _kernel.decode_tags(*arrays, out, ranks_out, stops) == 0
+            assert _kernel.decode_bytes(*arrays, np.zeros_like(out), byte_stops) == 0
             assert np.array_equal(stops, byte_stops)
         for whole in (whole_out, whole_bounds, whole_ranks):
             assert_guarded(whole)
@@ -190,26 +194,27 @@ def test_random_bits_and_tags(is_dense: bool, is_bits: bool, rng: np.random.Gene
 )
 def test_bits_and_tags_outside(data: bytes, skip: int, positions: list[int], code: int) -> None:
     count = len(positions)
-    arrays = [np.frombuffer(data, np.uint8), as_ints([0]), as_ints([len(data)]), as_ints([skip])]
+    arrays: list[Any] = [np.frombuffer(data, np.uint8), as_ints([0]), as_ints([len(data)]), as_ints([skip])]
     arrays += [as_ints([0, count]), as_ints(positions)]
     out, ranks = np.zeros(count, np.uint8), np.zeros(count, np.int64)
-    assert kernel.decode_bits(*arrays, out, ranks, as_ints([0, 0])) & 255 == code
-    assert kernel.decode_bits(*arrays, out, None, as_ints([0, 0])) & 255 == code
+    assert _kernel.decode_bits(*arrays, out, ranks, as_ints([0, 0])) & 255 == code
+    assert _kernel.decode_bits(*arrays, out, None, as_ints([0, 0])) & 255 == code
     tags = [position // 8 for position in positions]
     if all(earlier < later for earlier, later in pairwise(tags)):
         arrays[3], arrays[5] = as_ints([skip // 8]), as_ints(tags)
-        assert kernel.decode_tags(*arrays, out, ranks) & 255 == code
+        assert _kernel.decode_tags(*arrays, out, ranks) & 255 == code
 
 
 def test_a_billion_bits_before_one() -> None:
     """Runs without a selected bit take no memory: there were 128 MiB of them."""
     data = bytes([127, 0x81]) * (1 << 20) + b"\xff\xff"
     before = 8 * 130 << 20
-    arrays = [np.frombuffer(data, np.uint8), as_ints([0]), as_ints([len(data)]), None, as_ints([0, 1])]
+    arrays: list[Any] = [np.frombuffer(data, np.uint8), as_ints([0]), as_ints([len(data)]), None]
+    arrays.append(as_ints([0, 1]))
     bits, ranks, set_bounds = np.zeros(1, np.uint8), as_ints([0]), as_ints([0, 0])
-    assert kernel.decode_bits(*arrays, as_ints([before]), bits, ranks, set_bounds) == 0
+    assert _kernel.decode_bits(*arrays, as_ints([before]), bits, ranks, set_bounds) == 0
     assert (bits.tolist(), ranks.tolist()) == ([1], [before // 4])
-    assert kernel.decode_tags(*arrays, as_ints([before // 8]), bits, ranks) == 0
+    assert _kernel.decode_tags(*arrays, as_ints([before // 8]), bits, ranks) == 0
     assert (bits.tolist(), ranks.tolist()) == ([255], [0])
 
 
@@ -231,7 +236,7 @@ def test_arrays_that_do_not_fit(changes: dict[str, Any]) -> None:
         **changes,
     }
     types = {"data": np.uint8, "bits": np.uint8}
-    arrays = {
+    arrays: dict[str, Any] = {
         name: None if values is None else np.array(values, types.get(name, np.int64))
         for name, values in arguments.items()
     }

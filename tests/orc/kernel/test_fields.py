@@ -11,7 +11,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from hindex.orc import kernel
-from hindex.orc.metadata.sections import _kinds
+from hindex.orc.metadata.sections import _kinds, is_repeated
 from hindex.proto import orc_metadata_pb2 as pb
 
 SECTIONS: list[type[Message]] = [pb.Footer, pb.Metadata, pb.StripeFooter, pb.RowIndex, pb.BloomFilterIndex]
@@ -23,7 +23,7 @@ def fill(message: Message, chance: random.Random, depth: int = 5) -> Message:
     for field in message.DESCRIPTOR.fields:
         if depth < 5 and chance.random() < 0.3:
             continue
-        is_list = field.label == FieldDescriptor.LABEL_REPEATED
+        is_list = is_repeated(field)
         for _ in range(chance.choice([1, 2, 40]) if is_list and depth > 3 else 1):
             if field.message_type is not None:
                 if depth:
@@ -46,7 +46,7 @@ def fill(message: Message, chance: random.Random, depth: int = 5) -> Message:
 def fields_of(message: Message) -> int:
     count = 0
     for field, value in message.ListFields():
-        values: list[Any] = list(value) if field.label == FieldDescriptor.LABEL_REPEATED else [value]
+        values: list[Any] = list(value) if is_repeated(field) else [value]
         # a packed list is one field
         count += len(values) + field.GetOptions().packed
         count += sum(fields_of(item) for item in values if isinstance(item, Message))
