@@ -116,11 +116,6 @@ def check_parameters(tokens: Sequence[Token], args: Args, text: str) -> None:
         )
 
 
-def count_positional(tokens: Sequence[Token]) -> int:
-    """Count the parameters that are written ``?``."""
-    return sum(token.token_type is TokenType.PLACEHOLDER for token in tokens)
-
-
 def _parameter(tokens: Sequence[Token], at: int, position: int) -> tuple[int | str | None, int]:
     """Return the parameter that begins at a token, by name or position, or None; and its number of tokens."""
     token = tokens[at]

@@ -170,12 +170,13 @@ class Pushdown:
             return
         own: list[list[Condition]] = [[] for _ in sources]
         where = select.args.get("where")
-        conditions = [Condition(part) for part in conjuncts(where.this)] if where is not None else []
+        conditions = [Condition(part) for part in _conjuncts(where.this)] if where is not None else []
         conditions += [inner for item in above if (inner := self._inner(select, item)) is not None]
         for item in conditions:
             self._share(item, sources, own, len(sources) - 1)
         for number, source in enumerate(sources):
-            for part in self._join_conditions(source, sources[:number]):
+            on = None if source.join is None else source.join.args.get("on")
+            for part in () if on is None else _conjuncts(on):
                 self._share_on(part, sources, own, number)
         handled = set()
         for source, conditions_of_source in zip(sources, own, strict=True):
@@ -194,11 +195,6 @@ class Pushdown:
                     p for item in conditions_of_source if (p := self._predicate(item)) is not None
                 ]
         self._nested(select, handled)
-
-    def _join_conditions(self, source: Source, before: Sequence[Source]) -> list[Node]:
-        """Return the conditions of a source's join with those before it, which all have to be true."""
-        on = None if source.join is None else source.join.args.get("on")
-        return [] if on is None else list(conjuncts(on))
 
     def _nested(self, node: Node, handled: set[int] | frozenset[int] = frozenset()) -> None:
         """Process the other queries within a node, without conditions from outside."""
@@ -452,7 +448,7 @@ def _columns_of(node: Node) -> list[Node]:
     return [c for c in node.find_all(exp.Column, exp.Dot) if not isinstance(c.parent, exp.Dot)]
 
 
-def conjuncts(node: Node) -> Iterator[Node]:
+def _conjuncts(node: Node) -> Iterator[Node]:
     stack = [node]
     while stack:
         node = stack.pop().unnest()
@@ -485,16 +481,6 @@ def _may_be_nulls(sources: Sequence[Source], number: int, last: int) -> bool:
     sides = [_join_of(source)[0] for source in sources]
     own = number <= last and sides[number] in ("LEFT", "FULL")
     return own or any(side not in ("", "LEFT") for side in sides[number + 1 : last + 1])
-
-
-def is_never_null_extended(sources: Sequence[Source], number: int, last: int) -> bool:
-    """Return True if every row of the join of the sources up to ``last`` has a row of source ``number``.
-
-    An outer join could have NULLs in its place.
-    """
-    side, kind = _join_of(sources[number])
-    is_output = number <= last and kind == "" and not _is_unknown(side, kind)
-    return is_output and not _may_be_nulls(sources, number, last)
 
 
 def _is_merged(name: str, sources: Sequence[Source]) -> bool:

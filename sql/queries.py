@@ -1,17 +1,16 @@
 """Queries that Spark runs: which tables they name, and where, so that rows of a table can be filtered beforehand.
 
-A query is never written anew: Spark gets its text, in which only the names of tables are replaced, and a subquery by
-TRUE where it is true of all rows that Spark gets. What is learned here may leave out conditions; it must not find one
-that the query does not apply.
+A query is never written anew: Spark gets its text, in which only the names of tables are replaced. What is learned
+here may leave out conditions; it must not find one that the query does not apply.
 """
 
 from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
@@ -19,7 +18,6 @@ from sqlglot.errors import ParseError, TokenError
 
 from hindex.sql.dialect import Hindex, new_spark_parser
 from hindex.sql.lexer import SqlText, check_quotes
-from hindex.sql.lookup_keys import ImpliedSubquery, LookupPushdown
 from hindex.sql.parameters import Args, UnboundParameterError, bind_parameters
 from hindex.sql.predicate import Predicate
 from hindex.sql.pushdown import Pushdown, is_plain_table
@@ -29,9 +27,6 @@ from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr as Node
-
-#: A part of a query's text, ``text[start:end]``.
-Span: TypeAlias = tuple[int, int]
 
 _BLANKS = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
 _EXPLAIN = re.compile(rf"{_BLANKS}EXPLAIN\b", re.IGNORECASE | re.DOTALL)
@@ -113,11 +108,6 @@ class Query:
         return self._root is not None
 
     @property
-    def has_other_functions(self) -> bool:
-        """Return True if it may call functions that are not SQL's own, which may read tables."""
-        return self._root is None or self._root.find(exp.Anonymous) is not None
-
-    @property
     def may_shuffle(self) -> bool:
         """Return True if Spark may shuffle rows of its tables: to join, group or sort them, for DISTINCT or a window.
 
@@ -135,15 +125,11 @@ class Query:
         self.problem = reason
         self.tables = tuple(table for table in self.tables if self.text[table.start] != '"')
 
-    def needed(self, columns: Iterable[str], implied: Collection[Span] = ()) -> list[str]:
-        """Return the columns whose names the query may need, from any of its tables.
-
-        Args:
-            implied: subqueries that Spark does not get; see `with_tables`.
-        """
+    def needed(self, columns: Iterable[str]) -> list[str]:
+        """Return the columns whose names the query may need, from any of its tables."""
         if self._asks_for_all:
             return list(columns)
-        names = {token.text.lower() for token in self._tokens if not is_within(token.start, implied)}
+        names = {token.text.lower() for token in self._tokens}
         return [column for column in columns if column.lower() in names]
 
     def conditions(self, columns: Sequence[Sequence[str] | None]) -> list[list[Predicate]]:
@@ -167,39 +153,11 @@ class Query:
             for node, table in zip(self._nodes, self.tables, strict=True)
         ]
 
-    def lookup_conditions(
-        self, columns: Sequence[Sequence[str] | None]
-    ) -> tuple[list[list[Predicate]], list[ImpliedSubquery]]:
-        """Return `conditions`, and those that depend on keys of other tables, with markers for the keys.
-
-        The second list has the subqueries that need not be evaluated for rows that were selected by their keys.
-        See `hindex.sql.lookup_keys`.
-        """
-        if self._root is None or self.problem is not None:
-            return [[] for _ in self.tables], []
-        known = {
-            id(node): names for node, names in zip(self._nodes, columns, strict=True) if names is not None
-        }
-        positions = {id(node): at for at, node in enumerate(self._nodes)}
-        # parameters stand in other places of the text than their values
-        pushdown = LookupPushdown(self.text, known, positions, self._tokens if self.args is None else ())
-        try:
-            conditions = pushdown.run(self._root)
-        except RecursionError:
-            return [[] for _ in self.tables], []
-        by_table = [
-            conditions.get(id(node), []) if table.blocked is None else []
-            for node, table in zip(self._nodes, self.tables, strict=True)
-        ]
-        return by_table, pushdown.implied
-
     def with_tables(
         self,
         names: Sequence[str | None],
         *,
-        implied: Collection[Span] = (),
         is_format: bool = False,
-        head: str | None = None,
     ) -> str:
         """Return the text in parentheses with other names for tables; None keeps a name as it is written.
 
@@ -209,27 +167,20 @@ class Query:
         Where no alias follows, a table goes on under the name that its columns are qualified with.
 
         Args:
-            implied: subqueries in the text. TRUE takes the place of each; the tables that it names are not replaced.
             is_format: double the braces of everything but the new names, as ``str.format`` undoes it; names that are no
                 fields of it are given with `as_literal`.
-            head: the beginning of a statement that ends with the query, in place of the parentheses.
         """
         parts, at = [], 0
 
         def kept(text: str) -> str:
             return as_literal(text) if is_format else text
 
-        changes = [
-            (table.start, table.end, name + kept(_alias(table)))
-            for table, name in zip(self.tables, names, strict=True)
-            if name is not None and not is_within(table.start, implied)
-        ]
-        changes += [(start, end, _true(self.text[start:end])) for start, end in implied]
-        for start, end, text in sorted(changes):
-            parts += [kept(self.text[at:start]), text]
-            at = end
+        for table, name in zip(self.tables, names, strict=True):
+            if name is not None:
+                parts += [kept(self.text[at : table.start]), name + kept(_alias(table))]
+                at = table.end
         parts.append(kept(self.text[at:]))
-        return "".join(["(", *parts, _CLOSING] if head is None else [kept(head), *parts])
+        return "".join(["(", *parts, _CLOSING])
 
     def by_words(self) -> Query:
         """Return a query that could not be parsed with the tables that its tokens show: quoted paths.
@@ -293,18 +244,6 @@ class Query:
         self.tables = tuple(table for table, _ in places)
         self._nodes = [node for _, node in places]
         self._asks_for_all = _asks_for_all(root)
-
-
-def is_within(at: int, spans: Collection[Span]) -> bool:
-    """Return True if a position is in one of some parts of the text."""
-    return any(start <= at < end for start, end in spans)
-
-
-def _true(text: str) -> str:
-    """Return TRUE between blanks, with the length and the lines of a condition, so that errors tell the same place."""
-    word = " TRUE "
-    lines = "".join(char for char in text[: len(word)] if char == "\n")
-    return word + lines + re.sub(r"[^\n]", " ", text[len(word) :])
 
 
 def _alias(table: QueryTable) -> str:

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -53,11 +53,12 @@ from hindex.validation import (
 from hindex.value_class import value_class
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from hindex.api.index_statements import IndexResult
     from hindex.explain.explanation import Explanation
-    from hindex.queries.query_execution import QueryExplanation
+    from hindex.queries.decisions import QueryExplanation
+    from hindex.queries.plan_rule import PlanRule
     from hindex.queries.table_resolution import ResolvedTable
     from hindex.sql.queries import Query
     from hindex.sql.statements import Explain, Select, SelectExists, Statement, TableRef
@@ -186,6 +187,7 @@ class Connection:
         #: The behaviour of queries if an index cannot be used.
         self.mode = mode
         self._valid_write_ids = ValidWriteIds.parse(valid_write_ids)
+        self._plan_rule: PlanRule | None = None
         # by URI, in the order of first use
         self._tables: dict[str, Table] = {}
         # catalog names, by URI, of tables that only queries read: statements about indexes look them up again
@@ -471,17 +473,20 @@ class Connection:
     def _run_by_spark(self, query: SparkQuery) -> QueryResult | QueryExplanation:
         from hindex.api.frame_rows import FrameRows
         from hindex.queries.query_execution import SparkSyntaxError, explain_query, run_query
+        from hindex.spark.session import java_session
 
         error = query.error
+        rule = None if java_session(self.spark()) is None else self.plan_rule()
 
         def explain() -> QueryExplanation:
-            return replace(explain_query(self, query.query), cause=query.cause)
+            return replace(explain_query(self, query.query, rule), cause=query.cause)
 
         try:
             if query.query.is_explain:
                 return explain()
-            frame = run_query(self, query.query, query.cause)
-            return QueryResult(query.text, FrameRows(frame, explain, query.text), self.session)
+            frame = run_query(self, query.query, query.cause, rule)
+            planning = nullcontext if rule is None else partial(rule.forced, True)
+            return QueryResult(query.text, FrameRows(frame, explain, query.text, planning), self.session)
         except StatementError as spark_error:
             if isinstance(error, NotOrcError):
                 raise  # it is no mistake to leave such a table to Spark
@@ -493,6 +498,26 @@ class Connection:
             if is_mistake and (isinstance(spark_error, SparkSyntaxError) or not query.query.tables):
                 raise error from spark_error
             raise
+
+    def plan_rule(self) -> PlanRule:
+        """Return the rule of the session's optimizer, which is made at the first call, and off.
+
+        Raises:
+            UnsupportedError: over Spark Connect.
+        """
+        from hindex.queries.plan_rule import PlanRule
+
+        if self._plan_rule is None:
+            self._plan_rule = PlanRule(self, self._store)
+        return self._plan_rule
+
+    def explain(self, frame: DataFrame) -> QueryExplanation:
+        """Explain how an accelerated session reads the tables of a DataFrame, and why. No rows are read.
+
+        Raises:
+            UnsupportedError: over Spark Connect, where Spark's plan is not in reach.
+        """
+        return self.plan_rule().explain(frame)
 
     def known_tables(self, statement: str) -> list[Table]:
         """Return the tables of the store; without a store, the tables that this connection has used.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +14,7 @@ from hindex.api.result_rows import find_column, python_value
 from hindex.errors import UnsupportedError
 from hindex.plan.order import Order
 from hindex.spark.jobs import job_description, raised_in_task
-from hindex.spark.session import session_time_zones
+from hindex.spark.session import java_session, session_time_zones
 from hindex.table.schema import ColumnName
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from hindex.api.result_rows import ComputedRows
     from hindex.maintain.verification import ProveReport
-    from hindex.queries.query_plan import QueryExplanation
+    from hindex.queries.decisions import QueryExplanation
 
 
 T = TypeVar("T")
@@ -36,16 +37,22 @@ class FrameRows:
     Args:
         explanation: explains how the tables of its query are read.
         query: the text of the query, for the descriptions of its jobs.
+        planning: returns a context in which Spark plans the jobs.
     """
 
     proof: ProveReport | None = None
 
     def __init__(
-        self, frame: DataFrame, explanation: Callable[[], QueryExplanation], query: str = ""
+        self,
+        frame: DataFrame,
+        explanation: Callable[[], QueryExplanation],
+        query: str = "",
+        planning: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._frame = frame
         self._explanation = explanation
         self._query = query
+        self._planning = planning
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -106,7 +113,7 @@ class FrameRows:
 
     def order_by(self, orders: Sequence[Order]) -> FrameRows:
         ordered = self._numbered.orderBy(*map(self._sort_key, orders)).toDF(*self._frame.columns)
-        return FrameRows(ordered, self._explanation, self._query)
+        return FrameRows(ordered, self._explanation, self._query, self._planning)
 
     def _sort_key(self, order: Order) -> Column:
         key = self._column(order.column)
@@ -124,6 +131,10 @@ class FrameRows:
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
         if spark is self._frame.sparkSession:
+            if java_session(spark) is not None:
+                # the plan of a DataFrame is made once
+                with self._planning():
+                    self._frame._jdf.queryExecution().executedPlan()
             return self._frame
         return spark.createDataFrame(self._run(self._frame.toArrow), self._frame.schema)
 
@@ -157,7 +168,8 @@ class FrameRows:
             self._frame.sparkSession, textwrap.shorten(self._query, _DESCRIBED, placeholder=" ...")
         ):
             try:
-                return action()
+                with self._planning():
+                    return action()
             except Exception as error:  # of PySpark or Py4J
                 raised = raised_in_task(error)
                 if raised is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hindex.explain.explanation import Explanation
     from hindex.maintain.verification import ProveReport
-    from hindex.queries.query_plan import QueryExplanation
+    from hindex.queries.decisions import QueryExplanation
 
 #: Limits of ``repr()``: characters of the query, and columns.
 _QUERY_CHARACTERS, _COLUMNS = 200, 20

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hindex.explain.explanation import Explanation
     from hindex.maintain.verification import ProveReport
-    from hindex.queries.query_plan import QueryExplanation
+    from hindex.queries.decisions import QueryExplanation
     from hindex.scan.planning import ScanPlan
 
 

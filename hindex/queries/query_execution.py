@@ -16,25 +16,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hindex.errors import ArgumentTypeError, HindexError, StatementError, TableError
+from hindex.errors import ArgumentTypeError, StatementError, TableError
 from hindex.plan.reasons import group_notes
-from hindex.queries.query_plan import PlannedTable, QueryExplanation, TableDecision, plan_query
+from hindex.queries.decisions import QueryExplanation, TableDecision
+from hindex.queries.query_plan import PlannedTable, plan_query
 from hindex.queries.table_resolution import TableResolver
-from hindex.queries.view_expansion import ExpandedQuery, expand_views, expansion_difference
 from hindex.spark.catalog import MISSING, is_path
 from hindex.spark.jobs import first_line
 from hindex.spark.locations import transactional_location
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted
 from hindex.sql.predicate import quote_string
-from hindex.sql.queries import as_literal, is_within
+from hindex.sql.queries import as_literal
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
-    from hindex.sql.parameters import Args
-    from hindex.sql.queries import Query, Span
+    from hindex.queries.plan_rule import PlanRule
+    from hindex.sql.queries import Query
 
 #: Spark's error condition if it cannot read the files of a path that stands in place of a table.
 _DIRECT_QUERY_FAILED = "FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"
@@ -58,107 +58,93 @@ class SparkSyntaxError(StatementError):
     """Spark cannot parse the query; the position in its message refers to the rewritten text."""
 
 
-def run_query(resolver: TableResolver, query: Query, cause: str | None = None) -> DataFrame:
+def run_query(
+    resolver: TableResolver, query: Query, cause: str | None = None, rule: PlanRule | None = None
+) -> DataFrame:
     """Run a query by Spark, with tables read through their indexes.
 
-    The indexes are read at the call, so tables that they narrow have the rows of the call.
+    Without a rule the indexes are read at the call, so tables that they narrow have the rows of the call.
 
     Args:
         cause: why hindex does not answer the query itself, for the log.
+        rule: the rule of the session's optimizer, which plans all but transactional tables; None over Spark Connect.
+
+    Raises:
+        StatementError: if Spark cannot parse or resolve the query.
+    """
+    planned = plan_query(resolver, query, has_rule=rule is not None)
+    if rule is None:
+        log_tables(query.text, planned, cause)
+    elif cause is not None:
+        _LOG.info("run by Spark: %s | %s", cause, shorten(query.text))
+    names = [item.state.spark_name() if item.scan is None else None for item in planned]
+    return run_planned(resolver, query, planned, names)
+
+
+def explain_query(resolver: TableResolver, query: Query, rule: PlanRule | None = None) -> QueryExplanation:
+    """Explain how the tables of a query are read, and why.
+
+    Args:
+        rule: see `run_query`.
 
     Raises:
         StatementError: if Spark cannot parse or resolve the query.
     """
     spark = resolver.spark()
-    expanded = expand_views(resolver, query)
-    planned = plan_query(resolver, expanded.query, expanded.tables)
-    if expanded.views:
-        frame = None
-        if any(item.scan is not None for item in planned):
-            frame = _run_expanded(spark, query, expanded, planned)
-        if frame is not None:
-            log_tables(query.text, planned, cause)
-            return frame
-        planned = plan_query(resolver, query)
-    warn_about_unused_indexes(planned)
-    log_tables(query.text, planned, cause)
-    if any(item.state.uri is None for item in planned):
-        # a view may read a table that is read here, too: both have to see the same files
-        for item in planned:
-            if item.scan is not None:
-                item.state.refresh()
-    implied = implied_subqueries(planned)
-    return _run_planned(resolver, query, planned, lambda item: item.frame(spark, query), implied)
-
-
-def _run_expanded(
-    spark: SparkSession, query: Query, expanded: ExpandedQuery, planned: Sequence[PlannedTable]
-) -> DataFrame | None:
-    """Run a query with its views expanded; return None if its result may differ from the original query's."""
-    from pyspark.errors import PySparkException
-
-    sql = spark_sql(spark)
-    try:
-        names = [expanded.tables[table.ref].spark_name() for table in query.tables]
-        original = sql(query.with_tables(names), query.args)
-        difference = expansion_difference(spark, expanded, sql)
-        if difference is None:
-            others = [item.state.spark_name() if item.scan is None else None for item in planned]
-            implied = implied_subqueries(planned)
-            frames = make_frames(
-                expanded.query, planned, lambda item: item.frame(spark, expanded.query), implied
-            )
-            frame = submit(spark, expanded.query, frames, others, implied=implied, args=query.args)
-            if frame.schema.jsonValue() == original.schema.jsonValue():
-                return frame
-            difference = "its columns would differ from Spark's"
-    except (HindexError, PySparkException) as error:
-        difference = str(error).partition("\n")[0]
-    _LOG.info("views are read by Spark: %s | %s", difference, shorten(query.text))
-    return None
-
-
-def explain_query(resolver: TableResolver, query: Query) -> QueryExplanation:
-    """Explain how the tables of a query are read, and why. No rows are read.
-
-    Raises:
-        StatementError: if Spark cannot parse or resolve the query.
-    """
-    spark = resolver.spark()
-    expanded = expand_views(resolver, query, in_full=True)
-    planned = plan_query(resolver, expanded.query, expanded.tables)
-    as_written = plan_query(resolver, query, expanded.tables) if expanded.views else planned
-    _run_planned(resolver, query, as_written, lambda item: item.empty(spark))
-    is_expanded = any(item.scan is not None for item in planned)
-    if not is_expanded or expansion_difference(spark, expanded, spark_sql(spark)) is not None:
-        planned = as_written
+    planned = plan_query(resolver, query, in_full=True, has_rule=rule is not None)
+    names = [item.state.spark_name() if item.scan is None else None for item in planned]
+    frame = _submit(resolver, query, planned, names, lambda item: item.empty(spark))
     decisions = [
         item.decision if item.scan is None else replace(item.decision, explanation=item.scan.explain())
         for item in planned
+        # the rule sees neither tables of other formats nor names of views
+        if rule is None or item.scan is not None or item.state.problem is not None
     ]
+    if rule is not None:
+        decisions += rule.explain(frame).tables
     return QueryExplanation(tuple(decisions), query.problem)
 
 
-def _run_planned(
-    resolver: TableResolver,
-    query: Query,
-    tables: Sequence[PlannedTable],
-    make_frame: Callable[[PlannedTable], DataFrame],
-    implied: Sequence[Span] = (),
+def run_planned(
+    resolver: TableResolver, query: Query, tables: Sequence[PlannedTable], names: Sequence[str | None]
 ) -> DataFrame:
     """Run a query by Spark, with DataFrames in place of the tables that are read here.
 
     Args:
-        implied: subqueries that are true of every row of the tables that are read here.
+        names: the names of the other tables; None for the written name. See `Query.with_tables`.
+
+    Raises:
+        StatementError: if Spark cannot parse or resolve the query.
     """
+    spark = resolver.spark()
+    if any(item.state.uri is None for item in tables):
+        # a view may read a table that is read here, too: both have to see the same files
+        for item in tables:
+            if item.scan is not None:
+                item.state.refresh()
+    return _submit(resolver, query, tables, names, lambda item: item.frame(spark, query))
+
+
+def _submit(
+    resolver: TableResolver,
+    query: Query,
+    tables: Sequence[PlannedTable],
+    names: Sequence[str | None],
+    make_frame: Callable[[PlannedTable], DataFrame],
+) -> DataFrame:
+    """Submit a query to Spark with DataFrames in place of the tables that are read here."""
     from pyspark.errors import PySparkException
 
     spark = resolver.spark()
-    has_frames = any(item.scan is not None for item in tables)
-    names = [item.state.spark_name() if item.scan is None else None for item in tables]
-    frames = make_frames(query, tables, make_frame, implied)
+    # PySpark makes a temporary view of a DataFrame in braces, for the time of the analysis
+    frames = {f"hindex_{at}": make_frame(item) for at, item in enumerate(tables) if item.scan is not None}
+    references = [
+        f"{{hindex_{at}}}" if item.scan is not None else as_literal(name) if name and frames else name
+        for at, (item, name) in enumerate(zip(tables, names, strict=True))
+    ]
     try:
-        result = submit(spark, query, frames, names, implied=implied, args=query.args)
+        text = query.with_tables(references, is_format=bool(frames))
+        result = spark_sql(spark)(text, query.args, **frames)
         if java_session(spark) is None:
             # Spark Connect analyses a query only when its schema or rows are requested
             result.schema  # noqa: B018
@@ -169,7 +155,7 @@ def _run_planned(
                 if item.state.is_path:
                     item.state.table.snapshot()
         condition = error.getCondition() or ""
-        message = _original_message(error, query, [None] * len(names) if has_frames else names)
+        message = _original_message(error, query, [None] * len(names) if frames else names)
         if condition == _SYNTAX_ERROR and not query.is_parsed:
             message = _message_with_quoted_paths(spark, query) or message
         is_text_error = condition in _TEXT_ERRORS or _is_limit_error(
@@ -191,86 +177,21 @@ def _run_planned(
     return result
 
 
-def implied_subqueries(tables: Sequence[PlannedTable]) -> list[Span]:
-    """Return the subqueries of a query's text that are true of every row of the tables that are read here."""
-    return sorted({span for item in tables if item.scan is not None for span in item.implied})
-
-
-def make_frames(
-    query: Query,
-    tables: Sequence[PlannedTable],
-    make_frame: Callable[[PlannedTable], DataFrame],
-    implied: Sequence[Span] = (),
-) -> list[DataFrame | None]:
-    """Make the DataFrames of the tables that are read here; None for others, and for those in an implied subquery.
-
-    Tables that share a plan share its rows.
-
-    Args:
-        implied: subqueries that Spark does not get.
-    """
-    frames: dict[int, DataFrame] = {}
-    by_position: list[DataFrame | None] = []
-    for table, item in zip(query.tables, tables, strict=True):
-        if item.scan is None or is_within(table.start, implied):
-            by_position.append(None)
-            continue
-        if id(item.plan) not in frames:
-            frames[id(item.plan)] = make_frame(item)
-        by_position.append(frames[id(item.plan)])
-    return by_position
-
-
-def submit(
-    spark: SparkSession,
-    query: Query,
-    frames: Sequence[DataFrame | None],
-    names: Sequence[str | None] | None = None,
-    *,
-    implied: Sequence[Span] = (),
-    args: Args | None = None,
-    head: str | None = None,
-) -> DataFrame:
-    """Submit a query to Spark with DataFrames in place of tables.
-
-    Args:
-        names: the names of the other tables; None for the written name. See `Query.with_tables`.
-        implied: subqueries that are true of every row of the DataFrames; see `Query.with_tables`.
-        args: values of the statement's parameters.
-        head: the beginning of a statement that writes the query's rows, which Spark runs at once.
-
-    Raises:
-        PySparkException: if Spark rejects it.
-    """
-    by_placeholder = {f"hindex_{at}": frame for at, frame in enumerate(frames) if frame is not None}
-    names = names or [None] * len(frames)
-    if by_placeholder:
-        names = [None if name is None else as_literal(name) for name in names]
-    references = [
-        name if frame is None else f"{{hindex_{at}}}"
-        for at, (frame, name) in enumerate(zip(frames, names, strict=True))
-    ]
-    # PySpark makes a temporary view of a DataFrame in braces, for the time of the analysis
-    text = query.with_tables(references, implied=implied, is_format=bool(by_placeholder), head=head)
-    return spark_sql(spark)(text, args, **by_placeholder)
-
-
 def spark_sql(spark: SparkSession) -> Callable[..., DataFrame]:
     """Return the session's original ``sql``, which ``hindex.accelerate`` may have replaced."""
     original: Callable[..., DataFrame] = getattr(spark.sql, SPARK_SQL, spark.sql)
     return original
 
 
-def warn_about_unused_indexes(tables: Sequence[PlannedTable]) -> None:
-    """Warn about indexes that exist and cannot be used: those of changed files, damaged ones and so on."""
+def log_tables(text: str, tables: Sequence[PlannedTable], cause: str | None = None) -> None:
+    """Log in one line how the tables of a query are read, and why hindex does not answer the query itself.
+
+    Warn about indexes that exist and cannot be used: those of changed files, damaged ones and so on.
+    """
     for item in tables:
         notes = group_notes(note for note in item.notes if note.reason.is_problem)
         if notes:
             _LOG.warning("index not used on %s: %s", item.decision.table, "; ".join(map(str, notes)))
-
-
-def log_tables(text: str, tables: Sequence[PlannedTable], cause: str | None = None) -> None:
-    """Log in one line how the tables of a query are read, and why hindex does not answer the query itself."""
     if not _LOG.isEnabledFor(logging.INFO):
         return
     parts = []
@@ -278,11 +199,8 @@ def log_tables(text: str, tables: Sequence[PlannedTable], cause: str | None = No
         if item.scan is None:
             parts.append(f"{item.decision.table} by Spark: {item.decision.reason}")
         else:
-            default = "its row keys" if item.rows is None else "a scan for its keys"
-            details: list[object] = [*item.decision.lookups]
-            if item.decision.rows is not None:
-                details.append(f"{'' if item.decision.gives_keys else 'about '}{item.decision.rows} rows")
-            through = ", ".join([", ".join(item.indexes) or default, *map(str, details)])
+            details = [] if item.decision.rows is None else [f"about {item.decision.rows} rows"]
+            through = ", ".join([*(item.indexes or ["its row keys"]), *details])
             parts.append(f"{item.decision.table} through {through}")
     is_accelerated = any(item.scan is not None for item in tables)
     prefix = "accelerated" if is_accelerated else "not accelerated"

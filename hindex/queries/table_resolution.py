@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hindex.errors import HindexError, TableError, UnsupportedError
@@ -77,82 +76,6 @@ class TableResolver(Protocol):
 
     def list_table(self, table: ResolvedTable) -> Snapshot:
         """List the files of a table."""
-
-
-class CachingResolver:
-    """A resolver that caches descriptions and listings for a while.
-
-    They may be outdated, which is good enough to decide that Spark reads a query alone. Before rows are read by them,
-    check them by `is_current`.
-
-    Args:
-        seconds: how long descriptions and listings are cached.
-    """
-
-    def __init__(self, resolver: TableResolver, seconds: float = 30.0) -> None:
-        self._resolver = resolver
-        self._seconds = seconds
-        self._descriptions: dict[TableRef, tuple[float, dict[str, Any] | None]] = {}
-        # by name and URI: a path and a catalog name may give the same files other columns
-        self._snapshots: dict[tuple[str, str], tuple[float, Snapshot]] = {}
-
-    def spark(self) -> SparkSession:
-        """Return the session that runs the queries."""
-        return self._resolver.spark()
-
-    def describe(self, ref: TableRef, *, in_full: bool = False) -> dict[str, Any] | None:
-        """Return the catalog's description of a table, possibly from the cache; None for a path."""
-        read_at, description = self._descriptions.get(ref, (None, None))
-        if in_full or read_at is None or monotonic() - read_at > self._seconds:
-            description = self._resolver.describe(ref, in_full=in_full)
-            self._descriptions[ref] = monotonic(), description
-        return description
-
-    def described_table(self, ref: TableRef, description: Mapping[str, Any] | None) -> ResolvedTable:
-        """Make the table of a name and its description."""
-        return self._resolver.described_table(ref, description)
-
-    def list_table(self, table: ResolvedTable) -> Snapshot:
-        """List the files of a table; return a cached list if the store still has the same indexes."""
-        now = monotonic()
-        self._snapshots = {
-            key: item for key, item in self._snapshots.items() if now - item[0] <= self._seconds
-        }
-        key = table.name, table.uri
-        _, snapshot = self._snapshots.get(key, (now, None))
-        if snapshot is None or not snapshot.has_latest_indexes():
-            snapshot = self._resolver.list_table(table)
-            self._snapshots[key] = now, snapshot
-        return snapshot
-
-    def is_current(
-        self, tables: Mapping[TableRef, QueryTableState], listed: Collection[QueryTableState], since: float
-    ) -> bool:
-        """Return True if tables are unchanged since they were planned; if not, clear the cache.
-
-        Args:
-            tables: tables whose descriptions are compared with the catalog's.
-            listed: tables whose files are compared.
-            since: the time of `time.monotonic` from which on a listing counts as current.
-        """
-        is_same = all(
-            state.description is None or self._resolver.describe(ref) == state.description
-            for ref, state in tables.items()
-        ) and all(self._is_current_listing(state, since) for state in listed)
-        if not is_same:
-            self.clear()
-        return is_same
-
-    def _is_current_listing(self, state: QueryTableState, since: float) -> bool:
-        read_at, snapshot = self._snapshots.get((state.table.name, state.table.uri), (since, None))
-        if snapshot is state.snapshot and read_at >= since:
-            return True
-        return self._resolver.list_table(state.table).is_same_state(state.snapshot)
-
-    def clear(self) -> None:
-        """Drop all cached descriptions and listings."""
-        self._descriptions.clear()
-        self._snapshots.clear()
 
 
 class QueryTableState:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from hindex.errors import TableError
-from hindex.spark.catalog import call_session_catalog, describe_for_query, location_uri, run
+from hindex.spark.catalog import call_session_catalog, location_uri, run
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted
 from hindex.table.listing import list_data_files
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 
 #: Special characters of path patterns in Spark.
 _GLOB = re.compile(r"[\[\]{}*?\\]")
-#: Leaves of Spark's plans that read no files.
-_WITHOUT_FILES = frozenset(
-    {"LocalRelation", "LogicalRDD", "ExternalRDD", "OneRowRelation", "Range", "CTERelationRef"}
-)
 
 
 def escape_glob(path: str) -> str:
@@ -109,50 +105,6 @@ def transactional_location(
         except TableError:
             continue  # Spark reports a directory that cannot be listed
     return None
-
-
-def read_locations(spark: SparkSession, frame: DataFrame) -> set[str] | None:
-    """Return the locations of the files that a DataFrame of a classic session reads; None if one is unknown.
-
-    Rows in memory and computed rows have no location.
-    """
-    locations: set[str] = set()
-    for kind, leaf in _leaves(frame._jdf.queryExecution().analyzed()):
-        if kind in _WITHOUT_FILES:
-            continue
-        if kind == "HiveTableRelation":
-            table = leaf.tableMeta()
-        elif kind == "LogicalRelation" and leaf.relation().getClass().getSimpleName() == "HadoopFsRelation":
-            if not leaf.catalogTable().isDefined():
-                paths = _each(leaf.relation().location().rootPaths())
-                locations |= {location_uri(path.toString()) for path in paths}
-                continue
-            table = leaf.catalogTable().get()
-        else:
-            return None
-        name = table.identifier().quotedString()
-        uris = table_locations(spark, name, describe_for_query(spark, name))
-        if uris is None:
-            return None
-        locations |= uris
-    return locations
-
-
-def table_locations(spark: SparkSession, name: str, description: Mapping[str, Any]) -> set[str] | None:
-    """Return the location of a table and those of its external partitions; None if it has no location.
-
-    Args:
-        name: name in SQL, with dots and backquotes.
-        description: the catalog's description of the table.
-    """
-    location = description.get("location")
-    if not location or str(description.get("type", "")).upper() == "VIEW":
-        return None
-    locations = {location_uri(str(location))}
-    if description.get("partition_columns"):
-        partitions = catalog_partitions(spark, name, description)
-        locations |= {normalize_uri(partition.uri) for partition in partitions.elsewhere}
-    return locations
 
 
 def _orc_locations(plan: Any) -> Iterator[str]:  # noqa: ANN401 a Java object

@@ -47,6 +47,9 @@ ONE_PARTITION_ROWS = 1 << 15
 MAX_LOCAL_FILES = 400
 
 
+#: Option of relations that are read by Spark's own reader as part of a scan; `OptimizerRule.java` names it too.
+PLANNED_OPTION = "hindex.planned"
+
 T = TypeVar("T")
 
 
@@ -151,10 +154,10 @@ def collect_if_small(
 
 
 def rows_frame(
-    spark: SparkSession, rows: pa.Table, plan: ScanPlan, *, one_partition: bool = False
+    spark: SparkSession, rows: pa.Table, names: Sequence[str], *, one_partition: bool = False
 ) -> DataFrame:
-    """Return rows of `collect_if_small` as a DataFrame with the types of `scan_frame`."""
-    return _local_frame(spark, rows, [column.name for column in plan.columns], one_partition)
+    """Return rows of `collect_if_small`, or of an aggregation, as a DataFrame with the types of `scan_frame`."""
+    return _local_frame(spark, rows, names, one_partition)
 
 
 def _with_field_metadata(frame: DataFrame, plan: ScanPlan, names: Sequence[str]) -> DataFrame:
@@ -329,6 +332,8 @@ def native_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ScanTask])
         # a session that ignores missing files would lose the rows of a deleted one
         .option("ignoreMissingFiles", "false")
         .option("ignoreCorruptFiles", "false")
+        # the rule of the optimizer leaves these files alone
+        .option(PLANNED_OPTION, "true")
         .orc([spark_path(task.uri) for task in tasks])
     )
     return frame.select(*(frame[quoted(c.name)].alias(f"c{at}") for at, c in enumerate(plan.columns)))

@@ -36,6 +36,7 @@ FOLLOWED = frozenset(
         "readSideCharPadding",
         "session.timeZone",
         "sources.partitionColumnTypeInference.enabled",
+        "sources.useV1SourceList",
     )
 )
 

@@ -116,22 +116,6 @@ class Snapshot:
         """Return the rows of all files, deleted ones of transactional tables included."""
         return sum(view.num_rows for view in self.files)
 
-    def is_same_state(self, other: Snapshot) -> bool:
-        """True if a snapshot of the same table has the same files, columns and indexes."""
-        return (self.listing, self.manifest.number, self.declared) == (
-            other.listing,
-            other.manifest.number,
-            other.declared,
-        )
-
-    def has_latest_indexes(self) -> bool:
-        """True if nothing was committed to the store since; the table is not listed for that."""
-        try:
-            latest = self.store.load()
-        except (StoreError, NewerFormatError):
-            return False
-        return self.manifest.number == (0 if latest is None else latest.number)
-
     def check_store(self) -> None:
         """Raise the error of reading the manifest, if there was one."""
         if self.store_problem is not None:

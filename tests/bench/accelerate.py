@@ -112,27 +112,26 @@ def _measure(
     spark: SparkSession, text: str, args: Any, options: argparse.Namespace
 ) -> tuple[dict[str, Any], bool]:
     """Time one query; return its timings, and True if its answers differ."""
-    own = spark.sql
+    rule = hindex.connect(spark=spark).plan_rule()
 
     def collect() -> pa.Table:
-        return own(text, args).toArrow()
+        return spark.sql(text, args).toArrow()
 
     def accelerated() -> pa.Table:
-        return spark.sql(text, args).toArrow()
+        with rule.forced(True):
+            return spark.sql(text, args).toArrow()
 
     log, handler = logging.getLogger("hindex.queries"), _Lines()
     log.addHandler(handler)
     times: dict[str, list[float]] = {"spark": [], "hindex": []}
-    # once for all rounds, as a job does it
-    with hindex.accelerate(spark):
-        log.setLevel(logging.INFO)
-        alone, through = collect(), accelerated()
-        log.setLevel(logging.WARNING)
-        for number in range(options.warmups + options.rounds):
-            for name in list(times)[:: 1 if number % 2 else -1]:
-                run_seconds = seconds(accelerated if name == "hindex" else collect)
-                if number >= options.warmups:
-                    times[name].append(round(run_seconds * 1000, 1))
+    log.setLevel(logging.INFO)
+    alone, through = collect(), accelerated()
+    log.setLevel(logging.WARNING)
+    for number in range(options.warmups + options.rounds):
+        for name in list(times)[:: 1 if number % 2 else -1]:
+            run_seconds = seconds(accelerated if name == "hindex" else collect)
+            if number >= options.warmups:
+                times[name].append(round(run_seconds * 1000, 1))
     log.removeHandler(handler)
     line = (handler.lines or ["not accelerated"])[-1]
     differs = alone.schema != through.schema or _rows(alone) != _rows(through)

@@ -1,4 +1,4 @@
-"""Lookup joins through ``hx.sql`` beside Spark alone, in turn in one session: ``python -m tests.bench lookup-joins``.
+"""Lookup joins beside Spark alone, in turn in one session: ``python -m tests.bench lookup-joins``.
 
 TPC-H 17, a star join, IN and EXISTS, and the same join with conditions that leave from 0.001 % to 10 % of the rows of
 lineitem: the ratio is Spark's time divided by hindex's, planning included. The answers must be the same.
@@ -15,9 +15,7 @@ import pyarrow as pa
 
 import hindex
 from hindex.cli.progress import progress_for
-from hindex.queries.query_execution import explain_query, run_query
 from hindex.spark.session import local_session
-from hindex.sql.queries import Query, parse_query
 from tests.bench import tpch
 from tests.bench.report import ratio_text
 from tests.bench.section import Section, SectionResult
@@ -92,10 +90,11 @@ def _measure(
         return spark.sql(text).toArrow()
 
     def through() -> pa.Table:
-        return run_query(hx, _parsed(text)).toArrow()
+        with hx.plan_rule().forced(True):
+            return spark.sql(text).toArrow()
 
     expected, rows = _rows(alone()), _rows(through())
-    tables = explain_query(hx, _parsed(text)).tables
+    tables = hx.explain(spark.sql(text)).tables
     in_turn(options.warmups, alone, through)
     by_spark, by_hindex = in_turn(options.rounds, alone, through)
     lookups = [str(lookup) for table in tables for lookup in table.lookups if table.is_accelerated]
@@ -107,12 +106,6 @@ def _measure(
         "kept": shares,
         "rows": len(rows),
     }, expected != rows
-
-
-def _parsed(text: str) -> Query:
-    query = parse_query(text)
-    assert query is not None
-    return query
 
 
 def _rows(table: pa.Table) -> list[str]:

@@ -1,4 +1,4 @@
-"""Run the queries of TPC-H through ``hx.sql`` and Spark alone, in turn in one session: ``python -m tests.bench tpch``.
+"""Run the queries of TPC-H with and without indexes, in turn in one session: ``python -m tests.bench tpch``.
 
 The answers must be the same. For each query: the tables that were read through indexes, the time of both, and Spark's
 divided by hindex's, round by round. Where no table was read through indexes, Spark's plan must be the same, too: hindex
@@ -19,9 +19,7 @@ import pyarrow as pa
 import hindex
 from hindex.cli.demo import make_tpch_table
 from hindex.cli.progress import progress_for
-from hindex.queries.query_execution import explain_query, run_query
 from hindex.spark.session import local_session
-from hindex.sql.queries import Query, parse_query
 from tests.bench.report import ratio_text
 from tests.bench.section import Section, SectionResult
 from tests.bench.timing import ratios
@@ -64,15 +62,22 @@ def _measure(
     """Time one query; return its timings, and True if its answers differ."""
 
     def alone() -> DataFrame:
-        return spark.sql(text)
+        frame = spark.sql(text)
+        frame._jdf.queryExecution().executedPlan()
+        return frame
+
+    rule = hx.plan_rule()
 
     def through() -> DataFrame:
-        # with all of the planning, as hx.sql does it
-        return run_query(hx, _parse(text))
+        frame = spark.sql(text)
+        with rule.forced(True):
+            # with all of the planning
+            frame._jdf.queryExecution().executedPlan()
+        return frame
 
     frames = alone(), through()
     differs = _rows(frames[0].toArrow()) != _rows(frames[1].toArrow())
-    explained = explain_query(hx, _parse(text))
+    explained = hx.explain(spark.sql(text))
     accelerated = [item.table for item in explained.tables if item.is_accelerated]
     if not accelerated:
         # optimized plans have no names of common table expressions, which are new in each query
@@ -100,12 +105,6 @@ def _is_near(timings: dict[str, dict[str, list[float]]]) -> bool:
     """Return True if a query's ratio is so near to 1 that more rounds must decide on its side."""
     values = ratios(timings["spark"]["ms"], timings["hindex"]["ms"])
     return 1 / _NEAR < statistics.median(values) < _NEAR
-
-
-def _parse(text: str) -> Query:
-    query = parse_query(text)
-    assert query is not None
-    return query
 
 
 def _rows(table: pa.Table) -> list[tuple[object, ...]]:

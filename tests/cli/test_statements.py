@@ -15,7 +15,7 @@ import pytest
 
 import hindex
 from hindex.cli.main import main
-from hindex.queries import query_plan
+from hindex.queries import selectivity
 from tests.support.small import write_rows
 
 if TYPE_CHECKING:
@@ -395,7 +395,7 @@ def test_a_proof_follows_the_result(users: Path, capsys: pytest.CaptureFixture[s
 def test_queries_that_spark_runs_are_not_proved(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query_plan, "MIN_VALUES", 0)
+    monkeypatch.setattr(selectivity, "MIN_VALUES", 0)
     path = write_rows(tmp_path / "t" / "x.orc", 0, [i % 1000 for i in range(20_000)]).parent
     hindex.connect(spark=spark).table(str(path)).create_index("by_a", "a")
     for where, line in (

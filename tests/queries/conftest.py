@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hindex
-from hindex.queries import query_plan
-from hindex.queries.query_plan import TOO_MANY
+from hindex.queries import selectivity
+from hindex.queries.selectivity import TOO_MANY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,8 +49,8 @@ def make_warehouse(spark: SparkSession, database: str) -> None:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are read through their indexes however many rows are left."""
-    monkeypatch.setattr(query_plan, "MAX_SHARE", 1.0)
-    monkeypatch.setattr(query_plan, "MIN_VALUES", 0)
+    monkeypatch.setattr(selectivity, "MAX_SHARE", 1.0)
+    monkeypatch.setattr(selectivity, "MIN_VALUES", 0)
     TOO_MANY.clear()
 
 

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import hindex
-from hindex.queries import query_plan
+from hindex.queries import selectivity
 from tests.queries import script
 from tests.queries.conftest import make_warehouse
 from tests.support.elsewhere import QUICK_JAVA
@@ -37,13 +37,20 @@ def main(warehouse: str) -> None:
     spark: Any = builder.config(
         "spark.driver.extraJavaOptions", f"{QUICK_JAVA} -Duser.timezone=UTC"
     ).getOrCreate()
-    query_plan.MAX_SHARE, query_plan.MIN_VALUES = 1.0, 0
+    selectivity.MAX_SHARE, selectivity.MIN_VALUES = 1.0, 0
     make_warehouse(spark, "shopping")
     spark.sql("USE shopping")
     spark.sql("CREATE VIEW kept AS SELECT id, shop FROM sales")
-    views = [
+    # as a pattern, the path of the second directory is that of the first
+    for name, id_ in (("of1", 1), ("of[1]", 2)):
+        spark.range(id_, id_ + 1).write.orc(f"{warehouse}/{name}")
+    hindex.connect(spark=spark).table(f"{warehouse}/of[1]").create_index("i_id", "id", "bitmap")
+    queries = [
         "SELECT * FROM kept WHERE shop = 7",
-        "SELECT s.id FROM sales s JOIN big ON s.id = big.id AND s.shop = 3",
+        "SELECT s.id FROM sales s JOIN big ON s.id = big.id AND s.shop = 11",
+        "SELECT s.id, c.city FROM sales s JOIN shops c USING (shop) WHERE c.shop = 7 AND s.shop = 7",
+        "SELECT s.id FROM sales s JOIN shops c ON s.shop = c.shop WHERE c.city = 'Ulm'",
+        f"SELECT * FROM orc.`{warehouse}/of[1]` WHERE id > 0",
     ]
     mistakes = [
         "SELECT nosuch FROM sales WHERE shop = 7",
@@ -51,7 +58,7 @@ def main(warehouse: str) -> None:
         "INSERT INTO nosuch SELECT * FROM sales WHERE shop = 7",
     ]
     expected = {name: contents(frame) for name, frame in script.run(spark, "shopping").items()}
-    expected |= {text: contents(spark.sql(text)) for text in views}
+    expected |= {text: contents(spark.sql(text)) for text in queries}
     conditions = [condition(spark, text) for text in mistakes]
     lines: list[str] = []
     handler = logging.Handler()
@@ -60,7 +67,7 @@ def main(warehouse: str) -> None:
     logging.getLogger("hindex.queries").setLevel(logging.INFO)
     with hindex.accelerate(spark):
         results = {name: contents(frame) for name, frame in script.run(spark, "shopping").items()}
-        results |= {text: contents(spark.sql(text)) for text in views}
+        results |= {text: contents(spark.sql(text)) for text in queries}
         same_conditions = [condition(spark, text) for text in mistakes] == conditions
         shown = [row.name for row in spark.sql("SHOW INDEXES ON sales").collect()]
         spark.sql("INSERT INTO sales SELECT * FROM sales WHERE shop = 7")
@@ -69,6 +76,7 @@ def main(warehouse: str) -> None:
         json.dumps(
             {
                 "different": [name for name, item in expected.items() if results[name] != item],
+                "empty": [text for text in queries if not expected[text][1]],
                 "conditions": same_conditions,
                 "shown": sorted(shown),
                 "lines": lines,

@@ -14,13 +14,16 @@ from tests.support.elsewhere import connect_packages, found_by
 def test_spark_connect(tmp_path: Path) -> None:
     report = found_by("tests.queries.remote_run", str(tmp_path / "warehouse"), packages=connect_packages())
     assert report["different"] == []
+    assert report["empty"] == []
     assert report["conditions"]
     assert report["shown"] == ["i_day", "i_shop"]
     assert report["restored"]
     lines = report["lines"]
     accelerated = [line for line in lines if line.startswith("accelerated: ")]
-    # those of the script, and the one of a view
-    assert len(accelerated) == 11
-    assert any("SELECT * FROM kept" in line for line in accelerated)
-    assert any("Spark Connect does not show what view big reads" in line for line in lines)
-    assert "which it also reads" in lines[-1]
+    # those of the script, the one beside a view, and the one with conditions on both tables
+    assert len(accelerated) == 10
+    assert any("JOIN big" in line for line in accelerated)
+    assert any("of[1]' is a pattern to Spark" in line for line in lines)
+    # Spark reads views, what it writes, and tables whose conditions are those of a join
+    assert not any("FROM kept" in line or "INSERT" in line or "CREATE" in line for line in accelerated)
+    assert any("answered by indexes" in line and "c.city = 'Ulm'" in line for line in lines)

@@ -12,8 +12,8 @@ import pytest
 
 import hindex
 import hindex.api.table
-from hindex.queries import query_plan
-from hindex.queries.query_plan import TOO_MANY
+from hindex.queries import selectivity
+from hindex.queries.selectivity import TOO_MANY
 from tests.support.queries import ROWS, column
 from tests.support.small import write_columns
 
@@ -61,15 +61,15 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read tables through their indexes however many rows match."""
-    monkeypatch.setattr(query_plan, "MAX_SHARE", 1.0)
-    monkeypatch.setattr(query_plan, "MIN_VALUES", 0)
+    monkeypatch.setattr(selectivity, "MAX_SHARE", 1.0)
+    monkeypatch.setattr(selectivity, "MIN_VALUES", 0)
     TOO_MANY.clear()
 
 
 @pytest.fixture
 def wide(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Write a table of two files: 90 % of the rows match ``a = 3``, too many, and 10 % match ``a = 5``."""
-    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.1)
+    monkeypatch.setattr(selectivity, "MAX_SHARE", 0.1)
     for number in range(2):
         columns = {"id": pa.array([7] * 10), "b": pa.array([1] * 10), "a": pa.array([3] * 9 + [5])}
         write_columns(tmp_path / "wide" / f"{number}.orc", columns)

@@ -21,7 +21,7 @@ import hindex
 import hindex.build.job
 import hindex.spark.scan
 from hindex.progress import NullProgress
-from hindex.queries import query_plan
+from hindex.queries import selectivity
 from hindex.store.store import Store
 from tests.support.elsewhere import QUICK_JAVA
 
@@ -186,7 +186,7 @@ def main(kind: str, path: str, archive: str) -> None:
     report["scan"] = sorted(row["id"] for row in rows.to_spark(spark).collect())
     if kind == "cluster":
         scan.read_group = partial(run_and_kill, scan.read_group, f"{path}.query")
-    query_plan.MAX_SHARE, query_plan.MIN_VALUES = 1.0, 0
+    selectivity.MAX_SHARE, selectivity.MIN_VALUES = 1.0, 0
     text = f"SELECT sum(t.id) AS n FROM '{path}' t JOIN range(0, 6000) r ON t.id = r.id WHERE t.a = 3"
     result: Any = hx.sql(text)
     explained: Any = hx.sql("EXPLAIN " + text)

@@ -13,7 +13,7 @@ import hindex
 import hindex.api.table
 from hindex.errors import FallbackError, TableError
 from hindex.maintain import verification
-from hindex.queries import query_plan
+from hindex.queries import selectivity
 from hindex.queries.query_execution import explain_query, run_query
 from hindex.queries.query_plan import plan_query
 from hindex.scan.task_runner import Runner
@@ -38,8 +38,8 @@ def test_each_table_is_looked_up_once(tables: hindex.Connection, monkeypatch: py
     query = parse_query(text)
     assert query is not None
     run_query(tables, query)
-    # hindex reads qu by the keys of qt; qv has no index, so its files are not listed
-    assert (len(described), len(listed)) == (3, 2)
+    # qu has no condition of its own, and qv no index, so they need no snapshot
+    assert (len(described), len(listed)) == (3, 1)
 
 
 @pytest.mark.parametrize("mode", ["strict", "prove"])
@@ -67,12 +67,12 @@ def test_queries_that_spark_runs_ignore_the_mode(
 def test_tables_that_are_too_small(tables: hindex.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """If Spark reads a table sooner, its indexes are not looked up."""
     lookups = count_calls(monkeypatch, Runner, Runner.look_up)
-    monkeypatch.setattr(query_plan, "MIN_VALUES", 2 * ROWS + 1)
+    monkeypatch.setattr(selectivity, "MIN_VALUES", 2 * ROWS + 1)
     text = "SELECT sum(id) FROM qt WHERE {} = 3"
     (few,) = compare(tables, text.format("a")).tables
     assert few.reason == f"TOO_SMALL: Spark reads 2 columns of {ROWS} rows sooner"
     assert not lookups
-    monkeypatch.setattr(query_plan, "MIN_VALUES", 2 * ROWS)
+    monkeypatch.setattr(selectivity, "MIN_VALUES", 2 * ROWS)
     assert compare(tables, text.format("a")).tables[0].is_accelerated
     assert lookups
 
@@ -87,7 +87,7 @@ def test_lookups_stop_once_too_many_rows_match(
     # one lookup for each of both files, which also serves for reading
     assert len(lookups) == 2
     lookups.clear()
-    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.1)
+    monkeypatch.setattr(selectivity, "MAX_SHARE", 0.1)
     (decision,) = explain_query(tables, query).tables
     assert decision.reason == "NOT_SELECTIVE: more than 10.0% of the rows may match"
     assert len(lookups) == 1
@@ -109,7 +109,7 @@ def test_statements_that_the_catalog_runs(
     )
     assert query is not None
     for max_share, is_accelerated in ((1.0, [True, False, False]), (0.0, [False, False, False])):
-        monkeypatch.setattr(query_plan, "MAX_SHARE", max_share)
+        monkeypatch.setattr(selectivity, "MAX_SHARE", max_share)
         compared.clear()
         assert [item.decision.is_accelerated for item in plan_query(tables, query)] == is_accelerated
         assert (len(statements), len(compared)) == (0, sum(is_accelerated))

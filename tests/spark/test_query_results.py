@@ -15,8 +15,8 @@ import hindex
 from hindex.api.query_result import QueryResult
 from hindex.errors import ColumnError, HindexError, UnsupportedError
 from hindex.explain.explanation import Explanation
+from hindex.queries.decisions import QueryExplanation
 from hindex.queries.query_execution import shorten
-from hindex.queries.query_plan import QueryExplanation
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def test_queries_that_spark_runs_report_the_cause(
             assert "\n" not in explanation.cause
             assert explanation.to_json()["cause"] == explanation.cause
         (line,) = [record.getMessage() for record in caplog.records if record.name == "hindex.queries"]
-        assert line.startswith(f"run by Spark: {explained.cause}: not accelerated")
+        assert line.startswith(f"run by Spark: {explained.cause} | ")
         assert line.endswith(f"| {shorten(hindex_text)}")
     finally:
         spark.catalog.dropTempView("results_view")

@@ -12,9 +12,10 @@ import pytest
 
 import hindex
 import hindex.api.table
-from hindex.queries import query_plan
+from hindex.queries import selectivity
 from hindex.queries.query_execution import run_query
-from hindex.queries.query_plan import TOO_MANY, plan_query
+from hindex.queries.query_plan import plan_query
+from hindex.queries.selectivity import TOO_MANY
 from hindex.scan.task_runner import Runner
 from hindex.sql.queries import parse_query
 from hindex.table.listing import DataFile
@@ -32,7 +33,7 @@ def test_an_unselective_predicate_is_looked_up_once(
 ) -> None:
     """It is cached until a file or an index changes; a selective predicate needs a lookup each time."""
     lookups = count_calls(monkeypatch, Runner, Runner.look_up)
-    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.1)
+    monkeypatch.setattr(selectivity, "MAX_SHARE", 0.1)
     path = tmp_path / "t"
     for number in range(2):
         write_columns(path / f"{number}.orc", {"id": pa.array([7] * 10), "a": pa.array([3] * 9 + [5])})
@@ -96,7 +97,7 @@ def test_keys_of_the_cache(
     # the predicate and the limit on the share of rows are
     assert fallback_reason(tables, wide, "a = 4") is None
     assert len(lookups) > 1
-    monkeypatch.setattr(query_plan, "MAX_SHARE", 0.95)
+    monkeypatch.setattr(selectivity, "MAX_SHARE", 0.95)
     assert fallback_reason(tables, wide, "a = 3") is None
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import hindex
 import hindex.spark.scan
-from hindex.queries import query_plan
+from hindex.queries import selectivity
 from hindex.queries.query_execution import explain_query, run_query
 from hindex.sql.queries import parse_query
 from tests.spark import remote_run
@@ -50,7 +50,7 @@ def main(kind: str, directory: str) -> None:
     for key, value in SETTINGS.items():
         spark.conf.set(key, value)
     create_tables(spark, root)
-    query_plan.MAX_SHARE, query_plan.MIN_VALUES = 1.0, 0
+    selectivity.MAX_SHARE, selectivity.MIN_VALUES = 1.0, 0
     scan: Any = hindex.spark.scan
     scan.MAX_LOCAL_VALUES = 0
     flag = root / "killed"

@@ -20,7 +20,7 @@ import hindex
 import hindex.spark.scan as spark_scan
 from hindex.errors import HindexError
 from hindex.explain.explanation import Explanation
-from hindex.queries import query_plan
+from hindex.queries import selectivity
 from tests.spark.layouts import LAYOUTS_OF_TIMES, LAYOUTS_OVER_CONNECT, compare_layouts, make_layouts
 from tests.spark.remote_run import connect_session
 from tests.support.elsewhere import QUICK_JAVA, QUICK_WORKERS
@@ -451,7 +451,7 @@ def run_statement(hx: hindex.Connection, text: str) -> list[Any] | str:
 def main(java: str, root: str, remote: str = "") -> None:
     """Compare everything in a classic session, or days and layouts over Connect in the zone ``remote``."""
     place = Path(root)
-    query_plan.MAX_SHARE, query_plan.MIN_VALUES = 1.0, 0
+    selectivity.MAX_SHARE, selectivity.MIN_VALUES = 1.0, 0
     if remote:
         spark = connect_session(java, str(place / "warehouse"))
         make_layouts(spark, place / "layouts", LAYOUTS_OVER_CONNECT)

@@ -10,7 +10,8 @@ import pytest
 
 import hindex
 import hindex.api.table
-from hindex.queries.query_execution import QueryExplanation, explain_query, run_query
+from hindex.queries.decisions import QueryExplanation
+from hindex.queries.query_execution import explain_query, run_query
 from hindex.sql.queries import parse_query
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def rows(frame: DataFrame) -> list[str]:
 
 
 def compare(hx: hindex.Connection, text: str) -> QueryExplanation:
-    """The answer is that of Spark alone, with its columns; what EXPLAIN says of it."""
+    """Compare the answer by the conditions of the text with Spark's, as over Spark Connect; return the explanation."""
     wanted = hx.spark().sql(text)
     query = parse_query(text)
     assert query is not None
@@ -37,6 +38,17 @@ def compare(hx: hindex.Connection, text: str) -> QueryExplanation:
     assert result.schema == wanted.schema
     assert rows(result) == rows(wanted), text
     return explain_query(hx, query)
+
+
+def compare_plans(hx: hindex.Connection, text: str) -> QueryExplanation:
+    """Compare the answer of an accelerated session with Spark's, using every index; return the explanation."""
+    spark = hx.spark()
+    wanted = spark.sql(text)
+    expected = wanted.schema, rows(wanted)
+    with hindex.accelerate(spark, always=True) as handle:
+        frame = spark.sql(text)
+        assert (frame.schema, rows(frame)) == expected, text
+        return handle.explain(frame)
 
 
 def count_calls(monkeypatch: pytest.MonkeyPatch, owner: object, function: Callable[..., object]) -> list[str]:

@@ -1,0 +1,114 @@
+"""How the tables of a query are read, and why: what EXPLAIN shows of a query that Spark runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from hindex.explain.explanation import Explanation, RowCount
+from hindex.value_class import value_class
+
+
+@value_class
+class LookupJoin:
+    """A column of a table that a query restricts to keys: the values of another column.
+
+    Args:
+        column: the restricted column.
+        source: the keys' column.
+        keys: the number of keys; None if they are not computed.
+        reason: why the table is not read by them; None if it is.
+    """
+
+    column: str
+    source: str
+    keys: int | None = None
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        keys = "keys" if self.keys is None else f"{self.keys:,} key{'s' * (self.keys != 1)}"
+        text = f"{self.column} by {keys} of {self.source}"
+        return text if self.reason is None else f"{text}: not used, {self.reason}"
+
+
+@value_class
+class TableDecision:
+    """The decision about one table of a query: a row of EXPLAIN.
+
+    Args:
+        table: the name in the query.
+        predicate: the conditions of the query that all its relevant rows satisfy; None if there are none.
+        reason: why Spark reads it alone; None if it is read through its indexes.
+        rows: the number of matching rows: read, of a table that gives keys; otherwise estimated by the indexes.
+        explanation: explanation of the scan, if the table is read through its indexes.
+        lookups: the joins that restrict its columns to keys of other tables.
+        gives_keys: True if it is read once, for its keys and for the query.
+    """
+
+    table: str
+    predicate: str | None
+    reason: str | None = None
+    rows: RowCount | None = None
+    explanation: Explanation | None = None
+    lookups: tuple[LookupJoin, ...] = ()
+    gives_keys: bool = False
+
+    @property
+    def is_accelerated(self) -> bool:
+        """Return True if the table is read through its indexes."""
+        return self.reason is None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class QueryExplanation:
+    """The explanation of a query: its tables, in the order of the query.
+
+    Args:
+        problem: why none of them is read through its indexes; None if some may be.
+        cause: why hindex does not answer the query itself.
+    """
+
+    tables: tuple[TableDecision, ...]
+    problem: str | None = None
+    cause: str | None = None
+
+    def to_text(self) -> str:
+        """Return the explanation as plain text."""
+        lines = ["Query run by Spark" + ("" if self.cause is None else f": {self.cause}")]
+        if self.problem is not None:
+            lines.append(f"  no table is read through indexes: {self.problem}")
+        for item in self.tables:
+            how = "through its indexes" if item.is_accelerated else "by Spark alone"
+            lines += ["", f"Table {item.table}: {'once, and before the query' if item.gives_keys else how}"]
+            if item.predicate is not None:
+                lines.append(f"  where      {item.predicate}")
+            lines += [f"  lookup     {lookup}" for lookup in item.lookups]
+            if item.rows is not None:
+                lines.append(f"  rows       {'' if item.gives_keys else 'about '}{item.rows}")
+            if item.reason is not None:
+                lines.append(f"  because    {item.reason}")
+            if item.explanation is not None:
+                lines += ["  " + line if line else "" for line in item.explanation.to_text().splitlines()]
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the explanation as plain values for ``json.dumps``."""
+        return {
+            "cause": self.cause,
+            "problem": self.problem,
+            "tables": [
+                {
+                    "table": item.table,
+                    "predicate": item.predicate,
+                    "accelerated": item.is_accelerated,
+                    "reason": item.reason,
+                    "rows": None if item.rows is None else {"kept": item.rows.kept, "total": item.rows.total},
+                    "gives_keys": item.gives_keys,
+                    "lookups": [asdict(lookup) for lookup in item.lookups],
+                    "scan": None if item.explanation is None else item.explanation.to_json(),
+                }
+                for item in self.tables
+            ],
+        }
+
+    def __repr__(self) -> str:
+        return self.to_text()

@@ -1,0 +1,598 @@
+"""Spark's optimized plans, with tables read through their indexes where few rows match.
+
+The rule of the optimizer (`hindex.spark.optimizer_rule`) hands over each plan that reads ORC files. For a relation
+below a condition, the rows that may satisfy it take its place, under its attributes; Spark's ``Filter`` stays above.
+Those rows are of exactly the files that the relation would read. Whatever is uncertain leaves the relation as it is,
+with a reason.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+from hindex.errors import ColumnError, HindexError, PredicateError, UnsupportedError
+from hindex.explain.explanation import RowCount
+from hindex.orc.metadata.types import Kind, OrcType
+from hindex.plan.modes import Mode
+from hindex.plan.normalize import normalize
+from hindex.plan.reasons import group_notes
+from hindex.plan.time_zones import is_about_time
+from hindex.queries import selectivity
+from hindex.queries.decisions import QueryExplanation, TableDecision
+from hindex.queries.index_aggregates import answer_aggregate
+from hindex.queries.lookup_joins import apply_lookup_joins
+from hindex.queries.relation_reading import RelationReading
+from hindex.scan.planning import ScanPlan, plan_scan
+from hindex.spark.catalyst import (
+    Attribute,
+    CatalystExpression,
+    CatalystPlan,
+    ConditionReader,
+    Relation,
+    attribute_ids,
+)
+from hindex.spark.scan import RowScan, collect_if_small, rows_frame, scan_frame
+from hindex.spark.session import java_session, session_time_zones
+from hindex.spark.settings import setting_reason
+from hindex.spark.types import is_same_type, spark_ddl
+from hindex.sql.predicate import Predicate, columns, quote_name
+from hindex.sql.statements import TableRef
+from hindex.store.snapshot import Snapshot
+from hindex.store.store import Store
+from hindex.table.location import normalize_uri
+from hindex.value_class import value_class
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+    from hindex.queries.table_resolution import ResolvedTable, TableResolver
+    from hindex.table.schema import TableSchema
+
+_LOG = logging.getLogger("hindex.queries")
+
+#: Reason why Spark reads a table whose indexes cannot narrow it.
+NO_USABLE_CONDITION = "none of the query's conditions on it can be answered by indexes"
+
+
+@value_class
+class Access:
+    """What a plan does with one relation: the conditions on its rows, and the columns that it uses.
+
+    Attributes:
+        paths: the columns of the relation by the ids that stand for them above it.
+        used: the ids of the relation's columns that the plan uses.
+        top: the number of the highest node that only filters and projects its rows.
+    """
+
+    conditions: tuple[CatalystExpression, ...]
+    paths: dict[int, tuple[str, ...]]
+    used: frozenset[int]
+    top: int
+
+    @classmethod
+    def of(cls, plan: CatalystPlan, relation: Relation) -> Access:
+        """Read the filters and projections directly above a relation."""
+        paths: dict[int, tuple[str, ...]] = {item.id: (item.name,) for item in relation.attributes}
+        conditions: list[CatalystExpression] = []
+        used: set[int] = set()
+        is_bounded = False
+        top = relation.node
+        for node in plan.ancestors(relation.node):
+            detail = node.detail
+            if node.kind == "Filter" and detail["deterministic"]:
+                conditions.append(detail["condition"])
+                used |= set() if is_bounded else set(attribute_ids(detail["condition"]))
+            elif node.kind == "Project" and detail["deterministic"]:
+                used |= set() if is_bounded else set(attribute_ids(detail["items"]))
+                is_bounded = True
+                reader = ConditionReader(paths, is_session_utc=False)
+                for item in detail["items"]:
+                    column = reader.column(item[2]) if item[0] == "Alias" else None
+                    if column is not None:
+                        paths[item[1]] = column.parts
+            else:
+                if node.kind == "Aggregate" and not is_bounded:
+                    used |= {*attribute_ids(detail["groups"]), *attribute_ids(detail["items"])}
+                    is_bounded = True
+                break
+            top = node.number
+        own = {item.id for item in relation.attributes}
+        return cls(tuple(conditions), paths, frozenset(used & own if is_bounded else own), top)
+
+
+class PlanRewriter:
+    """Rewrites the plans of one session.
+
+    Args:
+        store: the store of the indexes; None if they are beside the tables.
+        always: use every usable index, however many rows are left.
+    """
+
+    def __init__(self, resolver: TableResolver, store: str | None = None, *, always: bool = False) -> None:
+        self.resolver = resolver
+        self.store = store
+        self.always = always
+        #: How many plans used an index, and how many relations were left to Spark, by the reason.
+        self.used: Counter[str] = Counter()
+        self.declined: Counter[str] = Counter()
+        self._thread = threading.local()
+
+    def rewrite(self, view: Any) -> Any:  # noqa: ANN401 Java objects
+        """Return the plan with rows in the place of relations; None if Spark reads all of them."""
+        reading = PlanReading(self, view)
+        if not reading.plan.relations:
+            return None
+        # the small side of a lookup join is planned within the planning of its query
+        is_nested = getattr(self._thread, "is_planning", False)
+        self._thread.is_planning = True
+        try:
+            readings = reading.put_in_place(reading.read_relations())
+        finally:
+            self._thread.is_planning = is_nested
+        # Spark optimizes a subquery before it makes a join of it, too
+        is_subquery = reading.plan.nodes[-1].kind == "Subquery" and not reading.has_replacements
+        if not is_nested and not is_subquery:
+            warn_about_unused_indexes(readings)
+            self._record(readings)
+        return view.result() if reading.has_replacements else None
+
+    def explain(self, view: Any) -> QueryExplanation:  # noqa: ANN401 Java objects
+        """Explain how the relations of a plan would be read. No rows are read."""
+        reading = PlanReading(self, view)
+        decisions = [
+            item.decision if item.scan is None else replace(item.decision, explanation=item.scan.explain())
+            for item in reading.read_relations()
+        ]
+        return QueryExplanation(tuple(decisions))
+
+    def summary(self) -> str:
+        """Return how many readings of tables used which index, and why others used none."""
+        lines = ["tables read through indexes: " + (_counted(self.used) or "none")]
+        if self.declined:
+            lines.append("tables read by Spark alone:")
+            lines += [f"  {number:,} x {reason}" for reason, number in self.declined.most_common()]
+        return "\n".join(lines)
+
+    def _record(self, readings: Sequence[RelationReading]) -> None:
+        for item in readings:
+            self.used.update(item.indexes if item.is_accelerated else ())
+            if item.decision.reason is not None:
+                self.declined[item.decision.reason] += 1
+        log_readings(readings)
+
+
+class PlanReading:
+    """One plan while it is rewritten: its relations, and what stands in their place."""
+
+    def __init__(self, rewriter: PlanRewriter, view: Any) -> None:  # noqa: ANN401 a Java object
+        self.rewriter = rewriter
+        self.view = view
+        self.spark: SparkSession = rewriter.resolver.spark()
+        catalog = java_session(self.spark).sessionState().catalog()
+        self.plan = CatalystPlan.parse(view.json(), str(catalog.getCurrentDatabase()))
+        self.zones = cache(lambda: session_time_zones(self.spark))
+        self.has_replacements = False
+        self._indexed: dict[str, frozenset[str]] = {}
+        self._snapshots: dict[tuple[str | None, tuple[str, ...]], tuple[ResolvedTable, Snapshot]] = {}
+
+    def read_relations(self) -> list[RelationReading]:
+        """Decide how each relation is read: by an aggregate of it, the conditions above it, or the keys of joins."""
+        readings = [self._aggregate(relation) or self._read(relation) for relation in self.plan.relations]
+        return apply_lookup_joins(self, readings)
+
+    def put_in_place(self, readings: Sequence[RelationReading]) -> list[RelationReading]:
+        """Put the rows of readings in the place of their relations, or of aggregates; return what became of them."""
+        results = []
+        for item in readings:
+            result = item
+            if item.is_accelerated:
+                try:
+                    self._put_in_place(item)
+                except HindexError as error:
+                    # a file was deleted after the plan
+                    result = self.declined(item.relation, str(error), notes=item.notes)
+            results.append(result)
+        return results
+
+    @cached_property
+    def _settings_problem(self) -> str | None:
+        """The setting with which Spark reads tables by other rules, if there is one."""
+        zone = self.view.setting("spark.sql.session.timeZone")
+        # a stream plans in a copy of the session
+        if zone != self.spark.conf.get("spark.sql.session.timeZone"):
+            return "the session that plans it has another time zone"
+        return setting_reason(self.spark)
+
+    def _aggregate(self, relation: Relation) -> RelationReading | None:
+        """Answer the aggregate above a relation from its indexes alone; None if they cannot."""
+        try:
+            return answer_aggregate(self, relation)
+        except HindexError as error:
+            # timestamps that are no instants, types without an order; rows may be read all the same
+            _LOG.debug("indexes alone do not answer an aggregate of %s: %s", relation.name, error)
+            return None
+
+    def _read(self, relation: Relation) -> RelationReading:
+        access = self.access(relation)
+        try:
+            reason = self.unusable_reason(relation)
+            if reason is not None:
+                return self.declined(relation, reason)
+            if relation.is_transactional:
+                return self._read_transactional(relation, access)
+            return self._read_plain(relation, access)
+        except HindexError as error:
+            return self.declined(relation, str(error))
+
+    def access(self, relation: Relation) -> Access:
+        """Return what the plan does with a relation."""
+        return Access.of(self.plan, relation)
+
+    def declined(
+        self,
+        relation: Relation,
+        reason: str,
+        where: Predicate | None = None,
+        **detail: Any,  # noqa: ANN401
+    ) -> RelationReading:
+        """Return the reading of a relation that Spark reads."""
+        predicate = None if where is None else str(where)
+        notes = detail.pop("notes", ())
+        decision = TableDecision(relation.name, predicate, reason, **detail)
+        return RelationReading(relation, decision, notes=notes)
+
+    def unusable_reason(self, relation: Relation) -> str | None:
+        """Return why a relation cannot be read through indexes, whatever the conditions; None if it can."""
+        if any(node.detail.get("reads_file_names") for node in self.plan.nodes):
+            return "the query samples rows, or reads the names of the files"
+        if relation.has_metadata:
+            return "the query reads the column _metadata"
+        written = {node.detail["writes"] for node in self.plan.nodes if "writes" in node.detail}
+        for place in (relation.location, *relation.paths):
+            if place and any(_overlap(place, other) for other in written):
+                return "the statement writes the files that it reads"
+        if relation.is_transactional:
+            return None
+        if relation.table is None and len(relation.paths) != 1:
+            return "it is read from several paths"
+        if not self.indexed_columns(relation):
+            return "it has no index"
+        return self._settings_problem
+
+    def indexed_columns(self, relation: Relation) -> frozenset[str]:
+        """Return the columns of a relation that have an index, in lower case. The table is not listed.
+
+        Raises:
+            HindexError: if its store cannot be read.
+        """
+        place = relation.paths[0] if relation.table is None else relation.location
+        if place not in self._indexed:
+            manifest = Store.for_table(normalize_uri(place), self.rewriter.store).load()
+            entries = () if manifest is None else manifest.indexes
+            self._indexed[place] = frozenset(entry.column.lower() for entry in entries)
+        return self._indexed[place]
+
+    def condition(self, relation: Relation, access: Access) -> tuple[Predicate | None, bool, ConditionReader]:
+        """Return the condition on the rows of a relation, and whether it is all that is above it."""
+        is_utc = self.zones().is_session_utc
+        reader = ConditionReader(access.paths, is_session_utc=is_utc)
+        predicate, is_exact = reader.predicate(access.conditions)
+        return predicate, is_exact, reader
+
+    def _read_plain(self, relation: Relation, access: Access) -> RelationReading:
+        where, _, reader = self.condition(relation, access)
+        if where is None:
+            return self.declined(relation, NO_USABLE_CONDITION)
+        indexed = self.indexed_columns(relation)
+        if not any(".".join(column.parts).lower() in indexed for column in columns(where)):
+            listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
+            return self.declined(relation, f"no index is on {listed}", where)
+        return self.read_rows(relation, access, where, reader)
+
+    def read_rows(
+        self,
+        relation: Relation,
+        access: Access,
+        where: Predicate,
+        reader: ConditionReader,
+        max_share: float | None = None,
+        *,
+        looks_up: bool = False,
+    ) -> RelationReading:
+        """Decide by measured costs whether a relation is read by a condition.
+
+        Args:
+            reader: the reader of the condition.
+            max_share: the maximum share of the rows; None for that of a condition.
+            looks_up: read indexes even if decoding a column takes no longer.
+        """
+        always = self.rewriter.always
+        table, snapshot = self.snapshot(relation)
+        schema = snapshot.schema
+        used = self.used_columns(relation, access, where)
+        difference = self.difference(relation, snapshot, used, where, reader)
+        if difference is not None:
+            return self.declined(relation, difference, where)
+        rows = snapshot.num_rows
+        if rows * len(used) < selectivity.MIN_VALUES and not always:
+            reason = f"TOO_SMALL: Spark reads {len(used)} columns of {rows:,} rows sooner"
+            return self.declined(relation, reason, where)
+        usable = self._usable(where, schema)
+        if usable is None:
+            return self.declined(relation, NO_USABLE_CONDITION, where)
+        scan, plan = self.plan_scan(table, snapshot, usable, [item.name for item in used])
+        if looks_up:
+            plan = replace(plan, tasks=tuple(replace(task, always_looks_up=True) for task in plan.tasks))
+        is_indexed = plan.skipped or any(task.indexes or task.candidates for task in plan.tasks)
+        # without a task, no row can satisfy the conditions
+        if plan.tasks and not is_indexed:
+            listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
+            return self.declined(
+                relation, f"no index that could be used is on {listed}", where, notes=plan.notes
+            )
+        limit = 1.0 if always else selectivity.MAX_SHARE if max_share is None else max_share
+        sampled = max(limit, selectivity.MAX_CANDIDATE_SHARE) if looks_up else limit
+        estimate = selectivity.estimate_selectivity(scan, plan, sampled)
+        notes = (*plan.notes, *estimate.fallbacks)
+        kept, read = estimate.rows, None
+        if kept.share is not None and limit < kept.share <= sampled:
+            # an index of row groups: only their rows show how many match
+            most = min(int(limit * (kept.total or 0)), selectivity.MAX_CANDIDATE_VALUES // len(used))
+            read = collect_if_small(scan, plan, most, estimate.units)
+            if read is not None:
+                kept = RowCount(read.num_rows, kept.total)
+        share = kept.share
+        if share is not None and share > limit:
+            reason = f"NOT_SELECTIVE: more than {limit:.1%} of the rows may match"
+            if estimate.fallbacks:
+                reason += "; " + "; ".join(map(str, group_notes(estimate.fallbacks)))
+            return self.declined(relation, reason, where, rows=kept, notes=notes)
+        table.check_against_catalog(snapshot)
+        decision = TableDecision(relation.name, str(usable), None, kept)
+        return RelationReading(relation, decision, used, scan, plan, estimate.units, notes, read)
+
+    def _read_transactional(self, relation: Relation, access: Access) -> RelationReading:
+        """Read a transactional table, whatever the condition: Spark would read its deltas as rows."""
+        where, _, _ = self.condition(relation, access)
+        table = self.table(relation)
+        snapshot = self.rewriter.resolver.list_table(table)
+        table.check_against_catalog(snapshot)
+        used = self.used_columns(relation, access, where)
+        usable = None if where is None else self._usable(where, snapshot.schema)
+        scan, plan = self.plan_scan(table, snapshot, usable, [item.name for item in used])
+        decision = TableDecision(relation.name, None if usable is None else str(usable))
+        return RelationReading(relation, decision, used, scan, plan)
+
+    def used_columns(
+        self, relation: Relation, access: Access, where: Predicate | None
+    ) -> tuple[Attribute, ...]:
+        """Return the columns to read: those that the plan uses, or one, so that there are rows."""
+        used = tuple(item for item in relation.attributes if item.id in access.used)
+        if used:
+            return used
+        named = set() if where is None else {column.parts[0] for column in columns(where)}
+        ordered = sorted(relation.attributes, key=lambda item: item.name not in named)
+        return tuple(ordered[:1])
+
+    def table(self, relation: Relation) -> ResolvedTable:
+        """Return the table of a relation."""
+        resolver = self.rewriter.resolver
+        if relation.table is None:
+            ref = TableRef.path(relation.paths[0])
+        else:
+            ref = TableRef.name(*relation.name_parts)
+        return resolver.described_table(ref, resolver.describe(ref))
+
+    def snapshot(self, relation: Relation) -> tuple[ResolvedTable, Snapshot]:
+        """Return the table of a relation, and its state with exactly the files that the relation would read.
+
+        Raises:
+            UnsupportedError: if a file has changed since Spark listed it.
+        """
+        key = relation.table, relation.paths
+        if key not in self._snapshots:
+            table = self.table(relation)
+            snapshot = self.rewriter.resolver.list_table(table)
+            self._snapshots[key] = table, self._with_files(relation, snapshot)
+        return self._snapshots[key]
+
+    def _with_files(self, relation: Relation, snapshot: Snapshot) -> Snapshot:
+        root = (relation.paths[0] if relation.table is None else relation.location).rstrip("/") + "/"
+        views = {view.file.path: view for view in snapshot.files}
+        by_uri = {view.file.uri: view for view in snapshot.files}
+        read = []
+        for line in str(self.view.files(relation.node)).splitlines():
+            uri, length, milliseconds = line.split("\0")
+            if length == "0":
+                continue
+            # the root may be named by a symbolic link, or by another scheme of the same store
+            view = views.get(uri.removeprefix(root)) or by_uri.get(normalize_uri(uri))
+            if view is None or view.file.length != int(length):
+                raise UnsupportedError(f"Spark's list of its files differs from the files: {uri}")
+            if view.file.mtime_ns and view.file.mtime_ns // 10**6 != int(milliseconds):
+                raise UnsupportedError(f"a file was changed after Spark listed it: {uri}")
+            read.append(view)
+        return replace(snapshot, files=tuple(sorted(read, key=lambda view: view.file.path)))
+
+    def difference(
+        self,
+        relation: Relation,
+        snapshot: Snapshot,
+        used: Sequence[Attribute],
+        where: Predicate | None,
+        reader: ConditionReader,
+    ) -> str | None:
+        """Return how Spark's columns differ from the table's, or None."""
+        if snapshot.listing.transactional:
+            return "its files are those of a transactional table, but its catalog entry is not"
+        schema = snapshot.schema
+        declared = None
+        if snapshot.declared is not None:
+            declared = {
+                field["name"].lower(): field["type"]
+                for field in json.loads(snapshot.declared.spark_json)["fields"]
+            }
+        in_where = {column.parts[0].lower() for column in (columns(where) if where is not None else ())}
+        for item in relation.attributes:
+            if item not in used and item.name.lower() not in in_where:
+                continue
+            try:
+                data_type = schema.resolve((item.name,)).type
+            except ColumnError as error:
+                return str(error)
+            # Spark leaves out fields that the plan does not use
+            read = json.loads(item.type_json)
+            if declared is not None:
+                is_same = _is_part(read, declared.get(item.name.lower()))
+            else:
+                is_same = is_same_type(data_type, _data_type(item.type_json)) or (
+                    isinstance(read, dict) and _is_part(read, _whole_type(data_type))
+                )
+            if not is_same:
+                return f"column {item.name!r} has another type in Spark than {data_type}"
+        for column in reader.unpadded:
+            if schema.resolve(column.parts).type.kind is Kind.CHAR:
+                return f"the session compares {column.name!r} without the blanks of CHAR"
+        return None
+
+    def _usable(self, where: Predicate, schema: TableSchema) -> Predicate | None:
+        """Return the condition if it fits the types of its columns; None if not."""
+        try:
+            about_time = is_about_time(where, lambda parts: schema.resolve(parts).type)
+            normalize(where, schema, self.zones() if about_time else None)
+        except (PredicateError, ColumnError, UnsupportedError):
+            return None
+        return where
+
+    def plan_scan(
+        self, table: ResolvedTable, snapshot: Snapshot, where: Predicate | None, names: Sequence[str]
+    ) -> tuple[RowScan, ScanPlan]:
+        """Plan a scan of a snapshot."""
+        selected = [(name,) for name in names]
+        # whatever the connection's mode: tables that Spark reads alone have none either
+        scan = table.unchecked_scan(where, selected, mode=Mode.LENIENT)
+        return scan, scan.runner.plan(
+            lambda: snapshot, lambda state: plan_scan(state, where, selected, zones=self.zones)
+        )
+
+    def _put_in_place(self, item: RelationReading) -> None:
+        one_partition = self._may_shuffle()
+        if item.rows is not None:
+            names = [f"c{at}" for at in range(item.rows.num_columns)]
+            frame = rows_frame(self.spark, item.rows, names, one_partition=one_partition)
+        else:
+            assert item.scan is not None
+            frame = scan_frame(self.spark, item.scan, item.plan, item.units, one_partition=one_partition)
+        frame = _with_types(frame, item.columns)
+        through = ", ".join(item.indexes) or "hindex"
+        names = [f"{item.relation.name} through {through}: {column.name}" for column in item.columns]
+        rows = frame.toDF(*names)._jdf.queryExecution().optimizedPlan()
+        if item.aggregate_node is not None:
+            self.view.standIn(item.aggregate_node, rows, " ".join(map(str, range(len(item.columns)))))
+        else:
+            ids = [attribute.id for attribute in item.relation.attributes]
+            positions = " ".join(str(ids.index(column.id)) for column in item.columns)
+            self.view.standIn(item.relation.node, rows, positions)
+        self.has_replacements = True
+
+    def _may_shuffle(self) -> bool:
+        """Return True if Spark may shuffle rows of the plan, which one partition saves."""
+        return bool(self.plan.kinds & {"Aggregate", "Join", "Sort", "Window", "Distinct"})
+
+
+def _counted(names: Counter[str]) -> str:
+    return ", ".join(f"{name} {number:,}" for name, number in names.most_common())
+
+
+def _with_types(frame: DataFrame, used: Sequence[Attribute]) -> DataFrame:
+    """Return a frame whose columns have Spark's types of them, down to the nullability of elements."""
+    from pyspark.sql.types import StructField, StructType
+
+    types = [_data_type(item.type_json) for item in used]
+    if [field.dataType for field in frame.schema] == types:
+        return frame
+    fields = [
+        StructField(field.name, data_type) for field, data_type in zip(frame.schema, types, strict=True)
+    ]
+    return frame.to(StructType(fields))
+
+
+def _is_part(part: Any, whole: Any) -> bool:  # noqa: ANN401 types as JSON
+    """Return True if a type is another one, or has some of its fields."""
+    if not isinstance(part, dict) or not isinstance(whole, dict) or part.get("type") != whole.get("type"):
+        return bool(part == whole)
+    match part["type"]:
+        case "struct":
+            fields = {field["name"]: field["type"] for field in whole["fields"]}
+            return all(_is_part(field["type"], fields.get(field["name"])) for field in part["fields"])
+        case "array":
+            return _is_part(part["elementType"], whole["elementType"])
+        case "map":
+            return part["keyType"] == whole["keyType"] and _is_part(part["valueType"], whole["valueType"])
+    return bool(part == whole)
+
+
+def _whole_type(data_type: OrcType) -> Any:  # noqa: ANN401 a type as JSON
+    """Return Spark's type of a column of files as JSON; None if it has none."""
+    from pyspark.sql.types import StructType
+
+    try:
+        schema = StructType.fromDDL(f"c {spark_ddl(data_type)}")
+    except ColumnError:
+        return None
+    return json.loads(schema.json())["fields"][0]["type"]
+
+
+def _data_type(text: str) -> DataType:
+    from pyspark.sql.types import _parse_datatype_json_string
+
+    return _parse_datatype_json_string(text)
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Return True if one location is the other, or within it."""
+    shorter, longer = sorted((one.rstrip("/") + "/", other.rstrip("/") + "/"), key=len)
+    return longer.startswith(shorter)
+
+
+def warn_about_unused_indexes(readings: Sequence[RelationReading]) -> None:
+    """Warn about indexes that exist and cannot be used: those of changed files, damaged ones and so on."""
+    for item in readings:
+        notes = group_notes(note for note in item.notes if note.reason.is_problem)
+        if notes:
+            _LOG.warning("index not used on %s: %s", item.relation.name, "; ".join(map(str, notes)))
+
+
+def log_readings(readings: Sequence[RelationReading]) -> None:
+    """Log in one line how the relations of a plan are read."""
+    if not _LOG.isEnabledFor(logging.INFO):
+        return
+    parts, queries = [], []
+    for item in readings:
+        decision = item.decision
+        details = [str(lookup) for lookup in decision.lookups]
+        if decision.gives_keys:
+            parts.append(f"{decision.table} once, for its keys")
+        elif not item.is_accelerated:
+            parts.append(f"{decision.table} by Spark: {'; '.join([decision.reason or '', *details])}")
+        else:
+            if decision.rows is not None:
+                details.append(f"about {decision.rows} rows")
+            through = ", ".join(item.indexes) or ("a scan" if item.relation.is_transactional else "hindex")
+            if item.aggregate_node is not None:
+                through += " alone"
+            parts.append(f"{decision.table} through {', '.join([through, *details])}")
+        if decision.predicate is not None:
+            names = ", ".join(quote_name(column.name) for column in item.columns) or "*"
+            queries.append(f"SELECT {names} FROM {decision.table} WHERE {decision.predicate}")
+    is_accelerated = any(item.is_accelerated for item in readings)
+    prefix = "accelerated" if is_accelerated else "not accelerated"
+    _LOG.info("%s: %s | %s", prefix, "; ".join(parts), "; ".join(queries))

@@ -1,0 +1,351 @@
+"""Spark's optimized plans as Python reads them, and their typed conditions as predicates.
+
+``OptimizerRule.java`` writes a plan as JSON: its nodes, children before parents, and their expressions as lists, a kind
+and its parts. A condition becomes a predicate that is true of every row that the condition is true of. Spark's own
+``Filter`` stays above the rows, so a part that is not understood is left out.
+
+Source: Apache Spark, ``org.apache.spark.sql.catalyst.expressions`` and ``.plans.logical``.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from hindex.sql.predicate import (
+    NULL,
+    BooleanValue,
+    ColumnRef,
+    Comparison,
+    ComparisonOp,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    LiteralKind,
+    Not,
+    Predicate,
+    TruthValue,
+    all_of,
+    any_of,
+    compare,
+    is_null,
+    quote_string,
+)
+from hindex.sql.string_values import format_timestamp
+from hindex.value_class import value_class
+
+#: An expression of the JSON: its kind, and its parts.
+CatalystExpression: TypeAlias = list[Any]
+
+_COMPARISONS = {
+    "EqualTo": ComparisonOp.EQ,
+    "EqualNullSafe": ComparisonOp.NULL_SAFE_EQ,
+    "LessThan": ComparisonOp.LT,
+    "LessThanOrEqual": ComparisonOp.LE,
+    "GreaterThan": ComparisonOp.GT,
+    "GreaterThanOrEqual": ComparisonOp.GE,
+}
+_INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+_DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
+_EPOCH = datetime.date(1970, 1, 1)
+
+
+@value_class
+class Attribute:
+    """A column of a relation: Spark's id of it, its name, its type as JSON, and CHAR or VARCHAR as declared."""
+
+    id: int
+    name: str
+    type_json: str
+    char_type: str = ""
+
+
+@value_class
+class Relation:
+    """A relation of ORC files in a plan.
+
+    Attributes:
+        database: the current database, whose tables need no qualifier.
+        node: the number of its node.
+        table: its name in the catalog, in backquotes; None for files by path.
+        paths: the paths or URIs that it was made for. Those of a catalog's table may be of some partitions only.
+        location: that of the catalog's table.
+        has_metadata: True if the plan reads the hidden column ``_metadata``.
+    """
+
+    node: int
+    table: str | None
+    paths: tuple[str, ...]
+    attributes: tuple[Attribute, ...]
+    location: str = ""
+    is_transactional: bool = False
+    has_metadata: bool = False
+    database: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the table in messages: as short as the current database allows, or the path."""
+        if self.table is None:
+            return quote_string(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} paths"
+        *_, database, name = ("", *self.name_parts)
+        return name if database == self.database else f"{database}.{name}"
+
+    @property
+    def name_parts(self) -> tuple[str, ...]:
+        """The parts of its name in the catalog."""
+        return tuple(part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)*)`", self.table or ""))
+
+
+@value_class
+class PlanNode:
+    """A node of a plan.
+
+    Attributes:
+        output: the ids of its columns.
+        parent: the number of its parent; None for the root.
+        detail: what the JSON has of nodes of its kind.
+    """
+
+    number: int
+    kind: str
+    children: tuple[int, ...]
+    output: tuple[int, ...]
+    detail: Mapping[str, Any] = field(repr=False)
+    parent: int | None = None
+
+
+@value_class
+class CatalystPlan:
+    """A plan, its nodes by number: children have lower numbers than their parents."""
+
+    nodes: tuple[PlanNode, ...]
+    relations: tuple[Relation, ...]
+
+    @classmethod
+    def parse(cls, text: str, database: str = "") -> CatalystPlan:
+        """Read the JSON of a plan.
+
+        Args:
+            database: the current database.
+        """
+        items = json.loads(text)
+        parents = {child: number for number, item in enumerate(items) for child in item["children"]}
+        nodes = tuple(
+            PlanNode(
+                number,
+                item["kind"],
+                tuple(item["children"]),
+                tuple(item["output"]),
+                item,
+                parents.get(number),
+            )
+            for number, item in enumerate(items)
+        )
+        relations = tuple(
+            _relation(node, node.detail["relation"], database) for node in nodes if "relation" in node.detail
+        )
+        return cls(nodes, relations)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of all nodes."""
+        return frozenset(node.kind for node in self.nodes)
+
+    def ancestors(self, number: int) -> Iterator[PlanNode]:
+        """Yield the nodes above one, the nearest first."""
+        parent = self.nodes[number].parent
+        while parent is not None:
+            yield self.nodes[parent]
+            parent = self.nodes[parent].parent
+
+    def subtree(self, number: int) -> range:
+        """Return the numbers of a node and all below it."""
+        first = number
+        while self.nodes[first].children:
+            first = self.nodes[first].children[0]
+        return range(first, number + 1)
+
+
+def _relation(node: PlanNode, item: Mapping[str, Any], database: str) -> Relation:
+    return Relation(
+        node.number,
+        item["table"],
+        tuple(item["paths"]),
+        tuple(Attribute(*parts) for parts in item["attributes"]),
+        item.get("location", ""),
+        item.get("transactional", False),
+        item["has_metadata"],
+        database,
+    )
+
+
+def attribute_ids(expression: object) -> Iterator[int]:
+    """Yield the ids of the columns that an expression reads."""
+    stack = [expression]
+    while stack:
+        part = stack.pop()
+        if not isinstance(part, list):
+            continue
+        if part[:1] == ["Attribute"]:
+            yield part[1]
+        else:
+            stack += part
+
+
+def conjuncts(expression: CatalystExpression) -> list[CatalystExpression]:
+    """Return the parts of a conjunction."""
+    return expression[1:] if expression[0] == "And" else [expression]
+
+
+class ConditionReader:
+    """Reads conditions on the columns of one relation.
+
+    Args:
+        columns: the paths of the columns, by their ids in the plan.
+        is_session_utc: True if strings and literals of times are those of UTC.
+    """
+
+    def __init__(self, columns: Mapping[int, tuple[str, ...]], *, is_session_utc: bool) -> None:
+        self._columns = columns
+        self._zone = "" if is_session_utc else "Z"
+        #: Columns that are compared as they are stored, without the blanks of CHAR.
+        self.unpadded: set[ColumnRef] = set()
+
+    def predicate(self, conditions: Sequence[CatalystExpression]) -> tuple[Predicate | None, bool]:
+        """Return a predicate that holds for each row for which all conditions do.
+
+        Returns:
+            the predicate, None if it would hold for all rows; True if the conditions hold for each of its rows, too.
+        """
+        parts = [part for condition in conditions for part in conjuncts(condition)]
+        read = [self._condition(part) for part in parts]
+        known = _without_implied(list(dict.fromkeys(item[0] for item in read if item is not None)))
+        is_exact = all(item is not None and item[1] for item in read)
+        return (all_of(known) if known else None), is_exact
+
+    def column(self, expression: CatalystExpression) -> ColumnRef | None:
+        """Return the column, or the field of one, that an expression is; None for others."""
+        match expression:
+            case ["Attribute", identity, _]:
+                parts = self._columns.get(identity)
+                return None if parts is None else ColumnRef(parts)
+            case ["Field", child, name]:
+                parent = self.column(child)
+                return None if parent is None else ColumnRef((*parent.parts, name))
+        return None
+
+    def _condition(self, expression: CatalystExpression) -> tuple[Predicate, bool] | None:
+        """Return a superset of a condition, and whether it is the condition itself; None if it is not understood."""
+        kind, parts = expression[0], expression[1:]
+        match kind:
+            case "And":
+                predicate, is_exact = self.predicate([expression])
+                return None if predicate is None else (predicate, is_exact)
+            case "Or":
+                branches = [self._condition(part) for part in parts]
+                known = [branch for branch in branches if branch is not None]
+                if len(known) < len(branches):
+                    return None
+                return any_of(branch[0] for branch in known), all(branch[1] for branch in known)
+            case "Not":
+                child = self._condition(parts[0])
+                return None if child is None or not child[1] else (Not(child[0]), True)
+            case "Literal":
+                return (TruthValue(parts[1] == "true"), True) if parts[0] == "boolean" else None
+            case _:
+                return self._leaf(kind, parts)
+
+    def _leaf(self, kind: str, parts: list[Any]) -> tuple[Predicate, bool] | None:
+        if kind in ("Attribute", "Field"):
+            boolean = self.column([kind, *parts])
+            return None if boolean is None else (BooleanValue(boolean), True)
+        value, *others = parts
+        if kind in _COMPARISONS and others[0][0] not in ("Literal", "Value"):
+            (value, *others), op = (others[0], value), _COMPARISONS[kind].flipped
+        else:
+            op = _COMPARISONS.get(kind, ComparisonOp.EQ)
+        is_exact = value[0] != "Padded"
+        column = self.column(value if is_exact else value[1])
+        if column is None:
+            return None
+        if kind == "IsNull" or kind == "IsNotNull":
+            test = is_null(column)
+            return (test if kind == "IsNull" else Not(test)), True
+        if is_exact:
+            self.unpadded.add(column)
+        if kind == "Like":
+            pattern, escape = self._literal(others[0]), others[1]
+            if pattern is None or not isinstance(pattern.value, str):
+                return None
+            return Like(column, pattern.value, escape), is_exact
+        literals = [self._literal(item) for item in others]
+        known = [item for item in literals if item is not None]
+        if len(known) < len(literals):
+            return None
+        if kind in _COMPARISONS:
+            return compare(op, column, known[0]), is_exact
+        if kind == "In" and known:
+            return In(column, tuple(known)), is_exact
+        if kind == "StartsWith" and isinstance(known[0].value, str):
+            escaped = re.sub(r"([\\%_])", r"\\\1", known[0].value)
+            return Like(column, f"{escaped}%"), is_exact
+        return None
+
+    def _literal(self, expression: CatalystExpression) -> Literal | None:
+        if expression[0] != "Literal":
+            return None
+        _, data_type, text = expression
+        return NULL if text is None else literal(data_type, text, self._zone)
+
+
+def _without_implied(predicates: list[Predicate]) -> list[Predicate]:
+    """Leave out the ``IS NOT NULL`` of columns that another condition compares: Spark's optimizer adds them."""
+    compared = {
+        item.left if isinstance(item, Comparison) else item.value
+        for item in predicates
+        if isinstance(item, In | Like)
+        or (isinstance(item, Comparison) and item.op is not ComparisonOp.NULL_SAFE_EQ)
+    }
+    return [
+        item
+        for item in predicates
+        if not (isinstance(item, Not) and isinstance(item.child, IsNull) and item.child.value in compared)
+    ]
+
+
+def literal(data_type: str, text: str, zone: str = "") -> Literal | None:
+    """Return the literal of a value that Spark stores; None for types without literals here.
+
+    Args:
+        data_type: Spark's name of the type.
+        text: an integer, also for days and microseconds since 1970; digits; or hexadecimal digits of binary values.
+        zone: the time zone that a timestamp is written with; "" for the session's.
+    """
+    if data_type in _INTEGERS:
+        return Literal(int(text), LiteralKind.INTEGER)
+    if _DECIMAL.fullmatch(data_type):
+        return Literal(Decimal(text), LiteralKind.DECIMAL)
+    match data_type:
+        case "string":
+            return Literal(text, LiteralKind.STRING)
+        case "date":
+            days = int(text)
+            try:
+                return Literal(_EPOCH + datetime.timedelta(days=days), LiteralKind.DATE)
+            except OverflowError:
+                return Literal(days, LiteralKind.DATE)
+        case "timestamp":
+            return Literal(format_timestamp(int(text)) + zone, LiteralKind.TIMESTAMP)
+        case "boolean":
+            return Literal(text == "true", LiteralKind.BOOLEAN)
+        case "float" | "double":
+            return Literal(float(text), LiteralKind.DOUBLE)
+        case "binary":
+            return Literal(bytes.fromhex(text), LiteralKind.BINARY)
+    return None

@@ -1,0 +1,131 @@
+"""hindex as a rule of Spark's optimizer, registered in a classic session.
+
+The rule's Java class is compiled in the driver by Janino, which Spark ships, and calls back to Python through the
+callback server that ``foreachBatch`` uses. No lock of Python is held while Java runs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from hindex.errors import UnsupportedError
+from hindex.spark.jobs import first_line
+from hindex.spark.session import java_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG = logging.getLogger("hindex.queries")
+_CLASS = "hindex.spark.OptimizerRule"
+
+
+class _Callback:
+    """A ``java.util.function.Function`` that gets a plan and returns another, or None to leave it as it is."""
+
+    def __init__(self, rewrite: Callable[[Any], Any]) -> None:
+        self._rewrite = rewrite
+
+    def apply(self, view: Any) -> Any:  # noqa: ANN401 Java objects
+        """Rewrite a plan; an error leaves it as it is."""
+        try:
+            return self._rewrite(view)
+        except Exception as error:  # noqa: BLE001 Spark reads the tables of whatever fails here
+            _LOG.warning("not accelerated: hindex failed", exc_info=error)
+            return None
+
+    class Java:
+        """The interface that py4j gives the object in Java."""
+
+        implements = ("java.util.function.Function",)
+
+
+class OptimizerRule:
+    """A rule of a session's optimizer; off until `turn` or `forced`.
+
+    Args:
+        rewrite: gets a view of a plan, a Java object, and returns the plan that stands for it, or None.
+
+    Raises:
+        UnsupportedError: over Spark Connect, which has no Java in reach, and in versions of Spark with other internals.
+    """
+
+    def __init__(self, spark: SparkSession, rewrite: Callable[[Any], Any]) -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.java_gateway import ensure_callback_server_started
+
+        session = java_session(spark)
+        if session is None:
+            raise UnsupportedError("Spark Connect has no rules of the optimizer in reach")
+        self._spark = spark
+        try:
+            ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+            self._rule = _rule_class(spark).newInstance()
+            self._rule.setRewrite(_Callback(rewrite))
+            self.add()
+        except Py4JError as error:
+            raise UnsupportedError(
+                f"this version of Spark takes no rule of hindex's: {first_line(error)}"
+            ) from error
+
+    def add(self) -> None:
+        """Add the rule to the session, behind the rules that it has; nothing if it is one of them."""
+        rules = self._rules()
+        if not any(rule.equals(self._rule) for rule in rules):
+            self._set_rules([*rules, self._rule])
+
+    def turn(self, is_on: bool) -> None:
+        """Turn the rule on or off for the session."""
+        self._rule.turn(is_on)
+
+    @contextmanager
+    def forced(self, is_on: bool) -> Iterator[None]:
+        """Turn the rule on or off for what this thread plans in the block."""
+        before = self._rule.force(1 if is_on else -1)
+        try:
+            yield
+        finally:
+            self._rule.force(before)
+
+    def remove(self) -> None:
+        """Remove the rule, and no other, from the session."""
+        self.turn(False)
+        self._set_rules([rule for rule in self._rules() if not rule.equals(self._rule)])
+
+    def view(self, plan: Any) -> Any:  # noqa: ANN401 Java objects
+        """Return a view of a plan, as `rewrite` gets it."""
+        return self._rule.view(plan)
+
+    def _rules(self) -> list[Any]:
+        rules = java_session(self._spark).experimental().extraOptimizations()
+        return [rules.apply(at) for at in range(rules.size())]
+
+    def _set_rules(self, rules: list[Any]) -> None:
+        jvm: Any = self._spark._jvm
+        items = jvm.java.util.ArrayList()
+        for rule in rules:
+            items.add(rule)
+        sequence = jvm.scala.jdk.javaapi.CollectionConverters.asScala(items).toSeq()
+        getattr(java_session(self._spark).experimental(), "extraOptimizations_$eq")(sequence)
+
+
+def _rule_class(spark: SparkSession) -> Any:  # noqa: ANN401 a Java class
+    """Return the compiled class; it is compiled once in a JVM."""
+    jvm: Any = spark._jvm
+    gateway: Any = spark.sparkContext._gateway
+    compiled = _classes.get(gateway)
+    if compiled is None:
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(java_session(spark).getClass().getClassLoader())
+        compiler.cook(files("hindex.spark").joinpath("OptimizerRule.java").read_text("utf-8"))
+        compiled = compiler.getClassLoader().loadClass(_CLASS)
+        _classes[gateway] = compiled
+    return compiled
+
+
+#: The compiled class, by the gateway to its JVM.
+_classes: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()

@@ -1,0 +1,421 @@
+"""DataFrames of an accelerated session: each action and transformation has Spark's rows and schema."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hindex
+from tests.support.queries import rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Snippet = Callable[["SparkSession", Path], Any]
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A database ``frames`` with tables of many types, a folder of files by path, and indexes on both."""
+    folder = tmp_path_factory.mktemp("frames")
+    spark.sql("CREATE DATABASE frames")
+    spark.sql("USE frames")
+    spark.sql(
+        "CREATE TABLE events (id BIGINT, k INT, s STRING, c CHAR(4), d DATE, ts TIMESTAMP, a DECIMAL(9, 2), "
+        "f DOUBLE, st STRUCT<x: INT, y: STRING>, p INT) USING orc PARTITIONED BY (p)"
+    )
+    frame = spark.range(600).selectExpr(
+        "id",
+        "CAST(if(id % 11 = 0, NULL, id % 40) AS INT) AS k",
+        "if(id % 13 = 0, NULL, concat('s', id % 30)) AS s",
+        "concat('c', id % 9) AS c",
+        "date_add(DATE '2024-01-01', CAST(id % 50 AS INT)) AS d",
+        "timestamp_micros(1704067200000000 + id * 3600000000) AS ts",
+        "CAST(id % 25 AS DECIMAL(9, 2)) / 2 AS a",
+        "if(id % 17 = 0, double('NaN'), id / 8) AS f",
+        "named_struct('x', CAST(id % 20 AS INT), 'y', concat('y', id % 5)) AS st",
+        "CAST(id % 3 AS INT) AS p",
+    )
+    frame.repartition(2).write.insertInto("events")
+    spark.sql("CREATE TABLE few USING orc AS SELECT id AS k, concat('n', id) AS name FROM range(6)")
+    frame.drop("c").repartition(2).write.orc(str(folder / "files"))
+    hx = hindex.connect(spark=spark)
+    for table in (hx.table("frames.events"), hx.table(folder / "files")):
+        names = ["k", "s", "d", "ts", "a", "f", "st.x"]
+        names += ["c"] if "c" in table.columns else []
+        table.create_indexes([hindex.IndexSpec(f"i_{name}", name) for name in names])
+    yield folder
+    spark.sql("USE default")
+    spark.sql("DROP DATABASE frames CASCADE")
+
+
+@pytest.fixture(autouse=True)
+def in_database(spark: SparkSession, tables: Path) -> Iterator[None]:
+    spark.sql("USE frames")
+    yield
+    spark.sql("USE default")
+
+
+def _events(spark: SparkSession) -> DataFrame:
+    return spark.table("events")
+
+
+def _files(spark: SparkSession, folder: Path) -> DataFrame:
+    return spark.read.orc(str(folder / "files"))
+
+
+def _temp_view(spark: SparkSession, folder: Path) -> Any:
+    _files(spark, folder).where("k < 30").createOrReplaceTempView("recent")
+    return spark.sql("SELECT s, count(*) AS n FROM recent WHERE k = 7 GROUP BY s")
+
+
+def _global_view(spark: SparkSession, folder: Path) -> Any:
+    _events(spark).createOrReplaceGlobalTempView("everything")
+    return spark.table("global_temp.everything").where("k = 7")
+
+
+def _cached(spark: SparkSession, folder: Path) -> Any:
+    frame = _events(spark).where("k = 7").cache()
+    try:
+        return frame.count(), rows(frame.where("p = 1").drop("st"))
+    finally:
+        frame.unpersist()
+
+
+def _written(spark: SparkSession, folder: Path) -> Any:
+    place = str(folder / uuid.uuid4().hex)
+    _events(spark).where("k = 7").select("id", "s").write.parquet(place)
+    return spark.read.parquet(place)
+
+
+def _saved(spark: SparkSession, folder: Path) -> Any:
+    _events(spark).where("k = 7").select("id", "s").write.mode("overwrite").saveAsTable("saved")
+    return spark.table("saved")
+
+
+def _inserted(spark: SparkSession, folder: Path) -> Any:
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW nothing AS SELECT 1")
+    spark.sql("DROP TABLE IF EXISTS target")
+    spark.sql("CREATE TABLE target (id BIGINT, s STRING) USING orc")
+    _events(spark).where("k = 7").select("id", "s").write.insertInto("target")
+    spark.sql("INSERT INTO target SELECT id, s FROM events WHERE k = 8")
+    return spark.table("target")
+
+
+def _created(spark: SparkSession, folder: Path) -> Any:
+    spark.sql("DROP TABLE IF EXISTS made")
+    spark.sql("CREATE TABLE made USING orc AS SELECT id, c, a FROM events WHERE k = 7")
+    return spark.table("made")
+
+
+def _iterated(spark: SparkSession, folder: Path) -> Any:
+    return sorted(row.id for row in _events(spark).where("k = 7").toLocalIterator())
+
+
+def _foreach(spark: SparkSession, folder: Path) -> Any:
+    total = spark.sparkContext.accumulator(0)
+    _events(spark).where("k = 7").select("id").foreach(lambda row: total.add(row.id))
+    return total.value
+
+
+def _map_in_arrow(spark: SparkSession, folder: Path) -> Any:
+    return _events(spark).where("k = 7").select("id").mapInArrow(lambda batches: batches, "id BIGINT")
+
+
+def _udf(spark: SparkSession, folder: Path) -> Any:
+    from pyspark.sql.functions import udf
+
+    shout = udf(lambda text: None if text is None else text.upper(), "string")
+    return _events(spark).where("k = 7").select("id", shout("s").alias("u")).where("u <> 'S3'")
+
+
+def _streamed(spark: SparkSession, folder: Path) -> Any:
+    """The static side of a join with a stream."""
+    place, name = folder / uuid.uuid4().hex, f"q{uuid.uuid4().hex}"
+    spark.range(5).selectExpr("CAST(id + 5 AS INT) AS k").write.parquet(str(place))
+    stream = spark.readStream.schema("k INT").parquet(str(place))
+    joined = stream.join(_events(spark).where("k = 7").select("k", "id"), "k")
+    query = joined.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return spark.table(name)
+
+
+def _pandas_on_spark(spark: SparkSession, folder: Path) -> Any:
+    frame = _events(spark).where("k = 7").select("id", "p").pandas_api()
+    return int(frame[frame.p > 0].id.sum())
+
+
+#: Snippets of code, and whether an index can serve them.
+SNIPPETS: dict[str, tuple[bool, Snippet]] = {
+    "where": (True, lambda s, f: _events(s).where("k = 7")),
+    "by path": (True, lambda s, f: _files(s, f).where("k = 7").select("id", "s")),
+    "column expression": (True, lambda s, f: _events(s).where(_events(s).k.isin(3, 7, None)).select("id")),
+    "between": (True, lambda s, f: _events(s).where("d BETWEEN DATE '2024-01-03' AND DATE '2024-01-04'")),
+    "date as a string": (True, lambda s, f: _events(s).where("d = '2024-01-03'").select("id")),
+    "timestamp": (True, lambda s, f: _events(s).where("ts = TIMESTAMP '2024-01-03 04:00:00'").select("id")),
+    "relative to now": (True, lambda s, f: _events(s).where("ts > now() - INTERVAL 1 DAY").select("id")),
+    "decimal": (True, lambda s, f: _events(s).where("a = 2.5").select("id")),
+    "NaN": (True, lambda s, f: _events(s).where("f = double('NaN')").select("id", "f")),
+    "prefix": (True, lambda s, f: _events(s).where("s LIKE 's2%'").select("s")),
+    "null": (True, lambda s, f: _events(s).where("k IS NULL").select("id", "k")),
+    "not": (True, lambda s, f: _events(s).where("NOT (k > 3 OR k IS NULL)").select("id")),
+    "or": (True, lambda s, f: _events(s).where("k = 3 OR s = 's5'").select("id")),
+    "or of an unknown part": (False, lambda s, f: _events(s).where("k = 3 OR upper(s) = 'S5'").select("id")),
+    "and of an unknown part": (True, lambda s, f: _events(s).where("k = 3 AND upper(s) = 'S3'").select("id")),
+    "struct field": (True, lambda s, f: _events(s).where("st.x = 3").select("st.y", "id")),
+    "one struct field": (True, lambda s, f: _events(s).where("st.x = 3").select("st.x", "id")),
+    "one struct field by path": (True, lambda s, f: _files(s, f).where("st.x = 3 AND p = 1").select("st.x")),
+    "char": (True, lambda s, f: _events(s).where("c = 'c3'").select("id", "c")),
+    "partition and column": (True, lambda s, f: _events(s).where("p = 1 AND k = 7")),
+    "many keys": (True, lambda s, f: _events(s).where(_events(s).k.isin(list(range(100, 400)))).select("id")),
+    "renamed": (True, lambda s, f: _events(s).withColumnRenamed("k", "key").where("key = 7").select("id")),
+    "computed column": (
+        True,
+        lambda s, f: _events(s).withColumn("t", _events(s).k * 2).where("k = 7").select("t", "id"),
+    ),
+    "count": (True, lambda s, f: _events(s).where("k = 7").count()),
+    "first": (True, lambda s, f: _events(s).where("id < 300 AND k = 7").orderBy("id").first()),
+    "take": (True, lambda s, f: _events(s).where("k = 7").orderBy("id").take(3)),
+    "collect": (True, lambda s, f: sorted(map(str, _events(s).where("k = 7").collect()))),
+    "toPandas": (True, lambda s, f: len(_events(s).where("k = 7").toPandas())),
+    "toArrow": (True, lambda s, f: _events(s).where("k = 7").select("id").toArrow().num_rows),
+    "isEmpty": (True, lambda s, f: _events(s).where("k = 77").isEmpty()),
+    "rdd": (True, lambda s, f: sorted(_events(s).where("k = 7").rdd.map(lambda row: row.id).collect())),
+    "iterator": (True, _iterated),
+    "foreach": (True, _foreach),
+    "group": (True, lambda s, f: _events(s).where("k < 4").groupBy("k").agg({"id": "sum", "a": "max"})),
+    "group by index": (True, lambda s, f: _events(s).groupBy("k").count()),
+    "distinct": (True, lambda s, f: _events(s).where("k = 7").select("s").distinct()),
+    "join": (
+        True,
+        lambda s, f: _events(s).join(s.table("few").where("name LIKE 'n%4'"), "k").select("id", "name"),
+    ),
+    "semi join": (
+        True,
+        lambda s, f: _events(s).join(s.table("few").where("k > 3"), "k", "left_semi").select("id"),
+    ),
+    "anti join": (True, lambda s, f: s.table("few").join(_events(s), "k", "left_anti")),
+    "left join": (
+        True,
+        lambda s, f: s.table("few").where("name = 'n4'").join(_events(s), "k", "left").select("id", "name"),
+    ),
+    "self join": (
+        True,
+        lambda s, f: (
+            _events(s).alias("l").join(_events(s).where("k = 7").alias("r"), "id").select("l.s", "r.k")
+        ),
+    ),
+    "union": (True, lambda s, f: _events(s).where("k = 7").union(_events(s).where("s = 's3'")).select("id")),
+    "window": (
+        True,
+        lambda s, f: (
+            _events(s).where("k < 9").selectExpr("id", "row_number() OVER (PARTITION BY k ORDER BY id) AS n")
+        ),
+    ),
+    "limit": (True, lambda s, f: _events(s).where("k = 7").orderBy("id").limit(4).select("id")),
+    "explode": (
+        True,
+        lambda s, f: _events(s).where("k = 7").selectExpr("explode(sequence(1, p)) AS e", "id"),
+    ),
+    "scalar subquery": (
+        True,
+        lambda s, f: s.sql("SELECT id FROM events WHERE k = (SELECT max(k) FROM few WHERE name < 'n4')"),
+    ),
+    "temporary view": (True, _temp_view),
+    "global view": (True, _global_view),
+    "cache": (True, _cached),
+    "checkpoint": (True, lambda s, f: _events(s).where("k = 7").select("id").localCheckpoint()),
+    "write": (True, _written),
+    "saveAsTable": (True, _saved),
+    "insertInto": (True, _inserted),
+    "CREATE TABLE AS": (True, _created),
+    "mapInArrow": (True, _map_in_arrow),
+    "udf": (True, _udf),
+    "pandas on Spark": (True, _pandas_on_spark),
+    "static side of a stream": (True, _streamed),
+    "_metadata": (False, lambda s, f: _events(s).where("k = 7").select("id", "_metadata.file_size")),
+    "input_file_name": (False, lambda s, f: _events(s).where("k = 7").selectExpr("id", "input_file_name()")),
+    "sample": (False, lambda s, f: _events(s).where("k = 7").sample(fraction=1.0, seed=3).select("id")),
+    "several paths": (
+        False,
+        lambda s, f: s.read.orc(sorted(map(str, (f / "files").glob("*.orc")))).where("k = 7").select("id"),
+    ),
+    "declared schema": (
+        True,
+        lambda s, f: s.read.schema("id BIGINT, k INT").orc(str(f / "files")).where("k = 7"),
+    ),
+    "another schema": (
+        False,
+        lambda s, f: s.read.schema("id BIGINT, k STRING").orc(str(f / "files")).where("k = '7'").select("id"),
+    ),
+    "option of files": (
+        True,
+        lambda s, f: (
+            s.read.option("pathGlobFilter", "part-00000*").orc(str(f / "files")).where("k = 7").select("id")
+        ),
+    ),
+}
+
+
+def _value(result: Any) -> Any:
+    return (result.schema.jsonValue(), rows(result)) if hasattr(result, "toArrow") else result
+
+
+@pytest.mark.parametrize("name", SNIPPETS)
+def test_rows_and_schema_are_sparks(
+    spark: SparkSession, tables: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_indexed, snippet = SNIPPETS[name]
+    expected = _value(snippet(spark, tables))
+    caplog.set_level(logging.INFO, "hindex.queries")
+    with hindex.accelerate(spark, always=True):
+        assert _value(snippet(spark, tables)) == expected
+    assert not any("failed" in line for line in caplog.messages), caplog.messages
+    assert any(line.startswith("accelerated: ") for line in caplog.messages) is is_indexed, caplog.messages
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "ts >= TIMESTAMP '2024-01-02 03:00:00' AND ts < TIMESTAMP '2024-01-02 07:00:00'",
+        "ts = CAST('2024-01-02 03:00:00' AS TIMESTAMP)",
+        "ts IN (TIMESTAMP '2024-01-02 03:00:00', TIMESTAMP '2024-01-02 03:00:00.5')",
+        "d = DATE '2024-01-05' AND hour(ts) = 3",
+    ],
+)
+def test_times_are_those_of_the_session(spark: SparkSession, tables: Path, zone: str, condition: str) -> None:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        expected = rows(spark.table("events").where(condition).select("id", "ts"))
+        with hindex.accelerate(spark, always=True) as handle:
+            assert rows(spark.table("events").where(condition).select("id", "ts")) == expected
+            assert "i_" in handle.summary()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+
+
+def test_the_second_data_source_interface(
+    spark: SparkSession, tables: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spark.conf.set("spark.sql.sources.useV1SourceList", "parquet")
+    try:
+        expected = _value(_files(spark, tables).where("k = 7 AND p = 1").select("id", "s"))
+        caplog.set_level(logging.INFO, "hindex.queries")
+        with hindex.accelerate(spark, always=True):
+            frame = _files(spark, tables).where("k = 7 AND p = 1").select("id", "s")
+            assert _value(frame) == expected
+        assert expected[1]
+        assert "through i_k" in caplog.messages[-1]
+    finally:
+        spark.conf.unset("spark.sql.sources.useV1SourceList")
+
+
+def test_explain_shows_the_index(
+    spark: SparkSession, tables: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with hindex.accelerate(spark, always=True) as handle:
+        frame = spark.table("events").where("k = 7").select("id")
+        frame.explain()
+        assert "events through i_k: id" in capsys.readouterr().out
+        explained = handle.explain(frame)
+        (table,) = explained.tables
+        assert (table.table, table.is_accelerated) == ("events", True)
+        assert "i_k" in explained.to_text()
+        assert '"scan": {' in json.dumps(explained.to_json())
+        # explaining reads no plan of the session's own
+        assert handle.summary().startswith("tables read through indexes: i_k 1")
+
+
+def test_only_used_columns_are_read(
+    spark: SparkSession, tables: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "hindex.queries")
+    with hindex.accelerate(spark, always=True):
+        spark.table("events").where("k = 7").groupBy("p").sum("id").collect()
+        spark.table("events").where("k = 7").selectExpr("id + 1").collect()
+    assert [line.partition("| ")[2] for line in caplog.messages] == [
+        "SELECT id, k, p FROM events WHERE k = 7",
+        "SELECT id, k FROM events WHERE k = 7",
+    ]
+
+
+def test_stopping_removes_only_the_rule(spark: SparkSession, tables: Path) -> None:
+    experimental = spark._jsparkSession.experimental()
+    before = experimental.extraOptimizations().size()
+    for _ in range(3):
+        handle = hindex.accelerate(spark)
+        assert hindex.accelerate(spark) is handle
+        assert experimental.extraOptimizations().size() == before + 1
+        handle.stop()
+        handle.stop()
+        assert experimental.extraOptimizations().size() == before
+    with hindex.accelerate(spark, always=True) as handle:
+        other = spark.newSession()
+        other.sql("USE frames")
+        assert rows(other.table("events").where("k = 7").select("id"))
+        assert handle.summary() == "tables read through indexes: none"
+
+
+def test_files_that_changed_since_spark_listed_them_are_left_to_spark(
+    spark: SparkSession, tables: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = tmp_path / "t"
+    spark.range(100).selectExpr("id", "id % 5 AS k").coalesce(1).write.orc(str(place))
+    hindex.connect(spark=spark).table(place).create_index("ik", "k")
+    frame = spark.read.orc(str(place))
+    caplog.set_level(logging.INFO, "hindex.queries")
+    with hindex.accelerate(spark, always=True):
+        assert frame.where("k = 3").count() == 20
+        # Spark's frame has the files of its own listing
+        spark.range(100, 200).selectExpr("id", "id % 5 AS k").coalesce(1).write.mode("append").orc(str(place))
+        assert frame.where("k = 3 AND id > 0").count() == 20
+        assert spark.read.orc(str(place)).where("k = 3").count() == 40
+        caplog.clear()
+        (first,) = (Path(name.removeprefix("file://")) for name in frame.inputFiles())
+        content = first.read_bytes()
+        first.with_name(f".{first.name}.crc").unlink(missing_ok=True)
+        first.write_bytes(content)
+        assert frame.where("k = 3 AND id > 1").count() == 20
+        assert "was changed after Spark listed it" in caplog.messages[-1]
+
+
+def test_a_statement_that_writes_what_it_reads_is_sparks(
+    spark: SparkSession, tables: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spark.sql("CREATE TABLE own USING orc AS SELECT id, id % 5 AS k FROM range(50)")
+    hindex.connect(spark=spark).sql("CREATE INDEX ik USING bitmap ON own (k)")
+    caplog.set_level(logging.INFO, "hindex.queries")
+    with hindex.accelerate(spark, always=True):
+        spark.sql("INSERT INTO own SELECT id + 1000, k FROM own WHERE k = 3")
+        assert any("writes the files that it reads" in line for line in caplog.messages)
+        assert not any(line.startswith("accelerated") for line in caplog.messages)
+        assert spark.table("own").where("k = 3").count() == 20
+
+
+def test_a_cached_table_stays_cached(spark: SparkSession, tables: Path) -> None:
+    frame = spark.table("few").where("k = 3")
+    frame.cache()
+    try:
+        expected = rows(frame)
+        with hindex.accelerate(spark, always=True) as handle:
+            assert rows(spark.table("few").where("k = 3")) == expected
+            assert handle.summary() == "tables read through indexes: none"
+    finally:
+        frame.unpersist()
+
+
+def test_now_is_one_time(spark: SparkSession, tables: Path) -> None:
+    later = datetime.datetime.now() + datetime.timedelta(days=400)
+    assert later.year > 2024
+    with hindex.accelerate(spark, always=True) as handle:
+        assert spark.table("events").where("d < current_date() AND k = 7").count() > 0
+        assert "i_k" in handle.summary()

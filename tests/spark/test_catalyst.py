@@ -1,0 +1,131 @@
+"""Conditions of Spark's optimized plans become predicates that hold for each row for which the conditions do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hindex.spark.catalyst import Attribute, CatalystPlan, ConditionReader, literal
+from hindex.sql.predicate import ColumnRef
+
+A: list[Any] = ["Attribute", 1, "a"]
+S: list[Any] = ["Attribute", 2, "s"]
+ST: list[Any] = ["Attribute", 3, "st"]
+FIVE = ["Literal", "int", "5"]
+UNKNOWN = ["Upper", S]
+
+
+def read(*conditions: list[Any], zone_is_utc: bool = True) -> tuple[str | None, bool]:
+    reader = ConditionReader({1: ("a",), 2: ("s",), 3: ("st",)}, is_session_utc=zone_is_utc)
+    predicate, is_exact = reader.predicate(conditions)
+    return (None if predicate is None else str(predicate)), is_exact
+
+
+@pytest.mark.parametrize(
+    ("condition", "text", "is_exact"),
+    [
+        (["EqualTo", A, FIVE], "a = 5", True),
+        (["GreaterThan", FIVE, A], "a < 5", True),
+        (["EqualNullSafe", A, ["Literal", "int", None]], "a <=> NULL", True),
+        (["In", A, FIVE, ["Literal", "int", None]], "a IN (5, NULL)", True),
+        (["IsNotNull", A], "a IS NOT NULL", True),
+        (["And", ["IsNotNull", A], ["LessThan", A, FIVE]], "a < 5", True),
+        (["And", ["IsNotNull", A], ["EqualNullSafe", A, FIVE]], "a IS NOT NULL AND a <=> 5", True),
+        (["StartsWith", S, ["Literal", "string", "1%_\\"]], r"s LIKE '1\\%\\_\\\\%'", True),
+        (["Like", S, ["Literal", "string", "a/%%"], "/"], "s LIKE 'a/%%' ESCAPE '/'", True),
+        (["EqualTo", ["Field", ST, "x"], FIVE], "st.x = 5", True),
+        (["Padded", S, FIVE], None, False),
+        (["EqualTo", ["Padded", S, FIVE], ["Literal", "string", "ab"]], "s = 'ab'", False),
+        # a part that is not understood is left out where the rest still holds for all rows
+        (["And", ["EqualTo", A, FIVE], ["EqualTo", UNKNOWN, FIVE]], "a = 5", False),
+        (["Or", ["EqualTo", A, FIVE], ["EqualTo", UNKNOWN, FIVE]], None, False),
+        (
+            ["Or", ["EqualTo", A, FIVE], ["And", ["IsNull", A], ["EqualTo", UNKNOWN, FIVE]]],
+            "a = 5 OR a IS NULL",
+            False,
+        ),
+        (["Not", ["EqualTo", A, FIVE]], "NOT a = 5", True),
+        (["Not", ["And", ["EqualTo", A, FIVE], ["EqualTo", UNKNOWN, FIVE]]], None, False),
+        (["Not", ["EqualTo", ["Padded", S, FIVE], ["Literal", "string", "ab"]]], None, False),
+        # casts, columns on both sides, columns of another table, values without a literal
+        (["EqualTo", ["Cast", A, "int", "bigint"], ["Literal", "bigint", "5"]], None, False),
+        (["EqualTo", A, S], None, False),
+        (["EqualTo", ["Attribute", 9, "a"], FIVE], None, False),
+        (["EqualTo", S, ["Value"]], None, False),
+        (["EqualTo", A, ["Literal", "interval day", "5"]], None, False),
+    ],
+)
+def test_conditions(condition: list[Any], text: str | None, is_exact: bool) -> None:
+    assert read(condition) == (text, is_exact)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "value", "text"),
+    [
+        ("decimal(9,2)", "3.50", "3.50"),
+        ("date", "-719528", "DATE '0000-01-01'"),
+        ("date", "19723", "DATE '2024-01-01'"),
+        ("timestamp", "1704067200500000", "TIMESTAMP '2024-01-01 00:00:00.5'"),
+        ("boolean", "false", "FALSE"),
+        ("double", "NaN", "double('NaN')"),
+        ("binary", "00ff", "X'00FF'"),
+    ],
+)
+def test_literals(data_type: str, value: str, text: str) -> None:
+    made = literal(data_type, value)
+    assert made is not None
+    if data_type not in ("double",) and value != "-719528":
+        assert str(made) == text
+    if value == "-719528":
+        assert made.value == -719528
+
+
+def test_timestamps_are_instants() -> None:
+    condition = ["EqualTo", A, ["Literal", "timestamp", "0"]]
+    assert read(condition)[0] == "a = TIMESTAMP '1970-01-01 00:00:00'"
+    assert read(condition, zone_is_utc=False)[0] == "a = TIMESTAMP '1970-01-01 00:00:00Z'"
+
+
+def test_columns_compared_as_they_are_stored_are_known() -> None:
+    reader = ConditionReader({1: ("a",), 2: ("s",)}, is_session_utc=True)
+    reader.predicate(
+        [["And", ["IsNotNull", S], ["EqualTo", ["Padded", S, FIVE], ["Literal", "string", "x"]]]]
+    )
+    assert reader.unpadded == set()
+    reader.predicate([["EqualTo", S, ["Literal", "string", "x"]]])
+    assert reader.unpadded == {ColumnRef(("s",))}
+
+
+def test_a_plan_knows_what_is_above_and_below() -> None:
+    nodes = [
+        {
+            "kind": "LogicalRelation",
+            "children": [],
+            "output": [1],
+            "relation": {
+                "table": "`spark_catalog`.`d`.`a``b`",
+                "paths": ["/w/d/t"],
+                "location": "/w/d/t",
+                "transactional": False,
+                "attributes": [[1, "x", '"integer"', ""]],
+                "has_metadata": False,
+            },
+        },
+        {
+            "kind": "Filter",
+            "children": [0],
+            "output": [1],
+            "condition": ["IsNotNull", A],
+            "deterministic": True,
+        },
+        {"kind": "LocalRelation", "children": [], "output": [2]},
+        {"kind": "Join", "children": [1, 2], "output": [1, 2], "join": "Inner"},
+    ]
+    plan = CatalystPlan.parse(json.dumps(nodes), "d")
+    (relation,) = plan.relations
+    assert (relation.name, relation.name_parts) == ("a`b", ("spark_catalog", "d", "a`b"))
+    assert relation.attributes == (Attribute(1, "x", '"integer"'),)
+    assert [node.kind for node in plan.ancestors(0)] == ["Filter", "Join"]
+    assert [list(plan.subtree(number)) for number in range(4)] == [[0], [0, 1], [2], [0, 1, 2, 3]]
