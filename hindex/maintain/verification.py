@@ -7,7 +7,7 @@ it, but the next one may. Keys and statistics that indexes record are compared w
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -26,10 +26,12 @@ from hindex.keys import array_keys, key_kind, key_list
 from hindex.plan.filter import Leaf, leaves
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason, group_notes
+from hindex.scan.file_bounds import StripeBounds
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.planning import ScanPlan, plan_all_files, plan_full_scan
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
+from hindex.store.snapshot import FileView
 from hindex.value_class import value_class
 
 #: Maximum number of rows that a message names.
@@ -113,9 +115,11 @@ def prove_scan(plan: ScanPlan) -> tuple[ProveReport, ScanPlan]:
     disagreements: list[Disagreement] = []
     notes = list(plan.notes)
     rows = 0
+    views = {view.file.path: view for view in plan.snapshot.files}
     for task in full.tasks:
         is_ruled_out = task.path in ruled_out
-        for item, count in _compare_file(plan, indexed[task.path], task, notes, is_ruled_out=is_ruled_out):
+        records = _FileRecords(plan, views[task.path])
+        for item, count in _compare_file(records, indexed[task.path], task, notes, is_ruled_out=is_ruled_out):
             rows += count
             disagreements += [] if item is None else [item]
     unproved = tuple(dict.fromkeys(note for note in notes if _is_of_index(note)))
@@ -130,8 +134,45 @@ def _is_of_index(note: Note) -> bool:
     return note.reason.is_fallback and note.reason not in _WITHOUT_INDEX
 
 
+class _FileRecords:
+    """What the driver knows of one data file: each is read once, for all stripes."""
+
+    def __init__(self, plan: ScanPlan, view: FileView) -> None:
+        self.plan = plan
+        self._view = view
+        self._lookups: dict[Leaf, list[StripeBounds]] = {}
+        self._stats: dict[str, list[tuple[str, Sequence[ColumnStats]]]] = {}
+
+    def lookups(self, leaf: Leaf, stripe: int, rows: int) -> Iterator[tuple[str, Bounds]]:
+        """Yield the answers that each index alone gives on the driver for a stripe of some rows."""
+        if leaf not in self._lookups:
+            sources = () if self._view.entry is None else self.plan.sources
+            self._lookups[leaf] = [answer for source in sources for answer in source.lookup(self._view, leaf)]
+        for answer in self._lookups[leaf]:
+            if isinstance(answer.by, StatisticsSource):
+                # not an index; the task of the file compares these statistics
+                continue
+            lower, upper = (
+                BitMap(range(rows)) if stripe in part else BitMap()
+                for part in (answer.bounds.lower, answer.bounds.upper)
+            )
+            yield answer.by, Bounds(lower, upper)
+
+    def stats(
+        self, opened: ScanTaskReader, stripe: int, column: OutputColumn
+    ) -> Iterator[tuple[str, ColumnStats]]:
+        """Yield the manifest's statistics of a stripe, with the index that recorded them."""
+        if not opened.is_fresh:
+            return
+        if column.name not in self._stats:
+            self._stats[column.name] = list(recorded_stats(self.plan, self._view, opened.task, column))
+        for name, stripe_stats in self._stats[column.name]:
+            if stripe < len(stripe_stats):
+                yield name, stripe_stats[stripe]
+
+
 def _compare_file(
-    plan: ScanPlan, indexed: ScanTask, task: ScanTask, notes: list[Note], *, is_ruled_out: bool
+    records: _FileRecords, indexed: ScanTask, task: ScanTask, notes: list[Note], *, is_ruled_out: bool
 ) -> Iterator[tuple[Disagreement | None, int]]:
     """Yield the disagreement of each stripe of one file, or None, and the number of matching rows.
 
@@ -150,7 +191,7 @@ def _compare_file(
             indexed_rows = (
                 BitMap() if is_ruled_out else opened.resolve_undecided(opened.look_up(stripe)).bounds.lower
             )
-            wrong = _wrong_lookups(plan, opened, full, truth)
+            wrong = _wrong_lookups(records, opened, full, truth)
             location = task.path, stripe, tuple(wrong)
             if indexed_rows != rows:
                 missing, surplus = rows - indexed_rows, indexed_rows - rows
@@ -159,19 +200,19 @@ def _compare_file(
                 leaf, missing, surplus = next(iter(wrong.values()))
                 yield Disagreement(*location, tuple(missing), tuple(surplus), f"rows of {leaf}"), len(rows)
             else:
-                yield None if is_ruled_out else _wrong_values(plan, opened, full, truth), len(rows)
+                yield None if is_ruled_out else _wrong_values(records, opened, full, truth), len(rows)
         notes += opened.notes
 
 
 def _wrong_lookups(
-    plan: ScanPlan, opened: ScanTaskReader, full: ScanTaskReader, truth: StripeResult
+    records: _FileRecords, opened: ScanTaskReader, full: ScanTaskReader, truth: StripeResult
 ) -> dict[str, tuple[Leaf, BitMap, BitMap]]:
     """Return the indexes with a wrong answer for a leaf, with the rows that they miss or have too many."""
     wrong: dict[str, tuple[Leaf, BitMap, BitMap]] = {}
     for leaf in dict.fromkeys(leaves(full.task.filter)):
         results = list(opened.lookup_each(truth.stripe, leaf))
         if opened.is_fresh:
-            results += _driver_lookups(plan, full, leaf, truth.stripe, truth.num_rows)
+            results += records.lookups(leaf, truth.stripe, truth.num_rows)
         if not results:
             continue
         true = _matching_rows(full, truth, leaf)
@@ -190,27 +231,8 @@ def _matching_rows(full: ScanTaskReader, truth: StripeResult, leaf: Leaf) -> Bit
     return BitMap(np.flatnonzero(mask(leaf, {leaf.column: array}, truth.num_rows)).astype(np.uint32))
 
 
-def _driver_lookups(
-    plan: ScanPlan, full: ScanTaskReader, leaf: Leaf, stripe: int, rows: int
-) -> Iterator[tuple[str, Bounds]]:
-    """Yield the answers that each index alone gives on the driver for a file."""
-    view = next(view for view in plan.snapshot.files if view.file.path == full.task.path)
-    if view.entry is None:
-        return
-    for source in plan.sources:
-        for answer in source.lookup(view, leaf):
-            if isinstance(answer.by, StatisticsSource):
-                # not an index; the task of the file compares these statistics
-                continue
-            lower, upper = (
-                BitMap(range(rows)) if stripe in part else BitMap()
-                for part in (answer.bounds.lower, answer.bounds.upper)
-            )
-            yield answer.by, Bounds(lower, upper)
-
-
 def _wrong_values(
-    plan: ScanPlan, opened: ScanTaskReader, full: ScanTaskReader, truth: StripeResult
+    records: _FileRecords, opened: ScanTaskReader, full: ScanTaskReader, truth: StripeResult
 ) -> Disagreement | None:
     """Return the first difference between read or recorded values and the data, or None."""
     location = full.task.path, truth.stripe
@@ -220,7 +242,7 @@ def _wrong_values(
     for column in full.task.lookups:
         if column.is_partition:
             continue
-        wrong = wrong_indexes(plan, opened, truth, column, full.read(truth, columns=[column]).column(0))
+        wrong = _wrong_indexes(records, opened, truth, column, full.read(truth, columns=[column]).column(0))
         if wrong is not None:
             return Disagreement(*location, wrong, what=f"values of {column.name}")
     return None
@@ -240,8 +262,8 @@ def is_same(got: pa.RecordBatch, want: pa.RecordBatch) -> bool:
     )
 
 
-def wrong_indexes(
-    plan: ScanPlan, opened: ScanTaskReader, truth: StripeResult, column: OutputColumn, array: pa.Array
+def _wrong_indexes(
+    records: _FileRecords, opened: ScanTaskReader, truth: StripeResult, column: OutputColumn, array: pa.Array
 ) -> tuple[str, ...] | None:
     """Return the indexes with wrong keys or statistics of a column; empty if the file's own are, None if all are right.
 
@@ -260,7 +282,7 @@ def wrong_indexes(
     if not _are_valid_bounds(opened.bounds_of(truth.stripe, column, leaf.domain), truth.bounds.lower, valid):
         is_file_wrong = not wrong
     # stored wall clocks differ from instants that are read
-    if key_kind(column.type) is not None and plan.are_keys(column):
+    if key_kind(column.type) is not None and records.plan.are_keys(column):
         true = array_stats(column.type, array)
         for by, min_max in opened.min_max_by_source(truth.stripe, column):
             if len(numbers) < truth.num_rows:
@@ -272,7 +294,7 @@ def wrong_indexes(
                 is_file_wrong = True
             else:
                 wrong[by] = None
-        for name, stats in _recorded_stats(plan, opened, truth.stripe, column):
+        for name, stats in records.stats(opened, truth.stripe, column):
             if not _covers(stats, true):
                 wrong[name] = None
         keyed = opened.keyed(column.name)
@@ -288,17 +310,6 @@ def wrong_indexes(
 
 def _are_valid_bounds(bounds: Bounds, rows: BitMap, valid: BitMap) -> bool:
     return (bounds.lower & rows) <= valid <= bounds.upper
-
-
-def _recorded_stats(
-    plan: ScanPlan, opened: ScanTaskReader, stripe: int, column: OutputColumn
-) -> Iterator[tuple[str, ColumnStats]]:
-    """Yield the manifest's statistics of a stripe, with the index that recorded them."""
-    view = next(view for view in plan.snapshot.files if view.file.path == opened.task.path)
-    if opened.is_fresh:
-        for name, stripe_stats in recorded_stats(plan, view, opened.task, column):
-            if stripe < len(stripe_stats):
-                yield name, stripe_stats[stripe]
 
 
 def _covers(stats: ColumnStats, true: ColumnStats) -> bool:

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
+from hindex.aggregate import top_n
 from hindex.api.statement_table import StatementTable
-from hindex.api.table import Table
+from hindex.api.table import IndexSpec, Table
 from hindex.build import job
 from hindex.domain import Domain
 from hindex.errors import FallbackError
@@ -20,8 +21,10 @@ from hindex.index.index_type import Bounds
 from hindex.maintain import builds, verification
 from hindex.maintain.results import IndexState
 from hindex.maintain.verification import ProveReport, ProveWarning, is_same, prove_scan
+from hindex.orc import OrcReader
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason
 from hindex.scan.planning import ScanPlan
+from hindex.scan.shared_index_pruning import SharedIndexPruner
 from hindex.store.manifest import FileEntry
 from tests.scan.wrong_indexes import (
     KNOWN,
@@ -32,6 +35,7 @@ from tests.scan.wrong_indexes import (
     remove_index_files,
 )
 from tests.support.local_build import LocalConnection
+from tests.support.queries import count_calls
 from tests.support.small import ids, reasons, write_columns, write_rows
 from tests.support.work import forget
 
@@ -88,6 +92,34 @@ def test_prove_of_files_that_are_replaced_after_the_plan(
     assert scan.proof is not None
     assert (scan.proof.rows, scan.proof.disagreements) == (0, ())
     assert Note(Reason.STALE_FILE, "0.orc", REPLACED_SINCE) in scan.proof.notes
+
+
+def test_prove_reads_the_records_of_a_file_once(
+    tmp_path: Path, connection: LocalConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many stripes it has: otherwise the work grows with their square."""
+    work = {}
+    for stripes in (2, 12):
+        path = tmp_path / str(stripes) / "0.orc"
+        column = pa.array([i % 50 for i in range(1000 * stripes)])
+        columns = {"id": pa.array(range(len(column))), "a": column, "b": column}
+        write_columns(path, columns, codec="none", stripe=4096, stride=1000)
+        with OrcReader(path) as reader:
+            assert len(reader.stripes) == stripes
+        table = connection.table(str(path.parent))
+        table.create_indexes([IndexSpec("by_a", "a", "minmax"), IndexSpec("by_b", "b", "btree")])
+        with monkeypatch.context() as patch:
+            stats = count_calls(patch, verification, top_n.recorded_stats)
+            located = count_calls(patch, SharedIndexPruner, SharedIndexPruner.lookup)
+            scan = table.scan("a >= 0 AND b = 7", ["id", "a"], mode="prove")
+            assert ids(scan) == list(range(7, 1000 * stripes, 50))
+            assert scan.proof is not None
+            assert scan.proof.disagreements == ()
+            assert table.scan(mode="prove").min("a") == 0
+        assert stats
+        assert located
+        work[stripes] = len(stats), len(located)
+    assert work[2] == work[12]
 
 
 @pytest.mark.parametrize("is_certain", [True, False])
