@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.orc
 import pytest
 
 import hindex
 from hindex.api.table import IndexSpec
 from hindex.build import btree_job, btree_task
-from hindex.build.btree_task import BTreeJob, SortedPart, write_parts
+from hindex.build.btree_task import BTreeJob, ReadTask, SortedPart, entry_chunks, write_parts
 from hindex.index.btree import IndexedFile
 from hindex.index.postings import Postings
 from hindex.index.reader_cache import open_btree_file
 from hindex.keys import KeyKind
+from hindex.orc import OrcReader
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.table.listing import Fingerprint
 from tests.build.btree_sets import contents, groups, sets, union
@@ -148,6 +152,82 @@ def test_a_writer_holds_back_only_what_overlaps(
         f"{tmp_path}/{Path(rows[0]['path']).name}", rows[0]["length"], rows[0]["footer_checksum"]
     )
     assert list(first.nulls()) == [run * each for run in range(runs)]
+
+
+def _job(directory: Path, kind: KeyKind, file: IndexedFile, chunk_entries: int) -> BTreeJob:
+    """A job of one index file for one data file with a column ``a``."""
+    data_type = OrcType(Kind.LONG) if kind is KeyKind.INT64 else OrcType(Kind.STRING)
+    parts = (SortedPart(0, None),)
+    return BTreeJob(
+        "b", "a", data_type, ("a",), (), (), "data/x", str(directory), parts, ((file,),), chunk_entries
+    )
+
+
+def _written(job: BTreeJob, batches: Iterable[pa.RecordBatch]) -> dict[Any, set[int]]:
+    """Sort chunks as Spark does, write the index file, and return the locations of each key in it."""
+    chunks = [row for batch in batches for row in batch.to_pylist()]
+    chunks.sort(key=lambda row: (row["part"], (0, 0) if row["first"] is None else (1, row["first"])))
+    schema = btree_task.chunk_schema(job.kind)
+    single = (pa.RecordBatch.from_pylist([chunk], schema) for chunk in chunks)
+    ((row,),) = (batch.to_pylist() for batch in write_parts(job, single))
+    path = f"{job.absolute_directory}/{Path(row['path']).name}"
+    reader = open_btree_file(path, row["length"], row["footer_checksum"])
+    locations_by_key: dict[Any, set[int]] = {}
+    for leaf in reader.all_leaves():
+        assert len(set(leaf.keys)) == len(leaf.keys)
+        for number, location in zip(*(part.tolist() for part in reader.entries(leaf)), strict=True):
+            locations_by_key.setdefault(leaf.keys[number], set()).add(location)
+    return locations_by_key
+
+
+@pytest.mark.parametrize("kind", list(KeyKind))
+def test_runs_that_begin_with_one_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: KeyKind) -> None:
+    """Chunks of all runs begin with the same keys: each is written once, when its last chunk has come."""
+    monkeypatch.setattr(btree_task, "MERGE_ENTRIES", 1)
+    runs, keys = 5, range(0, 300, 3)
+    job = _job(tmp_path, kind, IndexedFile("f", Fingerprint(1, 1, 1), 10, (10 * runs,)), 7)
+    batches = []
+    for run in range(runs):
+        values = [_key(kind, key) for key in keys]
+        postings = Postings(
+            np.array(values, np.int64) if kind is KeyKind.INT64 else pa.array(values, pa.large_binary()),
+            np.arange(len(keys) + 1),
+            np.full(len(keys), run, np.uint32),
+            np.zeros(0, np.uint32),
+        )
+        batches.append(btree_task._chunks(job, postings, [(0, None)]))
+    assert _written(job, batches) == {_key(kind, key): set(range(runs)) for key in keys}
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [3], [1, 2], [2, 4]])
+def test_stripes_of_one_file_read_by_several_tasks(tmp_path: Path, cuts: list[int]) -> None:
+    data, index = tmp_path / "x.orc", tmp_path / "index"
+    index.mkdir()
+    column = [i * 7 % 1000 for i in range(6000)]
+    with pyarrow.orc.ORCWriter(
+        str(data), compression="uncompressed", stripe_size=4096, row_index_stride=100, batch_size=500
+    ) as writer:
+        writer.write(pa.table({"a": pa.array(column, pa.int64())}))
+    with OrcReader(data) as reader:
+        rows = tuple(stripe.num_rows for stripe in reader.stripes)
+        fingerprint = Fingerprint(reader.tail.file_length, 1, reader.tail.checksum)
+    assert len(rows) > 4
+    file = IndexedFile("x.orc", fingerprint, 100, rows)
+    # the file is not the first one of its group
+    before = 40
+    job = _job(index, KeyKind.INT64, file, 50)
+    job = replace(job, groups=((IndexedFile("w.orc", Fingerprint(1, 1, 1), 1, (before,)), file),))
+    tasks = [
+        ReadTask(str(data), file, 0, before, stripes=(start, end) if cuts else None)
+        for start, end in pairwise([0, *cuts, len(rows)])
+    ]
+    expected: dict[Any, set[int]] = {}
+    group, row = before, 0
+    for count in rows:
+        for at in range(count):
+            expected.setdefault(column[row + at], set()).add(group + at // 100)
+        group, row = group + -(-count // 100), row + count
+    assert _written(job, (batch for task in tasks for batch in entry_chunks(job, [task]))) == expected
 
 
 def _key(kind: KeyKind, number: int) -> Any:

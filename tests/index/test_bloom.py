@@ -13,7 +13,7 @@ import pytest
 
 from hindex.domain import Domain
 from hindex.errors import HindexError
-from hindex.index.bloom import BloomReader, bit_count, hash_bytes, hash_count, hash_integers
+from hindex.index.bloom import _PROBED, BloomReader, bit_count, hash_bytes, hash_count, hash_integers
 from hindex.index.index_file import IndexFileReader
 from hindex.orc.io.source import BytesSource, LocalSource
 from tests.index.support import TYPES, build, key_of, open_index
@@ -139,6 +139,18 @@ def test_filters_are_probed_where_they_lie(tmp_path: Path) -> None:
     bits = reader._bits(page, page.length - 10)
     whole = np.frombuffer(source.read([(0, source.size())])[0], np.uint8)
     assert np.shares_memory(bits, whole)
+
+
+@pytest.mark.parametrize("last", [5500, 9999])
+def test_more_keys_than_are_probed_at_once(last: int) -> None:
+    """Row groups that only later keys match are found after others have matched."""
+    data = build(LONG, [pa.array(range(10_000), pa.int64())], using="BLOOM", row_group_rows=1000)
+    reader = BloomReader(IndexFileReader(BytesSource(data, "x.hidx")))
+    keys = [*range(_PROBED + 50), last]
+    upper = reader.lookup(0, Domain.points(keys)).upper
+    assert set(keys) <= set(upper)
+    # at most one further row group by chance
+    assert len(upper) <= 3000
 
 
 def test_filters_are_sized_for_their_own_keys() -> None:

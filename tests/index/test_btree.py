@@ -22,6 +22,7 @@ from hindex.index.btree import BTREE, BTreeReader, BTreeWriter, IndexedFile, fir
 from hindex.index.index_file import Footer, IndexFileReader, IndexFileWriter, page_message
 from hindex.index.index_type import Level, index_type, resolve_properties
 from hindex.index.postings import group_pairs
+from hindex.index.tree_writer import FIRST_BOUND
 from hindex.keys import KeyKind
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.types import Kind, OrcType
@@ -56,6 +57,17 @@ def test_bounds_beyond_64_bits() -> None:
         (Domain.between(-far, -(1 << 63) + 3), {0}),
     ]:
         assert {number for _, number in locate(reader, domain)} == true
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 10])
+def test_long_keys_that_come_in_several_pieces(pieces: int) -> None:
+    """The bound between two leaves tells keys apart behind their first bytes."""
+    keys = [f"{'x' * (FIRST_BOUND + 10)}{number:03}" for number in range(200)]
+    file = ModelFile("x.orc", 1, [keys])
+    reader = read(build(STRING, [file], pieces=pieces, values_per_page=4)[0])
+    for number, key in enumerate(keys):
+        assert locate(reader, Domain.points([key.encode()])) == [("x.orc", number)]
+    assert locate(reader, Domain.points([keys[0].encode() + b"!"])) == []
 
 
 def test_many_row_groups_of_several_keys_among_very_many() -> None:
