@@ -125,18 +125,31 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({self.name!r})" if self.name == self.uri else f"Table({self.name!r}, uri={self.uri!r})"
 
-    def snapshot(self, options: AcidOptions | None = None, *, compare: bool = False) -> Snapshot:
+    def snapshot(
+        self,
+        options: AcidOptions | None = None,
+        *,
+        compare: bool = False,
+        manifest: Manifest | None = None,
+    ) -> Snapshot:
         """Return the current state of the table: files, schema, and the files that its indexes cover.
 
         Args:
             options: how a transactional table is read; the table's own options if None.
             compare: compare the checksums of all files whose fingerprints are unchanged.
+            manifest: used in place of the latest one.
         """
-        snapshot = self.unchecked_snapshot(options, compare=compare)
+        snapshot = self.unchecked_snapshot(options, compare=compare, manifest=manifest)
         self.check_against_catalog(snapshot)
         return snapshot
 
-    def unchecked_snapshot(self, options: AcidOptions | None = None, *, compare: bool = False) -> Snapshot:
+    def unchecked_snapshot(
+        self,
+        options: AcidOptions | None = None,
+        *,
+        compare: bool = False,
+        manifest: Manifest | None = None,
+    ) -> Snapshot:
         """Return the current state; call `check_against_catalog` before rows are read by it."""
         return take_snapshot(
             self.uri,
@@ -146,6 +159,7 @@ class Table:
             partitions=self.catalog_partitions(),
             declared=self.declared_schema(),
             compare=compare,
+            manifest=manifest,
         )
 
     def check_against_catalog(self, snapshot: Snapshot) -> None:
@@ -475,10 +489,12 @@ class Table:
             check_new_index(manifest, entry)
             manifest = merge_build_result(manifest, new_indexes=[entry])
             entries.append(entry)
+        after = snapshot
         if entries:
-            self._builds.create(snapshot, entries, if_not_exists=if_not_exists)
+            committed = self._builds.create(snapshot, entries, if_not_exists=if_not_exists)
             self._save_definitions()
-        after = self.snapshot()
+            # other writers may have dropped an index, or the table, since
+            after = self.snapshot(manifest=committed)
         created = [after.manifest.index(spec.name) for spec in specs]
         for existing, spec, entry in zip(created, specs, requested, strict=True):
             self._warn_of_difference(existing, spec, entry)

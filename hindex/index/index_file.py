@@ -7,6 +7,7 @@ it is used, and every checksum before its bytes are parsed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import threading
@@ -178,19 +179,20 @@ class IndexFileWriter:
     """
 
     def __init__(self, sink: str | os.PathLike[str] | BinarySink) -> None:
-        self._path: Path | None = None
         self._sink: BinarySink
         self._owned = None
+        self._is_finished = False
         if isinstance(sink, str | os.PathLike):
-            self._path = Path(sink)
+            self._path = os.fspath(sink)
             try:
-                self._owned = self._path.open("xb")
+                self._owned = Path(sink).open("xb")  # noqa: SIM115 finish() or abort() closes it
             except OSError as error:
                 raise IndexFileError(
-                    f"Index file {str(self._path)!r} cannot be created: {error.strerror}"
+                    f"Index file {self._path!r} cannot be created: {error.strerror}"
                 ) from error
             self._sink = self._owned
         else:
+            self._path = str(getattr(sink, "name", "<memory>"))
             self._sink = sink
         self._length = 0
         self._write(MAGIC)
@@ -226,6 +228,9 @@ class IndexFileWriter:
 
         Returns:
             the file's length in bytes, and the crc32c of its footer.
+
+        Raises:
+            IndexFileError: if the file cannot be written.
         """
         data = _footer_bytes(footer)
         if len(data) > MAX_BLOCK:
@@ -236,22 +241,41 @@ class IndexFileWriter:
         head = struct.pack("<II", len(data), VERSION)
         crc = google_crc32c.value(data + head)
         self._write(data + _TRAILER.pack(len(data), VERSION, crc, MAGIC))
-        if self._owned is not None and self._path is not None:
-            self._owned.flush()
-            os.fsync(self._owned.fileno())
-            self._owned.close()
-            _sync_directory(self._path.parent)
+        if self._owned is not None:
+            try:
+                self._owned.flush()
+                os.fsync(self._owned.fileno())
+                self._owned.close()
+                _sync_directory(Path(self._path).parent)
+            except OSError as error:
+                raise self._write_error(error) from error
+        self._is_finished = True
         return self._length, crc
 
     def abort(self) -> None:
-        """Close and remove an own file; a sink of the caller's is left as it is."""
-        if self._owned is not None and self._path is not None and not self._owned.closed:
-            self._owned.close()
-            self._path.unlink(missing_ok=True)
+        """Close and remove an own file that is not finished; a sink of the caller's is left as it is.
+
+        Errors are ignored: this follows another error, which must not be hidden.
+        """
+        if self._owned is not None and not self._is_finished:
+            # closing writes what is buffered, which fails again on a full disk; the file is closed all the same
+            with contextlib.suppress(OSError):
+                self._owned.close()
+            with contextlib.suppress(OSError):
+                Path(self._path).unlink(missing_ok=True)
 
     def _write(self, data: Buffer) -> None:
-        self._sink.write(data)  # type: ignore[arg-type]
+        try:
+            self._sink.write(data)  # type: ignore[arg-type]
+        except OSError as error:
+            raise self._write_error(error) from error
         self._length += len(data)
+
+    def _write_error(self, error: OSError) -> IndexFileError:
+        return IndexFileError(
+            f"Index file {self._path!r} cannot be written: {error.strerror or error}; make room or grant access "
+            "there, or use a store in another place"
+        )
 
 
 def encode_page(blocks: Sequence[Buffer], *, compress: bool = True) -> bytes:

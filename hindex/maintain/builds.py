@@ -96,11 +96,14 @@ class Builds:
             )
         return plan
 
-    def create(self, snapshot: Snapshot, entries: Sequence[IndexEntry], *, if_not_exists: bool) -> None:
+    def create(self, snapshot: Snapshot, entries: Sequence[IndexEntry], *, if_not_exists: bool) -> Manifest:
         """Build new indexes, except deferred ones, and commit all of them.
 
         Args:
             if_not_exists: skip indexes whose name another writer has committed meanwhile.
+
+        Returns:
+            the manifest as committed: a later one may lack the indexes again.
 
         Raises:
             IndexExistsError: if another writer has committed the name, or the column and type, meanwhile.
@@ -126,11 +129,12 @@ class Builds:
             return merge_build_result(old, new_indexes=new, files=files)
 
         try:
-            self.store.commit(change)
+            committed = self.store.commit(change)
         except (IndexExistsError, CommitConflictError):
             discard_build(plan)
             raise
         _log_build(statement, files)
+        return committed
 
     def bring_up_to_date(
         self,

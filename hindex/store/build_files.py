@@ -155,9 +155,11 @@ class StagedFile:
         self.close()
 
     def close(self) -> None:
-        """Close a temporary file, which deletes it."""
+        """Close a temporary file, which deletes it; its content has been published or is given up."""
         if self._temporary is not None:
-            self._temporary.close()
+            # on a full disk, buffered bytes cannot be written
+            with contextlib.suppress(OSError):
+                self._temporary.close()
 
 
 def discard_files(directory: str, prefix: str) -> None:

@@ -131,6 +131,7 @@ def take_snapshot(
     partitions: CatalogPartitions | None = None,
     declared: DeclaredSchema | None = None,
     compare: bool = False,
+    manifest: Manifest | None = None,
 ) -> Snapshot:
     """List a table, load its manifest and derive its schema.
 
@@ -144,6 +145,7 @@ def take_snapshot(
             are neither used nor taken for vanished.
         declared: the schema that a catalog has of the table.
         compare: read the tails of all files that look as they were indexed.
+        manifest: used in place of the latest one.
 
     Raises:
         TableError: if the table does not exist or its files' schemas do not fit each other.
@@ -154,7 +156,7 @@ def take_snapshot(
     entries: dict[str, FileEntry] = {}
     try:
         # before the listing: a manifest loaded after it could name newer files, which would count as deleted
-        latest = store.load()
+        latest = store.load() if manifest is None else manifest
         if latest is not None:
             # reads all segments, so that no later use can fail
             entries = latest.files_by_path()

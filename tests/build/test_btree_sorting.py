@@ -174,7 +174,8 @@ def _written(job: BTreeJob, batches: Iterable[pa.RecordBatch]) -> dict[Any, set[
     reader = open_btree_file(path, row["length"], row["footer_checksum"])
     locations_by_key: dict[Any, set[int]] = {}
     for leaf in reader.all_leaves():
-        assert len(set(leaf.keys)) == len(leaf.keys)
+        keys = [leaf.keys[number] for number in range(len(leaf.keys))]
+        assert locations_by_key.keys().isdisjoint(keys)
         for number, location in zip(*(part.tolist() for part in reader.entries(leaf)), strict=True):
             locations_by_key.setdefault(leaf.keys[number], set()).add(location)
     return locations_by_key

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hindex.api.index import Index
 from hindex.api.statement_table import StatementTable
+from hindex.api.table import Table
 from hindex.errors import BuildError
 from hindex.maintain.results import IndexState
 from hindex.progress import NullProgress
@@ -128,3 +132,68 @@ def test_a_notice_that_cannot_be_read_is_none(path: Path, hx: LocalConnection, d
     (index,) = table.indexes()
     assert isinstance(index, Index)
     assert index.state is IndexState.FRESH
+
+
+class FullDisk(io.FileIO):
+    """A file that has room for some bytes."""
+
+    room = 0
+
+    def write(self, data: Any, /) -> int:
+        if self.tell() + len(data) > self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(data)
+
+
+@pytest.mark.parametrize("room", [0, 100, 1 << 40])
+@pytest.mark.parametrize("using", ["bitmap", "btree", "bloom", "minmax"])
+def test_build_on_full_disk_leaves_nothing(
+    path: Path, hx: LocalConnection, monkeypatch: pytest.MonkeyPatch, using: str, room: int
+) -> None:
+    """The disk is full when a page is written, when buffered bytes are, or when the file is made durable."""
+    real_open, real_fsync = Path.open, os.fsync
+
+    def open_(self: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+        if self.suffix == ".hidx" and mode == "xb":
+            return io.BufferedWriter(FullDisk(self, "xb"))
+        return real_open(self, mode, *arguments, **options)
+
+    def fsync(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().suffix == ".hidx":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real_fsync(descriptor)
+
+    table = hx.table(str(path))
+    with monkeypatch.context() as patch:
+        patch.setattr(FullDisk, "room", room)
+        patch.setattr(Path, "open", open_)
+        patch.setattr(os, "fsync", fsync)
+        with pytest.raises(
+            BuildError, match=r"Index file '.*\.hidx' cannot be written: No space left on device; make room"
+        ):
+            table.create_index("i", "a", using)
+    assert list(path.rglob("*.hidx")) == []
+    assert table.indexes() == []
+    assert table.create_index("i", "a", using).state is IndexState.FRESH
+
+
+@pytest.mark.parametrize("how", ["drop", "replace"])
+def test_created_index_is_that_of_its_commit(
+    path: Path, hx: LocalConnection, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Another writer drops the index, or puts one of its name in its place, before the statement ends."""
+    real = Table._save_definitions
+
+    def after_commit(self: Table, *arguments: Any) -> None:
+        real(self, *arguments)
+        if self is table:
+            other = LocalConnection().table(str(path))
+            other.drop_index("i")
+            if how == "replace":
+                other.create_index("i", "s", "bloom")
+
+    table = hx.table(str(path))
+    monkeypatch.setattr(Table, "_save_definitions", after_commit)
+    index = table.create_index("i", "a")
+    assert (index.name, index.column, index.type, index.state) == ("i", "a", "BITMAP", IndexState.FRESH)
+    assert [item.column for item in table.indexes()] == ([] if how == "drop" else ["s"])
