@@ -135,7 +135,7 @@ def _is_of_index(note: Note) -> bool:
 
 
 class _FileRecords:
-    """What the driver knows of one data file: each is read once, for all stripes."""
+    """The records that the driver reads of one data file, once for all stripes."""
 
     def __init__(self, plan: ScanPlan, view: FileView) -> None:
         self.plan = plan

@@ -1,4 +1,4 @@
-"""How the tables of a query are read, and why: what EXPLAIN shows of a query that Spark runs."""
+"""Decisions about the tables of a query that Spark runs, and their explanation."""
 
 from __future__ import annotations
 

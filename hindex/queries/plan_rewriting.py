@@ -17,19 +17,16 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from hindex.errors import ColumnError, HindexError, PredicateError, UnsupportedError
+from hindex.errors import ColumnError, HindexError, UnsupportedError
 from hindex.explain.explanation import RowCount
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.plan.modes import Mode
-from hindex.plan.normalize import normalize
 from hindex.plan.reasons import group_notes
-from hindex.plan.time_zones import is_about_time
 from hindex.queries import selectivity
 from hindex.queries.decisions import QueryExplanation, TableDecision
 from hindex.queries.index_aggregates import answer_aggregate
 from hindex.queries.lookup_joins import apply_lookup_joins
 from hindex.queries.relation_reading import RelationReading
-from hindex.scan.planning import ScanPlan, plan_scan
+from hindex.queries.table_scans import fits_types, plan_table_scan
 from hindex.spark.catalyst import (
     Attribute,
     CatalystExpression,
@@ -38,7 +35,7 @@ from hindex.spark.catalyst import (
     Relation,
     attribute_ids,
 )
-from hindex.spark.scan import RowScan, collect_if_small, rows_frame, scan_frame
+from hindex.spark.scan import collect_if_small, rows_frame, scan_frame
 from hindex.spark.session import java_session, session_time_zones
 from hindex.spark.settings import setting_reason
 from hindex.spark.types import is_same_type, spark_ddl
@@ -54,7 +51,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
     from hindex.queries.table_resolution import ResolvedTable, TableResolver
-    from hindex.table.schema import TableSchema
 
 _LOG = logging.getLogger("hindex.queries")
 
@@ -64,7 +60,7 @@ NO_USABLE_CONDITION = "none of the query's conditions on it can be answered by i
 
 @value_class
 class Access:
-    """What a plan does with one relation: the conditions on its rows, and the columns that it uses.
+    """The conditions of a plan on the rows of one relation, and the columns of it that the plan uses.
 
     Attributes:
         paths: the columns of the relation by the ids that stand for them above it.
@@ -316,7 +312,6 @@ class PlanReading:
         """
         always = self.rewriter.always
         table, snapshot = self.snapshot(relation)
-        schema = snapshot.schema
         used = self.used_columns(relation, access, where)
         difference = self.difference(relation, snapshot, used, where, reader)
         if difference is not None:
@@ -325,10 +320,10 @@ class PlanReading:
         if rows * len(used) < selectivity.MIN_VALUES and not always:
             reason = f"TOO_SMALL: Spark reads {len(used)} columns of {rows:,} rows sooner"
             return self.declined(relation, reason, where)
-        usable = self._usable(where, schema)
-        if usable is None:
+        if not fits_types(where, snapshot.schema, self.zones):
             return self.declined(relation, NO_USABLE_CONDITION, where)
-        scan, plan = self.plan_scan(table, snapshot, usable, [item.name for item in used])
+        names = [item.name for item in used]
+        scan, plan = plan_table_scan(table, snapshot, where, names, self.zones)
         if looks_up:
             plan = replace(plan, tasks=tuple(replace(task, always_looks_up=True) for task in plan.tasks))
         is_indexed = plan.skipped or any(task.indexes or task.candidates for task in plan.tasks)
@@ -356,7 +351,7 @@ class PlanReading:
                 reason += "; " + "; ".join(map(str, group_notes(estimate.fallbacks)))
             return self.declined(relation, reason, where, rows=kept, notes=notes)
         table.check_against_catalog(snapshot)
-        decision = TableDecision(relation.name, str(usable), None, kept)
+        decision = TableDecision(relation.name, str(where), None, kept)
         return RelationReading(relation, decision, used, scan, plan, estimate.units, notes, read)
 
     def _read_transactional(self, relation: Relation, access: Access) -> RelationReading:
@@ -366,9 +361,11 @@ class PlanReading:
         snapshot = self.rewriter.resolver.list_table(table)
         table.check_against_catalog(snapshot)
         used = self.used_columns(relation, access, where)
-        usable = None if where is None else self._usable(where, snapshot.schema)
-        scan, plan = self.plan_scan(table, snapshot, usable, [item.name for item in used])
-        decision = TableDecision(relation.name, None if usable is None else str(usable))
+        if where is not None and not fits_types(where, snapshot.schema, self.zones):
+            where = None
+        names = [item.name for item in used]
+        scan, plan = plan_table_scan(table, snapshot, where, names, self.zones)
+        decision = TableDecision(relation.name, None if where is None else str(where))
         return RelationReading(relation, decision, used, scan, plan)
 
     def used_columns(
@@ -462,26 +459,6 @@ class PlanReading:
             if schema.resolve(column.parts).type.kind is Kind.CHAR:
                 return f"the session compares {column.name!r} without the blanks of CHAR"
         return None
-
-    def _usable(self, where: Predicate, schema: TableSchema) -> Predicate | None:
-        """Return the condition if it fits the types of its columns; None if not."""
-        try:
-            about_time = is_about_time(where, lambda parts: schema.resolve(parts).type)
-            normalize(where, schema, self.zones() if about_time else None)
-        except (PredicateError, ColumnError, UnsupportedError):
-            return None
-        return where
-
-    def plan_scan(
-        self, table: ResolvedTable, snapshot: Snapshot, where: Predicate | None, names: Sequence[str]
-    ) -> tuple[RowScan, ScanPlan]:
-        """Plan a scan of a snapshot."""
-        selected = [(name,) for name in names]
-        # whatever the connection's mode: tables that Spark reads alone have none either
-        scan = table.unchecked_scan(where, selected, mode=Mode.LENIENT)
-        return scan, scan.runner.plan(
-            lambda: snapshot, lambda state: plan_scan(state, where, selected, zones=self.zones)
-        )
 
     def _put_in_place(self, item: RelationReading) -> None:
         one_partition = self._may_shuffle()

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError, HindexError, PredicateError, TableError, UnsupportedError
 from hindex.explain.explanation import RowCount
-from hindex.plan.modes import Mode
-from hindex.plan.normalize import normalize
 from hindex.plan.reasons import Note, group_notes
-from hindex.plan.time_zones import ZonesOf, is_about_time
 from hindex.queries import selectivity
 from hindex.queries.decisions import TableDecision
 from hindex.queries.relation_reading import used_indexes
 from hindex.queries.table_resolution import QueryTableState, TableResolver, resolve_tables
-from hindex.scan.planning import ScanPlan, plan_scan
+from hindex.queries.table_scans import fits_types, plan_table_scan
+from hindex.scan.planning import ScanPlan
 from hindex.scan.task_runner import Unit
 from hindex.spark.compatibility import is_ansi, is_rule_independent, is_set, setting_difference
 from hindex.spark.scan import RowScan, scan_frame
@@ -176,7 +174,7 @@ class TablePlanner:
             reason = f"TOO_SMALL: Spark reads {len(names)} columns of {rows:,} rows sooner"
             return PlannedTable(state, _spark_decision(table, reason, where))
         try:
-            scan, plan = _plan_table_scan(state, where, names, self._zones)
+            scan, plan = plan_table_scan(state.table, state.snapshot, where, names, self._zones)
             is_indexed = plan.skipped or any(task.indexes or task.candidates for task in plan.tasks)
             # without a task, no row can satisfy the conditions
             if plan.tasks and not is_indexed:
@@ -212,7 +210,7 @@ class TablePlanner:
         """Plan a transactional table, which is always read here: Spark would read its deltas as rows."""
         where = all_of(usable) if usable else None
         names = self._query.needed(state.snapshot.schema.names)
-        scan, plan = _plan_table_scan(state, where, names, self._zones)
+        scan, plan = plan_table_scan(state.table, state.snapshot, where, names, self._zones)
         decision = TableDecision(str(table.ref), None if where is None else str(where))
         return PlannedTable(state, decision, scan, plan, state.spark_schema)
 
@@ -220,24 +218,7 @@ class TablePlanner:
         """Return True if Spark evaluates a condition as hindex does, and it fits the types of its columns."""
         if not self._is_ansi() and not is_rule_independent(predicate, schema):
             return False
-        try:
-            about_time = is_about_time(predicate, lambda parts: schema.resolve(parts).type)
-            normalize(predicate, schema, self._zones() if about_time else None)
-        except (PredicateError, ColumnError, UnsupportedError):
-            return False
-        return True
-
-
-def _plan_table_scan(
-    state: QueryTableState, where: Predicate | None, names: Sequence[str], zones_of: ZonesOf
-) -> tuple[RowScan, ScanPlan]:
-    """Plan a scan of the table with the files that were listed for this query."""
-    columns = [(name,) for name in names]
-    # whatever the connection's mode: tables that Spark reads alone have none either
-    scan = state.table.unchecked_scan(where, columns, mode=Mode.LENIENT)
-    return scan, scan.runner.plan(
-        lambda: state.snapshot, lambda snapshot: plan_scan(snapshot, where, columns, zones=zones_of)
-    )
+        return fits_types(predicate, schema, self._zones)
 
 
 def _mismatch(state: QueryTableState) -> str | None:

@@ -41,25 +41,21 @@ class SelectivityEstimate:
 
     Args:
         rows: rows that may match.
-        certain: those among them that match by the indexes alone.
         units: all stripes with matching rows; None if only a sample of the indexes was read.
         fallbacks: indexes that could not be read, which makes the estimate too high.
     """
 
     rows: RowCount
-    certain: int
     units: list[Unit] | None
     fallbacks: tuple[Note, ...] = ()
 
 
-def estimate_selectivity(
-    scan: RowScan, plan: ScanPlan, max_share: float, max_certain: int | None = None
-) -> SelectivityEstimate:
+def estimate_selectivity(scan: RowScan, plan: ScanPlan, max_share: float) -> SelectivityEstimate:
     """Estimate the number of matching rows from the indexes of all data files, or of a sample of many.
 
-    Reading ends as soon as more than ``max_share`` of the rows may match, or more than ``max_certain`` rows match. That
-    result is cached for the same condition on the same files, unless an index could not be read, which may be
-    temporary. Spark then reads the table, so a stale entry affects speed only. Other estimates are never cached.
+    Reading ends as soon as more than ``max_share`` of the rows may match. That result is cached for the same condition
+    on the same files, unless an index could not be read, which may be temporary. Spark then reads the table, so a stale
+    entry affects speed only. Other estimates are never cached.
     """
     views = {view.file.path: view for view in plan.snapshot.files}
     total = plan.snapshot.num_rows
@@ -67,33 +63,32 @@ def estimate_selectivity(
     step = max(len(plan.tasks) / _SAMPLED_FILES, 1.0)
     sample = [plan.tasks[int(at * step)] for at in range(min(len(plan.tasks), _SAMPLED_FILES))]
     key = _digest(
-        (scan.mode, max_share, max_certain, total, possible, step),
+        (scan.mode, max_share, total, possible, step),
         [(task, views[task.path].file) for task in sample],
     )
     too_many = TOO_MANY.get(key)
     if too_many is not None:
         return too_many
-    kept = certain = seen = 0
+    kept = seen = 0
     units: list[Unit] = []
     opened: dict[int, ScanTaskReader] = {}
     for task, result in scan.runner.run_lookups(sample, every=True):
         opened[id(task)] = task
         kept += len(result.bounds.upper)
-        certain += len(result.bounds.lower)
         seen += result.num_rows
-        if kept > max_share * total / step or (max_certain is not None and certain > max_certain / step):
+        if kept > max_share * total / step:
             break
         if len(result.bounds.upper):
             units.append((task, result))
     else:
         if step == 1.0:
-            return SelectivityEstimate(RowCount(kept, total), certain, units)
+            return SelectivityEstimate(RowCount(kept, total), units)
     fallbacks = tuple(note for task in opened.values() for note in task.notes if note.reason.is_fallback)
     factor = possible / seen if seen else 0
-    rows, certain = RowCount(round(kept * factor), total), round(certain * factor)
-    estimate = SelectivityEstimate(rows, certain, None, fallbacks)
+    rows = RowCount(round(kept * factor), total)
+    estimate = SelectivityEstimate(rows, None, fallbacks)
     is_over = rows.share is not None and rows.share > max_share
-    if (is_over or (max_certain is not None and certain > max_certain)) and not fallbacks:
+    if is_over and not fallbacks:
         TOO_MANY.put(key, estimate)
     return estimate
 

@@ -225,9 +225,9 @@ class ConditionReader:
         """
         parts = [part for condition in conditions for part in conjuncts(condition)]
         read = [self._condition(part) for part in parts]
-        known = _without_implied(list(dict.fromkeys(item[0] for item in read if item is not None)))
+        understood = _without_implied(list(dict.fromkeys(item[0] for item in read if item is not None)))
         is_exact = all(item is not None and item[1] for item in read)
-        return (all_of(known) if known else None), is_exact
+        return (all_of(understood) if understood else None), is_exact
 
     def column(self, expression: CatalystExpression) -> ColumnRef | None:
         """Return the column, or the field of one, that an expression is; None for others."""
@@ -249,10 +249,10 @@ class ConditionReader:
                 return None if predicate is None else (predicate, is_exact)
             case "Or":
                 branches = [self._condition(part) for part in parts]
-                known = [branch for branch in branches if branch is not None]
-                if len(known) < len(branches):
+                understood = [branch for branch in branches if branch is not None]
+                if len(understood) < len(branches):
                     return None
-                return any_of(branch[0] for branch in known), all(branch[1] for branch in known)
+                return any_of(branch[0] for branch in understood), all(branch[1] for branch in understood)
             case "Not":
                 child = self._condition(parts[0])
                 return None if child is None or not child[1] else (Not(child[0]), True)
@@ -285,15 +285,15 @@ class ConditionReader:
                 return None
             return Like(column, pattern.value, escape), is_exact
         literals = [self._literal(item) for item in others]
-        known = [item for item in literals if item is not None]
-        if len(known) < len(literals):
+        values = [item for item in literals if item is not None]
+        if len(values) < len(literals):
             return None
         if kind in _COMPARISONS:
-            return compare(op, column, known[0]), is_exact
-        if kind == "In" and known:
-            return In(column, tuple(known)), is_exact
-        if kind == "StartsWith" and isinstance(known[0].value, str):
-            escaped = re.sub(r"([\\%_])", r"\\\1", known[0].value)
+            return compare(op, column, values[0]), is_exact
+        if kind == "In" and values:
+            return In(column, tuple(values)), is_exact
+        if kind == "StartsWith" and isinstance(values[0].value, str):
+            escaped = re.sub(r"([\\%_])", r"\\\1", values[0].value)
             return Like(column, f"{escaped}%"), is_exact
         return None
 

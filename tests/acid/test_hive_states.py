@@ -221,7 +221,7 @@ class Hive:
 
     def answer(self, root: Path, state: State) -> Answer:
         """Answer by a directory with the names that Hive 2.3 knows; see the module's docstring."""
-        names = self._known_names(state)
+        names = self._names(state)
         renamed = State(list(names.values()), originals=state.originals, hidden=state.hidden)
         root.mkdir()
         write(root, renamed)
@@ -229,22 +229,22 @@ class Hive:
         path = self._path(str(root))
         try:
             # the last argument: files without a byte are ignored
-            found = self._acid_utils.getAcidState(path, self._configuration, write_ids, False, True)
+            hive = self._acid_utils.getAcidState(path, self._configuration, write_ids, False, True)
         except Exception as error:
             if "Not enough history" in str(error):
                 return Answer(lacks_history=True)
             raise
         original = {short: name for name, short in names.items()}
-        base = found.getBaseDirectory()
+        base = hive.getBaseDirectory()
         prefix = f"file:{root}/"
-        originals = [str(item.getFileStatus().getPath().toString()) for item in found.getOriginalFiles()]
+        originals = [str(item.getFileStatus().getPath().toString()) for item in hive.getOriginalFiles()]
         return Answer(
             None if base is None else original[base.getName()],
-            tuple(original[item.getPath().getName()] for item in found.getCurrentDirectories()),
+            tuple(original[item.getPath().getName()] for item in hive.getCurrentDirectories()),
             tuple(sorted(item.removeprefix(prefix) for item in originals)),
         )
 
-    def _known_names(self, state: State) -> dict[str, str]:
+    def _names(self, state: State) -> dict[str, str]:
         """The names that Hive 2.3 gets for those that Hive 3 would consider."""
         newest: dict[object, str] = {}
         for name in state.names:
@@ -278,7 +278,7 @@ class Hive:
         return self._new_rule(arguments)
 
 
-def found_in(root: Path, state: State) -> Answer:
+def hindex_state(root: Path, state: State) -> Answer:
     """The answer of hindex."""
     _, tree = list_tree("t", str(root))
     options = AcidOptions(ValidWriteIds.parse(state.valid))
@@ -307,12 +307,12 @@ def expected_of(state: State, hive: Answer) -> Answer:
         and not hive.lacks_history
         and not any(state.originals[path] for path in hive.originals)
     ):
-        unknown = [
+        not_aborted = [
             int(_parts(name)[1])
             for name in state.names
             if _parts(name)[0] == "base" and int(_parts(name)[1]) not in state.aborted
         ]
-        if unknown and all(int(_parts(name)[1]) >= min(unknown) for name in hive.deltas):
+        if not_aborted and all(int(_parts(name)[1]) >= min(not_aborted) for name in hive.deltas):
             return Answer(lacks_history=True)
     # of the deltas first those with rows, then those of deletes, each in Hive's order
     deltas = sorted(hive.deltas, key=lambda name: name.startswith("delete"))
@@ -342,11 +342,11 @@ def test_states_of_directories(spark: SparkSession, tmp_path: Path) -> None:
             assert not list_tree("t", str(root))[1].acid
         elif refused:
             with pytest.raises(TableError, match="contains the directory"):
-                found_in(root, state)
+                hindex_state(root, state)
         else:
-            found = found_in(root, state)
-            if found != expected:
-                different.append(f"{where}\n  hindex {found}\n  Hive   {expected}")
+            actual = hindex_state(root, state)
+            if actual != expected:
+                different.append(f"{where}\n  hindex {actual}\n  Hive   {expected}")
         counts["base"] += expected.base is not None
         counts["lacks_history"] += expected.lacks_history
         counts["obsolete"] += len(counting) < len(state.names)
