@@ -490,8 +490,8 @@ def test_ctrl_c_ends_the_job(tmp_path: Path, spark: SparkSession, moment: str) -
     while tracker.getActiveJobsIds() and time.monotonic() < until:
         time.sleep(0.05)
     assert not tracker.getActiveJobsIds()
-    # those of the tasks that were running
-    assert len(garbage(table)) < 20
+    # tasks that were running may have ended; the others never start
+    assert len(garbage(table)) < 200
     assert table.indexes() == []
     assert table.create_index("by_a", "a").status == "fresh"
 

@@ -288,7 +288,7 @@ def test_a_path_does_not_know_external_partitions(spark: SparkSession, made: str
         assert sorted(row["p"] for row in read.load().where("a > 0").collect()) == partitions
 
 
-@pytest.mark.filterwarnings("ignore:deep/3.orc. the file lies outside")
+@pytest.mark.filterwarnings("ignore:deep/3.orc. the file is outside")
 @pytest.mark.parametrize(
     ("definition", "message"),
     [
