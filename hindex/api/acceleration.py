@@ -107,7 +107,7 @@ class Acceleration:
     def stop(self) -> None:
         """End the acceleration; a second call does nothing."""
         if self._rule is not None and not self._sql.is_restored:
-            self._rule.remove()
+            self._rule.turn(False)
         self._sql.restore()
 
     def summary(self) -> str:

@@ -324,7 +324,7 @@ class PlanReading:
             return self.declined(relation, NO_USABLE_CONDITION, where)
         names = [item.name for item in used]
         scan, plan = plan_table_scan(table, snapshot, where, names, self.zones)
-        if looks_up:
+        if looks_up or always:
             plan = replace(plan, tasks=tuple(replace(task, always_looks_up=True) for task in plan.tasks))
         is_indexed = plan.skipped or any(task.indexes or task.candidates for task in plan.tasks)
         # without a task, no row can satisfy the conditions

@@ -36,17 +36,11 @@ class PlanRule:
 
     def turn(self, is_on: bool) -> None:
         """Turn the rule on or off for the session."""
-        if is_on:
-            self._rule.add()
         self._rule.turn(is_on)
 
     def forced(self, is_on: bool) -> AbstractContextManager[None]:
         """Turn the rule on or off for what this thread plans in the block."""
         return self._rule.forced(is_on)
-
-    def remove(self) -> None:
-        """Remove the rule from the session."""
-        self._rule.remove()
 
     def explain(self, frame: DataFrame) -> QueryExplanation:
         """Explain how the tables of a DataFrame are read. No rows are read."""

@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.function.Function;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
@@ -42,37 +43,96 @@ import scala.collection.immutable.Seq;
  * each, because each call between Java and Python takes a tenth of a millisecond. Whatever fails leaves a plan as it is.
  */
 public class OptimizerRule extends Rule {
-  private Function rewrite;
-  private volatile boolean isOn;
-  // threads that Spark starts to serve the rows of an action plan it, too
-  private final ThreadLocal forced = new InheritableThreadLocal();
-  private final ThreadLocal lastResult = new ThreadLocal();
+  // the only rule that is on in a thread; of threads that Spark starts to serve the rows of an action, too
+  private static final ThreadLocal only = new InheritableThreadLocal();
+  private static final WeakReference NONE = new WeakReference(null);
 
-  /** Set the callback: from a view of a plan to another plan, or null. */
-  public void setRewrite(Function rewrite) {
+  private SparkSession session;
+  private Function rewrite;
+  private final ThreadLocal lastResult = new ThreadLocal();
+  private volatile boolean isOn;
+  private int users;
+
+  /**
+   * Set the session, whose plans do not use the rule before `turn` or `force`.
+   *
+   * @param rewrite from a view of a plan to another plan, or null
+   */
+  public void use(SparkSession session, Function rewrite) {
+    this.session = session;
     this.rewrite = rewrite;
+    add();
+    remove();
   }
 
   public PlanView view(LogicalPlan plan) {
     return new PlanView(plan);
   }
 
-  /** Turn the rule on or off for all threads of its sessions. */
+  /** Turn the rule on or off for all threads of its session. */
   public void turn(boolean isOn) {
-    this.isOn = isOn;
+    synchronized (OptimizerRule.class) {
+      if (isOn && !this.isOn) {
+        add();
+      } else if (!isOn && this.isOn) {
+        remove();
+      }
+      this.isOn = isOn;
+    }
   }
 
-  /** Turn the rule on (1) or off (-1) for this thread, or leave it to the session (0); return what it was. */
-  public int force(int value) {
-    Object before = forced.get();
-    forced.set(Integer.valueOf(value));
-    return before == null ? 0 : ((Integer) before).intValue();
+  /** Let no rule but this one be on in this thread, or none at all; return what `restore` takes. */
+  public Object force(boolean isOn) {
+    Object before = only.get();
+    if (isOn) {
+      add();
+    }
+    only.set(isOn ? new WeakReference(this) : NONE);
+    return before;
+  }
+
+  /** Undo a call of `force`. */
+  public void restore(boolean wasOn, Object before) {
+    only.set(before);
+    if (wasOn) {
+      remove();
+    }
+  }
+
+  /** Add the rule to the session, behind the rules that it has. */
+  private void add() {
+    synchronized (OptimizerRule.class) {
+      if (users++ == 0) {
+        ArrayList rules = others();
+        rules.add(this);
+        session.experimental().extraOptimizations_$eq(seq(rules));
+      }
+    }
+  }
+
+  /** Remove the rule, and no other, from the session. */
+  private void remove() {
+    synchronized (OptimizerRule.class) {
+      if (--users == 0) {
+        session.experimental().extraOptimizations_$eq(seq(others()));
+      }
+    }
+  }
+
+  private ArrayList others() {
+    ArrayList rules = new ArrayList();
+    for (Iterator each = iterator(session.experimental().extraOptimizations()); each.hasNext(); ) {
+      Object rule = each.next();
+      if (rule != this) {
+        rules.add(rule);
+      }
+    }
+    return rules;
   }
 
   private boolean isActive() {
-    Object set = forced.get();
-    int value = set == null ? 0 : ((Integer) set).intValue();
-    return value > 0 || (value == 0 && isOn);
+    WeakReference rule = (WeakReference) only.get();
+    return rule == null ? isOn : rule.get() == this;
   }
 
   public TreeNode apply(TreeNode plan) {

@@ -7,11 +7,12 @@ callback server that ``foreachBatch`` uses. No lock of Python is held while Java
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
+from types import MethodType
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakMethod
 
 from hindex.errors import UnsupportedError
 from hindex.spark.jobs import first_line
@@ -25,15 +26,20 @@ _CLASS = "hindex.spark.OptimizerRule"
 
 
 class _Callback:
-    """A ``java.util.function.Function`` that gets a plan and returns another, or None to leave it as it is."""
+    """A ``java.util.function.Function`` that gets a plan and returns another, or None to leave it as it is.
 
-    def __init__(self, rewrite: Callable[[Any], Any]) -> None:
-        self._rewrite = rewrite
+    Py4j keeps it as long as Java keeps the rule, and Java as long as Python keeps `OptimizerRule`: a strong reference
+    to its owner would keep all of them for ever.
+    """
+
+    def __init__(self, rewrite: MethodType) -> None:
+        self._rewrite = WeakMethod(rewrite)
 
     def apply(self, view: Any) -> Any:  # noqa: ANN401 Java objects
         """Rewrite a plan; an error leaves it as it is."""
+        rewrite = self._rewrite()
         try:
-            return self._rewrite(view)
+            return None if rewrite is None else rewrite(view)
         except Exception as error:  # noqa: BLE001 Spark reads the tables of whatever fails here
             _LOG.warning("not accelerated: hindex failed", exc_info=error)
             return None
@@ -48,69 +54,44 @@ class OptimizerRule:
     """A rule of a session's optimizer; off until `turn` or `forced`.
 
     Args:
-        rewrite: gets a view of a plan, a Java object, and returns the plan that stands for it, or None.
+        rewrite: a method that gets a view of a plan, a Java object, and returns the plan that stands for it, or None.
 
     Raises:
         UnsupportedError: over Spark Connect, which has no Java in reach, and in versions of Spark with other internals.
     """
 
-    def __init__(self, spark: SparkSession, rewrite: Callable[[Any], Any]) -> None:
+    def __init__(self, spark: SparkSession, rewrite: MethodType) -> None:
         from py4j.protocol import Py4JError
         from pyspark.java_gateway import ensure_callback_server_started
 
         session = java_session(spark)
         if session is None:
             raise UnsupportedError("Spark Connect has no rules of the optimizer in reach")
-        self._spark = spark
         try:
             ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
             self._rule = _rule_class(spark).newInstance()
-            self._rule.setRewrite(_Callback(rewrite))
-            self.add()
+            self._rule.use(session, _Callback(rewrite))
         except Py4JError as error:
             raise UnsupportedError(
                 f"this version of Spark takes no rule of hindex's: {first_line(error)}"
             ) from error
 
-    def add(self) -> None:
-        """Add the rule to the session, behind the rules that it has; nothing if it is one of them."""
-        rules = self._rules()
-        if not any(rule.equals(self._rule) for rule in rules):
-            self._set_rules([*rules, self._rule])
-
     def turn(self, is_on: bool) -> None:
-        """Turn the rule on or off for the session."""
+        """Turn the rule on or off for the session, behind the rules that it has."""
         self._rule.turn(is_on)
 
     @contextmanager
     def forced(self, is_on: bool) -> Iterator[None]:
-        """Turn the rule on or off for what this thread plans in the block."""
-        before = self._rule.force(1 if is_on else -1)
+        """Let this rule alone, or no rule of hindex, be on for what this thread plans in the block."""
+        before = self._rule.force(is_on)
         try:
             yield
         finally:
-            self._rule.force(before)
-
-    def remove(self) -> None:
-        """Remove the rule, and no other, from the session."""
-        self.turn(False)
-        self._set_rules([rule for rule in self._rules() if not rule.equals(self._rule)])
+            self._rule.restore(is_on, before)
 
     def view(self, plan: Any) -> Any:  # noqa: ANN401 Java objects
         """Return a view of a plan, as `rewrite` gets it."""
         return self._rule.view(plan)
-
-    def _rules(self) -> list[Any]:
-        rules = java_session(self._spark).experimental().extraOptimizations()
-        return [rules.apply(at) for at in range(rules.size())]
-
-    def _set_rules(self, rules: list[Any]) -> None:
-        jvm: Any = self._spark._jvm
-        items = jvm.java.util.ArrayList()
-        for rule in rules:
-            items.add(rule)
-        sequence = jvm.scala.jdk.javaapi.CollectionConverters.asScala(items).toSeq()
-        getattr(java_session(self._spark).experimental(), "extraOptimizations_$eq")(sequence)
 
 
 def _rule_class(spark: SparkSession) -> Any:  # noqa: ANN401 a Java class

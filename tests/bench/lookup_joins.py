@@ -45,6 +45,15 @@ NAMED = {
         "SELECT l_suppkey, sum(l_quantity) AS q FROM lineitem WHERE EXISTS "
         "(SELECT * FROM part WHERE p_partkey = l_partkey AND p_name LIKE 'lime%green%') GROUP BY l_suppkey"
     ),
+    # no index answers the condition of the small side: some hundred orders of all
+    "in, no index": (
+        "SELECT l_orderkey, l_partkey, l_quantity FROM lineitem "
+        "WHERE l_orderkey IN (SELECT o_orderkey FROM orders WHERE o_orderkey % 30011 = 7)"
+    ),
+    "star, no index": (
+        "SELECT o_orderpriority, count(*) AS n, sum(l_quantity) AS q FROM lineitem "
+        "JOIN orders ON l_orderkey = o_orderkey WHERE o_orderkey % 30011 = 7 GROUP BY o_orderpriority"
+    ),
     "query 19": QUERIES[18],
     "query 20": QUERIES[19],
 }

@@ -506,6 +506,9 @@ def test_queries_of_a_connection_use_the_rule_while_they_run(
     assert rows(hx.sql(query).to_spark()) == expected  # type: ignore[union-attr]
     assert any("sales through i_shop" in line for line in log.take())
     assert "sales: through its indexes" in str(hx.sql("EXPLAIN " + query))
+    # also in a session whose own rule is on
+    with hindex.accelerate(spark):
+        assert "sales: through its indexes" in str(hx.explain(spark.sql(query)))
     # Spark's own plans stay as they are
     log.take()
     assert rows(spark.sql(query)) == expected

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import hindex
+from tests.queries.random_tables import TABLES, random_tables
 from tests.support.queries import rows
 
 if TYPE_CHECKING:
@@ -22,79 +23,15 @@ if TYPE_CHECKING:
 
 #: ``HINDEX_CASES=2000`` tries two thousand queries.
 CASES = int(os.environ.get("HINDEX_CASES", "12"))
-ROWS = 200
-
-#: Columns of the tables, and of a view, by kind of value.
-TABLES = {
-    "orders": {"id": "n", "k": "n", "q": "n", "s": "s", "d": "d", "m": "m"},
-    "items": {"k": "n", "x": "n", "s": "s", "c": "s"},
-    "plain": {"k": "n", "z": "n", "d": "d"},
-    "some": {"id": "n", "k": "n", "t": "s", "m": "m"},
-}
 
 
 @pytest.fixture(scope="module")
-def database(spark: SparkSession) -> Iterator[str]:
-    """Tables with nulls everywhere, two of them with indexes, in several files, some of them partitioned; a view."""
-    random = np.random.default_rng(17)
+def database(spark: SparkSession) -> Iterator[None]:
+    with random_tables(spark, "wild"):
+        yield
 
-    def column(values: list[Any], nulls: float) -> list[Any]:
-        return [
-            None if random.random() < nulls else values[int(random.integers(len(values)))]
-            for _ in range(ROWS)
-        ]
 
-    strings = [f"s{n}" for n in range(6)] + ["", "S1", "s1 "]
-    dates = [datetime.date(2024, 1, 1 + n) for n in range(8)]
-    numbers = list(range(12))
-    amounts = [Decimal(n * 125).scaleb(-2) for n in range(10)]
-    data: dict[str, tuple[str, list[list[Any]]]] = {
-        "orders": (
-            "id BIGINT NOT NULL, k INT COMMENT 'key', q SMALLINT, s STRING, d DATE, m DECIMAL(9, 2)",
-            [
-                *(list(range(ROWS)), column(numbers, 0.1), column(numbers[:4], 0.2)),
-                *(column(strings, 0.2), column(dates, 0.1), column(amounts, 0.2)),
-            ],
-        ),
-        "items": (
-            "k INT, x BIGINT, s STRING DEFAULT 'none', c CHAR(3)",
-            [column(numbers, 0.1), column(numbers[:5], 0.3), column(strings, 0.3), column(strings[:4], 0.2)],
-        ),
-        "plain": (
-            "k INT, z INT, d DATE",
-            [column(numbers, 0.1), column(numbers[:3], 0.2), column(dates, 0.2)],
-        ),
-    }
-    spark.sql("CREATE DATABASE wild")
-    spark.sql("USE wild")
-    try:
-        for name, (columns, values) in data.items():
-            spark.sql(
-                f"CREATE TABLE {name} ({columns}) USING orc" + (" PARTITIONED BY (x)" * (name == "items"))
-            )
-            names = spark.table(name).columns
-            types = (
-                columns.replace(" NOT NULL", "").replace("CHAR(3)", "STRING").replace(" DEFAULT 'none'", "")
-            )
-            frame = spark.createDataFrame(
-                list(zip(*values, strict=True)), types.replace(" COMMENT 'key'", "")
-            )
-            frame.select(names).repartition(2).write.insertInto(name)
-        hx = hindex.connect(spark=spark)
-        hx.table("orders").create_indexes(
-            [hindex.IndexSpec(f"i_{name}", name) for name in ("k", "s", "d", "m")]
-            + [hindex.IndexSpec("i_id", "id", "btree"), hindex.IndexSpec("i_q", "q", "minmax")]
-        )
-        hx.table("items").create_indexes([hindex.IndexSpec(f"i_{name}", name) for name in ("k", "s", "c")])
-        # one file that no index covers
-        spark.sql("INSERT INTO orders SELECT id + 1000, k, q, s, d, m FROM orders WHERE id < 20")
-        spark.sql(
-            "CREATE VIEW some AS SELECT id, k, concat(s, 'x') AS t, m FROM orders WHERE q < 3 OR q IS NULL"
-        )
-        yield "wild"
-    finally:
-        spark.sql("USE default")
-        spark.sql("DROP DATABASE wild CASCADE")
+_TYPES = {"t": "TIMESTAMP", "u": "TIMESTAMP_NTZ"}
 
 
 @dataclass
@@ -173,6 +110,11 @@ class QueryGenerator:
         elif kind == "d":
             value = datetime.date(2024, 1, int(self._rng.integers(1, 10)))
             text = self._pick([f"DATE '{value}'", f"'{value}'"])
+        elif kind in "tu":
+            value = datetime.datetime(2024, 3, 10, 1) + datetime.timedelta(
+                minutes=30 * int(self._rng.integers(12))
+            )
+            text = f"TIMESTAMP{'_NTZ' * (kind == 'u')} '{value}'"
         else:
             value = Decimal(int(self._rng.integers(0, 10)) * 125).scaleb(-2)
             text = str(value)
@@ -344,7 +286,10 @@ class QueryGenerator:
         """Make a query of the same kinds of columns."""
         part = Part(self._name("t"), TABLES["orders"])
         columns = [
-            self._pick([n for n, its in part.columns.items() if its == kind]) for kind in kinds.values()
+            self._pick(
+                [n for n, its in part.columns.items() if its == kind] or [f"CAST(NULL AS {_TYPES[kind]})"]
+            )
+            for kind in kinds.values()
         ]
         return f"SELECT {', '.join(columns)} FROM orders {part.name} WHERE {self._condition([part], ctes, 0)}"
 
@@ -352,7 +297,7 @@ class QueryGenerator:
 @pytest.mark.slow
 @pytest.mark.usefixtures("always")
 def test_random_queries(
-    spark: SparkSession, database: str, rng: np.random.Generator, caplog: pytest.LogCaptureFixture
+    spark: SparkSession, database: None, rng: np.random.Generator, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "hindex.queries")
     generator = QueryGenerator(rng)
