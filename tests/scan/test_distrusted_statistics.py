@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,6 +60,60 @@ def small_timestamps(parts: FileParts) -> Hooks:
     return Hooks(message=change)
 
 
+def narrow(writer: int | None, version: int) -> Callable[[FileParts], Hooks]:
+    """Return a damage: all statistics of the column have one value, which most rows do not have.
+
+    Args:
+        writer: the writer that the file names; None if it names none.
+    """
+    wrong: dict[type, tuple[object, object]] = {
+        pb.DoubleStatistics: (1.0, 1.0),
+        pb.StringStatistics: (b"b", b"b"),
+        pb.DecimalStatistics: ("0", "0"),
+        pb.DateStatistics: (1, 1),
+        pb.TimestampStatistics: (1, 1),
+    }
+
+    def shrink(statistics: pb.ColumnStatistics) -> None:
+        for descriptor, detail in statistics.ListFields():
+            if type(detail) in wrong:
+                utc = "_utc" if isinstance(detail, pb.TimestampStatistics) else ""
+                for name, value in zip(("minimum", "maximum"), wrong[type(detail)], strict=True):
+                    setattr(getattr(statistics, descriptor.name), name + utc, value)
+
+    def change(name: str, message: object) -> None:
+        match message:
+            case pb.RowIndex():
+                for entry in message.entry:
+                    shrink(entry.statistics)
+            case pb.Metadata():
+                for stripe in message.stripe_stats:
+                    for item in stripe.col_stats:
+                        shrink(item)
+            case pb.Footer():
+                for item in message.statistics:
+                    shrink(item)
+
+    def damage(parts: FileParts) -> Hooks:
+        parts.postscript.writer_version = version
+        if writer is None:
+            parts.footer.ClearField("writer")
+        else:
+            parts.footer.writer = writer
+        return Hooks(message=change)
+
+    return damage
+
+
+CENTS = pa.array([decimal.Decimal(at).scaleb(-2) for at in range(ROWS)], pa.decimal128(9, 2))
+LONG_CENTS = CENTS.cast(pa.decimal128(30, 2))
+NAMES = pa.array([f"n{at:04}" for at in range(ROWS)])
+DAYS = pa.array([START.date() + datetime.timedelta(days=at) for at in range(ROWS)])
+EIGHTHS = pa.array(np.arange(ROWS) / 8)
+NUMBERS = ["= 3", "> 2", "< 9.5", "IN (1, 2, 5)", "IS NOT NULL"]
+STRINGS = ["= 'n0007'", "> 'n05'", "LIKE 'n09%'", "IS NOT NULL"]
+DATES = ["= DATE'2020-03-01'", "> DATE'2022-01-01'", "< DATE'1980-01-01'"]
+
 CASES: dict[str, tuple[pa.Array, Callable[[FileParts], Hooks], Distrust, list[str]]] = {
     "doubles": (
         pa.array(np.arange(ROWS) / 8),
@@ -74,6 +129,24 @@ CASES: dict[str, tuple[pa.Array, Callable[[FileParts], Hooks], Distrust, list[st
             *("= TIMESTAMP '2020-01-02 00:00:00'", "> TIMESTAMP '2020-01-20 00:00:00'"),
             *("< TIMESTAMP '2020-01-02 00:00:00'", "<= TIMESTAMP '1970-02-01 00:00:00'", "IS NOT NULL"),
         ],
+    ),
+    # the first writers, whatever name is in the file
+    "old strings": (NAMES, narrow(0, 0), Distrust.OLD_WRITER, STRINGS),
+    "old strings of no writer": (NAMES, narrow(None, 0), Distrust.OLD_WRITER, STRINGS),
+    "old dates": (DAYS, narrow(0, 0), Distrust.OLD_WRITER, DATES),
+    "old decimals": (CENTS, narrow(0, 0), Distrust.OLD_WRITER, NUMBERS),
+    "old long decimals": (LONG_CENTS, narrow(0, 0), Distrust.OLD_WRITER, NUMBERS),
+    "old doubles": (EIGHTHS, narrow(0, 0), Distrust.OLD_WRITER, NUMBERS),
+    # short decimals of ORC 1.5
+    "decimals of Java": (CENTS, narrow(0, 6), Distrust.OLD_DECIMAL64, NUMBERS),
+    "decimals of no writer": (CENTS, narrow(None, 6), Distrust.OLD_DECIMAL64, NUMBERS),
+    "floats of no writer": (EIGHTHS.cast(pa.float32()), narrow(None, 6), Distrust.UNNAMED_WRITER, NUMBERS),
+    "doubles of no writer": (EIGHTHS, narrow(None, 6), Distrust.UNNAMED_WRITER, NUMBERS),
+    "timestamps of cuDF with nulls": (
+        pa.array([None if at % 3 else START + datetime.timedelta(hours=at) for at in range(ROWS)]),
+        narrow(5, 7),
+        Distrust.CUDF_TIMESTAMPS,
+        ["= TIMESTAMP '2020-01-01 03:00:00'", "> TIMESTAMP '2020-01-20 00:00:00'", "IS NULL"],
     ),
 }
 
