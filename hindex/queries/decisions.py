@@ -42,6 +42,7 @@ class TableDecision:
         explanation: explanation of the scan, if the table is read through its indexes.
         lookups: the joins that restrict its columns to keys of other tables.
         gives_keys: True if it is read once, for its keys and for the query.
+        unused: conditions that no index answers, as SQL, with the remedy if there is one.
     """
 
     table: str
@@ -51,6 +52,7 @@ class TableDecision:
     explanation: Explanation | None = None
     lookups: tuple[LookupJoin, ...] = ()
     gives_keys: bool = False
+    unused: tuple[str, ...] = ()
 
     @property
     def is_accelerated(self) -> bool:
@@ -81,6 +83,7 @@ class QueryExplanation:
             lines += ["", f"Table {item.table}: {'once, and before the query' if item.gives_keys else how}"]
             if item.predicate is not None:
                 lines.append(f"  where      {item.predicate}")
+            lines += [f"  unused     {condition}" for condition in item.unused]
             lines += [f"  lookup     {lookup}" for lookup in item.lookups]
             if item.rows is not None:
                 lines.append(f"  rows       {'' if item.gives_keys else 'about '}{item.rows}")
@@ -103,6 +106,7 @@ class QueryExplanation:
                     "reason": item.reason,
                     "rows": None if item.rows is None else {"kept": item.rows.kept, "total": item.rows.total},
                     "gives_keys": item.gives_keys,
+                    "unused": list(item.unused),
                     "lookups": [asdict(lookup) for lookup in item.lookups],
                     "scan": None if item.explanation is None else item.explanation.to_json(),
                 }

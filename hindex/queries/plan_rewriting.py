@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("hindex.queries")
 
-#: Reason why Spark reads a table whose indexes cannot narrow it.
+#: Reasons why Spark reads a table whose indexes cannot narrow it.
+NO_CONDITION = "the query has no condition on it"
 NO_USABLE_CONDITION = "none of the query's conditions on it can be answered by indexes"
 
 
@@ -286,11 +287,13 @@ class PlanReading:
     def _read_plain(self, relation: Relation, access: Access) -> RelationReading:
         where, _, reader = self.condition(relation, access)
         if where is None:
-            return self.declined(relation, NO_USABLE_CONDITION)
+            reason = NO_USABLE_CONDITION if access.conditions else NO_CONDITION
+            return self.declined(relation, reason, unused=reader.unread(access.conditions))
         indexed = self.indexed_columns(relation)
         if not any(".".join(column.parts).lower() in indexed for column in columns(where)):
             listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
-            return self.declined(relation, f"no index is on {listed}", where)
+            unused = reader.unread(access.conditions)
+            return self.declined(relation, f"no index is on {listed}", where, unused=unused)
         return self.read_rows(relation, access, where, reader)
 
     def read_rows(
@@ -349,7 +352,8 @@ class PlanReading:
             reason = f"NOT_SELECTIVE: more than {limit:.1%} of the rows may match"
             if estimate.fallbacks:
                 reason += "; " + "; ".join(map(str, group_notes(estimate.fallbacks)))
-            return self.declined(relation, reason, where, rows=kept, notes=notes)
+            unused = reader.unread(access.conditions)
+            return self.declined(relation, reason, where, rows=kept, notes=notes, unused=unused)
         table.check_against_catalog(snapshot)
         decision = TableDecision(relation.name, str(where), None, kept)
         return RelationReading(relation, decision, used, scan, plan, estimate.units, notes, read)
@@ -559,7 +563,10 @@ def log_readings(readings: Sequence[RelationReading]) -> None:
         if decision.gives_keys:
             parts.append(f"{decision.table} once, for its keys")
         elif not item.is_accelerated:
-            parts.append(f"{decision.table} by Spark: {'; '.join([decision.reason or '', *details])}")
+            reason = decision.reason or ""
+            if decision.unused:
+                reason += f"; no index answers {'; '.join(decision.unused)}"
+            parts.append(f"{decision.table} by Spark: {'; '.join([reason, *details])}")
         else:
             if decision.rows is not None:
                 details.append(f"about {decision.rows} rows")

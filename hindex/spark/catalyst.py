@@ -35,6 +35,7 @@ from hindex.sql.predicate import (
     any_of,
     compare,
     is_null,
+    quote_name,
     quote_string,
 )
 from hindex.sql.string_values import format_timestamp
@@ -52,6 +53,19 @@ _COMPARISONS = {
     "GreaterThanOrEqual": ComparisonOp.GE,
 }
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+#: Operators of SQL by Spark's classes, beside comparisons.
+_OPERATORS = {
+    "And": "AND",
+    "Or": "OR",
+    "Like": "LIKE",
+    "Add": "+",
+    "Subtract": "-",
+    "Multiply": "*",
+    "Divide": "/",
+    "Remainder": "%",
+}
+#: Limits of descriptions: conditions, and characters of one.
+_MAX_TEXTS, _MAX_TEXT = 3, 160
 _DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
 _EPOCH = datetime.date(1970, 1, 1)
 
@@ -228,6 +242,65 @@ class ConditionReader:
         understood = _without_implied(list(dict.fromkeys(item[0] for item in read if item is not None)))
         is_exact = all(item is not None and item[1] for item in read)
         return (all_of(understood) if understood else None), is_exact
+
+    def unread(self, conditions: Sequence[CatalystExpression]) -> tuple[str, ...]:
+        """Describe the conditions that no index answers, with the remedy if there is one."""
+        parts = [part for condition in conditions for part in conjuncts(condition)]
+        texts = [
+            self._text(part) + self._remedy(part)
+            for part in parts
+            if self._condition(part) is None and not self._columns.keys().isdisjoint(attribute_ids(part))
+        ]
+        shown = list(dict.fromkeys(texts))[:_MAX_TEXTS]
+        return tuple(text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} ..." for text in shown)
+
+    def _remedy(self, condition: CatalystExpression) -> str:
+        """Return the remedy for a column of strings that is compared with integers."""
+        match condition:
+            case ["EqualTo" | "In", ["Cast", child, "string", number], *constants] | [
+                "EqualTo",
+                *constants,
+                ["Cast", child, "string", number],
+            ] if self.column(child) and number in _INTEGERS:
+                literals = [self._literal(item) for item in constants]
+                if any(item is None or item == NULL for item in literals):
+                    return ""
+                strings = [["Literal", "string", str(item)] for item in literals]
+                return f" (compared as a number: write {self._text([condition[0], child, *strings])})"
+        return ""
+
+    def _text(self, expression: CatalystExpression) -> str:
+        """Write an expression as SQL does."""
+        column = self.column(expression)
+        if column is not None:
+            return str(column)
+        kind, *parts = expression
+        match expression:
+            case ["Attribute", _, name]:
+                return quote_name(name)
+            case ["Literal", *_]:
+                return str(self._literal(expression) or parts[-1])
+            case ["Cast", child, _, data_type]:
+                return f"CAST({self._text(child)} AS {data_type})"
+            case ["Padded", child, *_]:
+                return self._text(child)
+            case ["Field", child, name]:
+                return f"{self._text(child)}.{quote_name(name)}"
+            case ["Not", child]:
+                return f"NOT ({self._text(child)})"
+            case ["IsNull" | "IsNotNull", child]:
+                return f"{self._text(child)} IS {'NOT ' * (kind == 'IsNotNull')}NULL"
+        texts = [self._text(part) for part in parts if isinstance(part, list)]
+        if kind == "In":
+            return f"{texts[0]} IN ({', '.join(texts[1:])})"
+        operator = _COMPARISONS[kind].value if kind in _COMPARISONS else _OPERATORS.get(kind)
+        if operator is not None:
+            is_nested = kind in _OPERATORS
+            operands = zip(parts, texts, strict=False)  # the last part of LIKE is its escape character
+            return f" {operator} ".join(
+                f"({text})" if is_nested and part[0] in _OPERATORS else text for part, text in operands
+            )
+        return f"{kind.removeprefix('String').lower()}({', '.join(texts)})"
 
     def column(self, expression: CatalystExpression) -> ColumnRef | None:
         """Return the column, or the field of one, that an expression is; None for others."""

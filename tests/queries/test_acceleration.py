@@ -13,7 +13,7 @@ import pytest
 
 import hindex
 from hindex.errors import ArgumentError, ArgumentTypeError, IndexNotFoundError, StatementError
-from hindex.queries import plan_rewriting
+from hindex.queries import plan_rewriting, selectivity
 from hindex.spark import catalyst
 from tests.queries import script
 from tests.support.queries import rows
@@ -545,3 +545,34 @@ def test_a_plan_that_does_not_change_takes_few_calls_of_java(
     assert calls("SELECT count(id) FROM sales") <= 20
     assert calls("SELECT id FROM sales WHERE upper(note) = 'X'") <= 20
     assert calls("SELECT * FROM range(5)") == 0
+
+
+@pytest.mark.parametrize(
+    ("condition", "unused"),
+    [
+        ("note = 7", "CAST(note AS bigint) = 7 (compared as a number: write note = '7')"),
+        ("note IN (7, 8)", "CAST(note AS bigint) IN (7, 8) (compared as a number: write note IN ('7', '8'))"),
+        ("lower(note) = 'x  y'", "lower(note) = 'x  y'"),
+        ("shop + 1 = id", "CAST(shop + 1 AS bigint) = id"),
+        ("day > DATE'2024-01-01' AND length(note) < shop", "length(note) < shop"),
+    ],
+)
+def test_the_log_names_conditions_that_no_index_answers(
+    spark: SparkSession,
+    warehouse: str,
+    log: Log,
+    monkeypatch: pytest.MonkeyPatch,
+    condition: str,
+    unused: str,
+) -> None:
+    monkeypatch.setattr(selectivity, "MIN_VALUES", 0)
+    query = f"SELECT id FROM sales WHERE {condition}"
+    with hindex.accelerate(spark) as handle:
+        frame = spark.sql(query)
+        explained = handle.explain(frame)
+        assert explained.tables[0].unused == (unused,)
+        assert f"unused     {unused}" in explained.to_text()
+        log.take()
+        frame._jdf.queryExecution().optimizedPlan()
+        assert f"; no index answers {unused}" in log.one()
+        assert handle.explain(spark.table("sales")).tables[0].reason == plan_rewriting.NO_CONDITION

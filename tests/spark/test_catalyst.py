@@ -129,3 +129,43 @@ def test_a_plan_knows_what_is_above_and_below() -> None:
     assert relation.attributes == (Attribute(1, "x", '"integer"'),)
     assert [node.kind for node in plan.ancestors(0)] == ["Filter", "Join"]
     assert [list(plan.subtree(number)) for number in range(4)] == [[0], [0, 1], [2], [0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("condition", "texts"),
+    [
+        (["EqualTo", ["Lower", S], ["Literal", "string", "x  y"]], ("lower(s) = 'x  y'",)),
+        (
+            ["EqualTo", ["Cast", S, "string", "bigint"], ["Literal", "bigint", "7"]],
+            ("CAST(s AS bigint) = 7 (compared as a number: write s = '7')",),
+        ),
+        (
+            ["EqualTo", ["Literal", "int", "5"], ["Cast", S, "string", "int"]],
+            ("5 = CAST(s AS int) (compared as a number: write s = '5')",),
+        ),
+        (
+            ["EqualTo", ["Cast", S, "string", "double"], ["Literal", "double", "7.5"]],
+            ("CAST(s AS double) = 7.5D",),
+        ),
+        (
+            ["In", ["Cast", S, "string", "int"], FIVE, ["Literal", "int", "6"]],
+            ("CAST(s AS int) IN (5, 6) (compared as a number: write s IN ('5', '6'))",),
+        ),
+        (["In", ["Cast", S, "string", "int"], ["Literal", "int", None]], ("CAST(s AS int) IN (NULL)",)),
+        (["EqualTo", ["Cast", A, "int", "bigint"], ["Literal", "bigint", "5"]], ("CAST(a AS bigint) = 5",)),
+        (["GreaterThan", ["Multiply", ["Add", A, FIVE], FIVE], A], ("(a + 5) * 5 > a",)),
+        (["Like", ["StringTrim", S], ["Literal", "string", "a%"], "\\"], ("trim(s) LIKE 'a%'",)),
+        (["And", ["EqualTo", A, FIVE], ["Not", ["IsNull", ["Year", S]]]], ("NOT (year(s) IS NULL)",)),
+        (["Or", ["EqualTo", UNKNOWN, FIVE], ["IsNotNull", A]], ("upper(s) = 5 OR a IS NOT NULL",)),
+        # understood, of another table, and without a column
+        (["EqualTo", A, FIVE], ()),
+        (["EqualTo", ["Attribute", 9, "b"], ["Rand"]], ()),
+        (["And", *(["EqualTo", UNKNOWN, ["Literal", "int", str(n)]] for n in range(9))], 3),
+        (["EqualTo", UNKNOWN, ["Literal", "string", "x" * 900]], 1),
+    ],
+)
+def test_conditions_without_an_index_are_named(condition: list[Any], texts: tuple[str, ...] | int) -> None:
+    reader = ConditionReader({1: ("a",), 2: ("s",), 3: ("st",)}, is_session_utc=True)
+    named = reader.unread([condition])
+    assert (len(named) if isinstance(texts, int) else named) == texts
+    assert all(len(text) < 200 for text in named)
