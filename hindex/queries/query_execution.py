@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import re
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -200,7 +199,7 @@ def log_tables(text: str, tables: Sequence[PlannedTable], cause: str | None = No
             parts.append(f"{item.decision.table} by Spark: {item.decision.reason}")
         else:
             details = [] if item.decision.rows is None else [f"about {item.decision.rows} rows"]
-            through = ", ".join([*(item.indexes or ["its row keys"]), *details])
+            through = ", ".join([*(item.indexes or ["a scan"]), *details])
             parts.append(f"{item.decision.table} through {through}")
     is_accelerated = any(item.scan is not None for item in tables)
     prefix = "accelerated" if is_accelerated else "not accelerated"
@@ -210,8 +209,9 @@ def log_tables(text: str, tables: Sequence[PlannedTable], cause: str | None = No
 
 
 def shorten(text: object) -> str:
-    """Return the beginning of a query in one line."""
-    return textwrap.shorten(str(text), _MAX_LOGGED, placeholder=" ...")
+    """Return the beginning of a query in one line. Blanks within a line stay: they may be those of a string."""
+    line = " ".join(line.strip() for line in str(text).splitlines())
+    return line if len(line) <= _MAX_LOGGED else f"{line[:_MAX_LOGGED]} ..."
 
 
 def _message_with_quoted_paths(spark: SparkSession, query: Query) -> str | None:
