@@ -66,7 +66,13 @@ class DeletedFileError(TableError):
 
 
 class UnknownTableError(TableError):
-    """Spark's catalog has no table of this name."""
+    """Spark's catalog has no table of this name.
+
+    Attributes:
+        hint: the remedy, with a blank before it: the same name in other databases, or "".
+    """
+
+    hint = ""
 
 
 class NotOrcError(TableError):

@@ -38,8 +38,14 @@ HELP: dict[str, StatementHelp] = {
     ),
     "SHOW INDEXES": StatementHelp(
         "Lists indexes with their status and size.",
-        ("SHOW [FORMATTED] INDEX[ES] [name] [ON table];",),
-        ("Without ON, lists the indexes of the store, or of the tables named so far.",),
+        (
+            "SHOW [FORMATTED] INDEX[ES] [name] [ON table];",
+            "SHOW [FORMATTED] INDEX[ES] [name] IN [DATABASE] database;",
+        ),
+        (
+            "Without ON, lists the indexes of the store; without a store, those of the current database of the",
+            "Spark session, and of the tables named so far.",
+        ),
     ),
     "DESCRIBE INDEX": StatementHelp(
         "Describes one index, one line for each property.",
@@ -59,6 +65,7 @@ HELP: dict[str, StatementHelp] = {
         (
             "REFRESH INDEX name [ON table] [WHERE partition predicate] [DRY RUN];",
             "REFRESH INDEXES ON table [WHERE partition predicate] [DRY RUN];",
+            "REFRESH INDEXES IN database [DRY RUN];",
             "UPDATE INDEX name ...;   is the same",
         ),
         ("REFRESH INDEXES reads each file once for all indexes of the table.",),
@@ -73,7 +80,7 @@ HELP: dict[str, StatementHelp] = {
     ),
     "CHECK INDEXES": StatementHelp(
         "Lists indexes that are stale or damaged.",
-        ("CHECK INDEX[ES] [name] [ON table] [VERIFY];",),
+        ("CHECK INDEX[ES] [name] [ON table | IN database] [VERIFY];",),
         ("VERIFY reads a sample of stripes and compares them with the index.",),
     ),
     "DROP INDEX": StatementHelp(

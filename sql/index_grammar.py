@@ -41,6 +41,10 @@ _HIVE_CLAUSES = {
 }
 
 
+#: Words that may follow a table.
+_AFTER_TABLE = ("VERIFY", "WHERE", "DRY", "PARTITION", "REBUILD", "RENAME")
+
+
 def create_index(parser: HindexParser) -> CreateIndex:
     """Parse ``CREATE INDEX`` of openLooKeng (``USING type ON t (c)``) and of Hive (``ON TABLE t (c) AS 'type'``)."""
     if_not_exists = _if(parser, "NOT", "EXISTS")
@@ -132,7 +136,7 @@ def _refuse(parser: HindexParser, clauses: list[str], *, is_after_condition: boo
 
 
 def show_indexes(parser: HindexParser) -> ShowIndexes:
-    """Parse ``SHOW [FORMATTED] INDEX[ES] [i] [ON | FROM | IN t]``."""
+    """Parse ``SHOW [FORMATTED] INDEX[ES] [i] [ON | FROM | IN t]`` and ``... [FROM | IN] DATABASE d``."""
     if parser.at_end:
         return ShowIndexes()
     name = None if parser.word() in ("ON", "FROM", "IN") else parser.name("an index's name or ON")
@@ -160,7 +164,9 @@ def refresh_index(parser: HindexParser) -> RefreshIndex:
 
 
 def refresh_indexes(parser: HindexParser) -> RefreshIndex:
-    """Parse ``REFRESH INDEXES ON t [WHERE predicate] [DRY RUN]``."""
+    """Parse ``REFRESH INDEXES ON t [WHERE predicate] [DRY RUN]`` and ``REFRESH INDEXES IN [DATABASE] d [DRY RUN]``."""
+    if parser.accept("IN"):
+        return RefreshIndex(None, _database(parser), dry_run=_dry_run(parser))
     return RefreshIndex(None, _required_table(parser), _where(parser), _dry_run(parser))
 
 
@@ -183,10 +189,10 @@ def alter_index(parser: HindexParser) -> RebuildIndex | RenameIndex:
 
 
 def check_indexes(parser: HindexParser) -> CheckIndexes:
-    """Parse ``CHECK INDEX[ES] [i] [ON t] [VERIFY]``."""
-    named = not parser.at_end and parser.word() not in ("ON", "VERIFY")
+    """Parse ``CHECK INDEX[ES] [i] [ON t | IN [DATABASE] d] [VERIFY]``."""
+    named = not parser.at_end and parser.word() not in ("ON", "IN", "VERIFY")
     name = parser.name("an index's name or ON") if named else None
-    table = _on_table(parser, "VERIFY")
+    table = _database(parser) if parser.accept("IN") else _on_table(parser, "VERIFY")
     return CheckIndexes(name, table, parser.accept("VERIFY"))
 
 
@@ -246,13 +252,26 @@ def _partition_value(parser: HindexParser) -> Comparison:
 
 
 def _only_table(parser: HindexParser, *words: str) -> TableRef | None:
-    """Parse a table after one of some words, unless the statement ends."""
+    """Parse a table, or DATABASE and a database, after one of some words, unless the statement ends."""
     if parser.at_end:
         return None
     if not parser.accept_any(*words):
         parser.fail(f"expected {words[0]}, found {parser.token_text()}{parser.suggest(*words)}")
     parser.accept("TABLE")
-    return parser.table()
+    table = parser.table()
+    is_word = table.text.upper() in ("DATABASE", "SCHEMA") and not parser.at_end
+    return _database(parser) if is_word and parser.word() not in _AFTER_TABLE else table
+
+
+def _database(parser: HindexParser) -> TableRef:
+    """Parse a database, with or without the word DATABASE or SCHEMA before it."""
+    if parser.following:
+        parser.accept_any("DATABASE", "SCHEMA")
+    start = parser.offset
+    database = parser.table()
+    if not database.parts:
+        parser.fail("expected the name of a database; a table by path follows ON", start)
+    return TableRef.database(*database.parts)
 
 
 def _on_table(parser: HindexParser, *clauses: str) -> TableRef | None:

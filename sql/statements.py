@@ -19,13 +19,15 @@ class TableRefKind(enum.Enum):
 
     PATH = "path"
     NAME = "name"
+    DATABASE = "database"
 
 
 @value_class
 class TableRef:
     """A table: PATH has the path or URI in ``text``; NAME has (catalog, database,) table in ``parts``.
 
-    ``text`` of a NAME is the parts joined by dots, for messages.
+    DATABASE stands for all tables of a database that have indexes, with (catalog,) database in ``parts``. ``text`` is
+    the parts joined by dots, for messages.
     """
 
     kind: TableRefKind
@@ -39,6 +41,10 @@ class TableRef:
     @classmethod
     def name(cls, *parts: str) -> TableRef:
         return cls(TableRefKind.NAME, ".".join(parts), parts)
+
+    @classmethod
+    def database(cls, *parts: str) -> TableRef:
+        return cls(TableRefKind.DATABASE, ".".join(parts), parts)
 
     @property
     def other_format(self) -> str:
@@ -93,7 +99,7 @@ class CreateIndex:
 
 @value_class
 class ShowIndexes:
-    """``SHOW INDEXES [name] [ON table]``: all that are not narrowed."""
+    """``SHOW INDEXES [name] [ON table | IN database]``: all that are not narrowed."""
 
     name: str | None = None
     table: TableRef | None = None
@@ -130,7 +136,10 @@ class DropIndex:
 
 @value_class
 class RefreshIndex:
-    """``REFRESH INDEX name [ON table] [WHERE where] [DRY RUN]``; without a name all indexes of the table."""
+    """``REFRESH INDEX name [ON table] [WHERE where] [DRY RUN]``.
+
+    Without a name, it is about all indexes of the table, or of the database.
+    """
 
     name: str | None
     table: TableRef | None = None
@@ -170,7 +179,7 @@ class RenameIndex:
 
 @value_class
 class CheckIndexes:
-    """``CHECK INDEXES [name] [ON table] [VERIFY]``: all that are not narrowed."""
+    """``CHECK INDEXES [name] [ON table | IN database] [VERIFY]``: all that are not narrowed."""
 
     name: str | None = None
     table: TableRef | None = None
@@ -395,7 +404,9 @@ Statement: TypeAlias = IndexStatement | DescribeTable | ShowColumns | Select | S
 
 
 def _on(table: TableRef | None) -> str:
-    return "" if table is None else f" ON {table}"
+    if table is None:
+        return ""
+    return f" IN DATABASE {table}" if table.kind is TableRefKind.DATABASE else f" ON {table}"
 
 
 def _where(where: Predicate | None) -> str:

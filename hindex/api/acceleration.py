@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from hindex.api.index import Index
 from hindex.api.index_statements import IndexResult, indexes_table, run_index_statement
 from hindex.errors import ArgumentError, HindexError, StatementError, TableError, UnsupportedError
-from hindex.maintain.results import CheckResult, records_table
 from hindex.queries.query_execution import SPARK_SQL, log_tables, run_planned, shorten
 from hindex.queries.query_plan import PlannedTable, plan_query
 from hindex.spark.jobs import first_line
@@ -285,8 +284,6 @@ class _SessionSql:
 def _arrow(result: IndexResult) -> pa.Table:
     if isinstance(result, Index):
         return indexes_table([result])
-    if isinstance(result, list):
-        return records_table(CheckResult, result)
     return getattr(result, "to_arrow", lambda: result)()
 
 

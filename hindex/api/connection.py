@@ -106,6 +106,9 @@ class SparkQuery:
 
 
 _LOG = logging.getLogger("hindex.build")
+_TABLES_LOG = logging.getLogger("hindex")
+#: A name that Spark's catalog may have.
+_NAME = re.compile(r"\w+(\.\w+){0,2}")
 
 
 @check_keywords
@@ -248,8 +251,8 @@ class Connection:
     def table(self, name: str | os.PathLike[str], *, valid_write_ids: str | None = None) -> Table:
         """Return a table by path or URI, or by its name in Spark's catalog.
 
-        If the connection has a session, or settings for one, a plain name that is not an existing path is looked up in
-        its catalog; a ``Path`` never is.
+        If the connection has a session, or settings for one, a plain name is first looked up in its catalog; a string
+        with a slash and a ``Path`` never are. A warning is logged if there is also a path of the name.
 
         Args:
             valid_write_ids: the visible write ids of a transactional table; those of `connect` if None.
@@ -259,20 +262,31 @@ class Connection:
             ArgumentTypeError: if it is neither a string nor a path.
             ArgumentError: if it is a ``Path`` of a URI.
         """
-        from hindex.spark.catalog import is_path
+        from hindex.spark.catalog import describe_table, is_path
 
         valid = None if valid_write_ids is None else ValidWriteIds.parse(valid_write_ids)
         if not isinstance(name, str):
             return self._path_table(_uri_argument(name, "name"), valid)
-        if self._has_session and "/" not in name and not is_path(name):
+        is_existing = is_path(name)
+        # names of files and directories need not be identifiers
+        if self._has_session and "/" not in name and (not is_existing or _NAME.fullmatch(name)):
             try:
-                return self._catalog_table(name, valid)
+                described = describe_table(self.spark(), name)
             except UnknownTableError as error:
-                similar = suggest_path(name)
-                raise UnknownTableError(
-                    f"Table {name!r} is invalid: it is neither a path nor a table of Spark's catalog"
-                    f"{f'; did you mean {similar!r}?' if similar else ''}"
-                ) from error
+                if not is_existing:
+                    similar = suggest_path(name)
+                    raise UnknownTableError(
+                        f"Table {name!r} is invalid: it is neither a path nor a table of Spark's catalog"
+                        f"{f'; did you mean {similar!r}?' if similar else f'.{error.hint}' if error.hint else ''}"
+                    ) from error
+            else:
+                if is_existing:
+                    _TABLES_LOG.warning(
+                        "%r is the table of Spark's catalog, not the path: write %r for the path",
+                        name,
+                        f"./{name}",
+                    )
+                return self._remember(self._described_table(name, described, valid))
         return self._path_table(name, valid)
 
     def sql(self, text: str, args: Mapping[str, object] | Sequence[object] | None = None) -> Result:
@@ -519,11 +533,14 @@ class Connection:
         """
         return self.plan_rule().explain(frame)
 
-    def known_tables(self, statement: str) -> list[Table]:
+    def known_tables(self, statement: str, *, with_database: bool = False) -> list[Table]:
         """Return the tables of the store; without a store, the tables that this connection has used.
 
+        Args:
+            with_database: without a store, add those of the session's current database that have indexes.
+
         Raises:
-            StatementError: if it has used none; the message says that ``statement`` needs ON.
+            StatementError: if there are none to look in; the message says that ``statement`` needs ON.
             StoreError: if the store cannot be listed.
         """
         from hindex.spark.catalog import describe_table
@@ -537,11 +554,24 @@ class Connection:
                 table = self._described_table(name, describe_table(self.spark(), name))
                 if table.uri == uri:
                     self._remember(table)
-        if not self._tables:
+        if with_database and self._has_session:
+            self._database_tables(None)
+        elif not self._tables:
             raise StatementError(
                 f"{statement} needs ON and a table here: without a store, indexes are stored beside each table"
             )
         return list(self._tables.values())
+
+    def _database_tables(self, database: TableRef | None) -> list[Table]:
+        """Return the tables of a database, the current one if None, that have indexes."""
+        from hindex.spark.catalog import indexed_tables
+
+        tables = []
+        for name in indexed_tables(self.spark(), database, self._store):
+            # it may have been dropped, or replaced by a table of another format
+            with suppress(UnknownTableError, NotOrcError):
+                tables.append(self._catalog_table(name))
+        return tables
 
     @property
     def store(self) -> str | None:
@@ -568,6 +598,26 @@ class Connection:
                 f"there is no store at {self._store!r}: {hint}name it by --store, connect(store=...) or "
                 f"{STORE_VARIABLE}; the first CREATE INDEX makes it"
             )
+
+    def resolve_all(self, ref: TableRef) -> list[Table]:
+        """Return the table that a statement names, or the tables of a database that have indexes.
+
+        A name that no table has may be that of a database.
+
+        Raises:
+            UnknownTableError: for a name that no catalog has.
+        """
+        from hindex.sql.statements import TableRef, TableRefKind
+
+        if ref.kind is not TableRefKind.DATABASE:
+            try:
+                return [self.resolve(ref)]
+            except UnknownTableError:
+                if not self._has_session or not self.spark().catalog.databaseExists(str(ref)):
+                    raise
+            ref = TableRef.database(*ref.parts)
+        self.check_catalog(ref)
+        return self._database_tables(ref)
 
     def resolve(self, ref: TableRef) -> Table:
         """Return the table that a statement names.
@@ -599,14 +649,20 @@ class Connection:
         """
         from hindex.spark.catalog import quoting_hint, wrong_format_error
         from hindex.spark.session import may_have_tables
+        from hindex.sql.statements import TableRefKind
 
         if self._has_session or may_have_tables():
             return
         if ref.other_format:
             raise wrong_format_error(str(ref), ref.other_format)
+        is_database = ref.kind is TableRefKind.DATABASE
+        problem = (
+            f"Unknown {ref.kind.value} {ref.text!r}"
+            if is_database
+            else f"Unknown table {ref.text!r}. {quoting_hint(ref.text)}"
+        )
         raise UnknownTableError(
-            f"Unknown table {ref.text!r}. {quoting_hint(ref.text)}; to find it in a catalog, use "
-            "hindex.connect(spark=spark) or --master 'local[*]'"
+            f"{problem}; to find it in a catalog, use hindex.connect(spark=spark) or --master 'local[*]'"
         )
 
     def describe(self, ref: TableRef, *, in_full: bool = False) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from hindex.api.index import Index, split_index_properties
+from hindex.api.statement_table import RecordList
 from hindex.api.value_formatting import instant_text
-from hindex.errors import ColumnError, IndexNotFoundError, StatementError
+from hindex.errors import BuildError, ColumnError, HindexError, IndexNotFoundError, StatementError
+from hindex.formatting import counted
 from hindex.maintain.results import (
     BuildEstimate,
     CheckResult,
@@ -31,6 +34,7 @@ from hindex.sql.statements import (
     RenameIndex,
     ShowIndexes,
     TableRef,
+    TableRefKind,
     VacuumIndexes,
 )
 from hindex.validation import suggestion
@@ -47,7 +51,8 @@ IndexResult: TypeAlias = (
     | DropResult
     | RenameResult
     | VacuumResult
-    | list[CheckResult]
+    | RecordList[CheckResult]
+    | RecordList[RefreshResult]
 )
 
 _TIME = pa.timestamp("ms", tz="UTC")
@@ -87,6 +92,8 @@ def run_index_statement(connection: Connection, statement: IndexStatement) -> In
             recorded = table.recorded_indexes(building=True)
             matches = (index for index in recorded if index.name.lower() == name.lower())
             return describe_index(next(matches, None) or table.index(name))
+        case RefreshIndex(None, TableRef(TableRefKind.DATABASE)):
+            return _refresh_database(connection, statement)
         case RefreshIndex(name, ref, where, dry_run):
             table = _find_table(connection, name, ref, "REFRESH INDEX")
             return table.refresh_indexes(None if name is None else [name], where=where, dry_run=dry_run)
@@ -101,11 +108,8 @@ def run_index_statement(connection: Connection, statement: IndexStatement) -> In
             tables: dict[str, tuple[Table, list[str]]] = {}
             for table, index in _find_indexes(connection, name, ref, "CHECK INDEXES"):
                 tables.setdefault(table.uri, (table, []))[1].append(index.name)
-            return [
-                result
-                for table, names in tables.values()
-                for result in table.check_indexes(names, verify=verify)
-            ]
+            checked = (table.check_indexes(names, verify=verify) for table, names in tables.values())
+            return RecordList(str(statement), CheckResult, itertools.chain.from_iterable(checked))
         case VacuumIndexes(ref, hours, dry_run):
             table = connection.resolve(ref)
             return (
@@ -202,6 +206,28 @@ def _drop(connection: Connection, statement: DropIndex) -> DropResult:
     return table.drop_index(statement.name, if_exists=statement.if_exists, where=statement.where)
 
 
+def _refresh_database(connection: Connection, statement: RefreshIndex) -> RecordList[RefreshResult]:
+    """Refresh the indexes of all tables of a database. A table that fails does not stop the others.
+
+    Raises:
+        BuildError: after the last table, if some failed.
+    """
+    assert statement.table is not None
+    results, errors = [], []
+    for table in connection.resolve_all(statement.table):
+        try:
+            if table.recorded_indexes():
+                results.append(table.refresh_indexes(dry_run=statement.dry_run))
+        except HindexError as error:
+            errors.append(str(error))
+    if errors:
+        total = counted(len(results) + len(errors), "table")
+        raise BuildError(
+            f"{len(errors)} of {total} could not be refreshed, the others were: {'; '.join(errors)}"
+        )
+    return RecordList(str(statement), RefreshResult, results)
+
+
 def _find_indexes(
     connection: Connection, name: str | None, ref: TableRef | None, statement: str, *, building: bool = False
 ) -> list[tuple[Table, Index]]:
@@ -210,13 +236,14 @@ def _find_indexes(
     Raises:
         IndexNotFoundError: if no index has the ``name``.
     """
-    if ref is not None:
-        tables = [connection.resolve(ref)]
+    tables = (
+        connection.known_tables(statement, with_database=True) if ref is None else connection.resolve_all(ref)
+    )
+    if ref is not None and ref.kind is not TableRefKind.DATABASE and len(tables) == 1:
         indexes = [(table, index) for table in tables for index in table.indexes()]
         if building:
             indexes += [(table, index) for table in tables for index in table.indexes_being_built()]
     else:
-        tables = connection.known_tables(statement)
         indexes = [(table, index) for table in tables for index in table.recorded_indexes(building=building)]
     if not indexes:
         connection.check_store()

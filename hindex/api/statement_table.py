@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from hindex.api.value_formatting import text_grid
+
+if TYPE_CHECKING:
+    from hindex.maintain.results import Record
+
+R = TypeVar("R", bound="Record")
 
 
 class StatementTable:
@@ -47,3 +52,27 @@ class StatementTable:
         return rows_html(
             self._statement, lambda _: (self._rows.select(self.brief), ""), max_rows=self._rows.num_rows
         )
+
+
+class RecordList(list[R]):
+    """Results of one kind, such as those of CHECK: a list that ``print`` and notebooks show as a table."""
+
+    def __init__(self, statement: str, kind: type[R], records: Iterable[R]) -> None:
+        super().__init__(records)
+        self._statement = statement
+        self._kind = kind
+
+    def to_arrow(self) -> pa.Table:
+        """Return the results as a table, a row each."""
+        from hindex.maintain.results import records_table
+
+        return records_table(self._kind, self)
+
+    def __repr__(self) -> str:
+        return repr(self._table())
+
+    def _repr_html_(self) -> str:
+        return self._table()._repr_html_()
+
+    def _table(self) -> StatementTable:
+        return StatementTable(self._statement, self.to_arrow())

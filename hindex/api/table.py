@@ -53,6 +53,7 @@ from hindex.validation import (
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 
+    from hindex.api.statement_table import RecordList
     from hindex.engines.arrow_expressions import TranslatedFilter
     from hindex.engines.dataset import IndexedDataset
     from hindex.maintain.advice import Advice
@@ -679,7 +680,9 @@ class Table:
             self._save_definitions()
         return RenameResult(name, new_name, self.name)
 
-    def check_indexes(self, names: Sequence[str] | None = None, *, verify: bool = False) -> list[CheckResult]:
+    def check_indexes(
+        self, names: Sequence[str] | None = None, *, verify: bool = False
+    ) -> RecordList[CheckResult]:
         """Check indexes (all if None): freshness, and presence of their files.
 
         Args:
@@ -689,7 +692,9 @@ class Table:
             IndexNotFoundError: if there is no index of a name.
             StoreError: if the manifest cannot be read.
         """
+        from hindex.api.statement_table import RecordList
         from hindex.maintain.checks import check_index
+        from hindex.maintain.results import CheckResult
 
         indexes = self.recorded_indexes()
         if names is not None:
@@ -699,7 +704,8 @@ class Table:
             if unknown:
                 raise no_such_index(unknown[0], [index.name for index in indexes])
             indexes = [by_name[name.lower()] for name in names]
-        return [check_index(index, self._store, self.snapshot if verify else None) for index in indexes]
+        results = (check_index(index, self._store, self.snapshot if verify else None) for index in indexes)
+        return RecordList(f"CHECK INDEXES ON {self.name}", CheckResult, results)
 
     def advise(self, queries: str | os.PathLike[str] | Sequence[str], *, alias: str | None = None) -> Advice:
         """Advise on the indexes that some queries want, and name those that none of them uses.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 
 from hindex.api.query_result import QueryResult
-from hindex.api.statement_table import StatementTable
+from hindex.api.statement_table import RecordList, StatementTable
 from hindex.cli.output import Output
 from hindex.errors import HindexError
 
@@ -39,11 +39,11 @@ def write_result(result: object, output: Output) -> int | None:
         explanation = cast("Explanation", result)
         output.explanation(explanation.to_text(), explanation.to_json())
         return None
-    from hindex.maintain.results import CheckResult, Record, records_table
+    from hindex.maintain.results import Record
 
-    if isinstance(result, list):
-        checked = records_table(CheckResult, result)
-        return output.rows(checked.schema, checked.to_batches())
+    if isinstance(result, RecordList):
+        records = result.to_arrow()
+        return output.rows(records.schema, records.to_batches())
     if isinstance(result, Record):
         output.outcome(str(result), result.to_arrow())
         return None

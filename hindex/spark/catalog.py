@@ -14,10 +14,14 @@ from hindex.spark.jobs import first_line
 from hindex.spark.session import as_active, java_session
 from hindex.spark.types import quoted
 from hindex.sql.predicate import quote_string
+from hindex.sql.statements import TableRef
 from hindex.sql.words import WITH_SPARK
 from hindex.store.definitions import MAX_LENGTH, PREFIX, decode_definition, encode_definition
 from hindex.store.manifest import IndexEntry
+from hindex.store.storage import is_missing
+from hindex.store.store import Store
 from hindex.table.location import normalize_uri, suggest_path
+from hindex.validation import suggestion
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +32,9 @@ T = TypeVar("T")
 _SESSION_CATALOG = "spark_catalog"
 #: Spark's error conditions for a missing table.
 MISSING = frozenset({"SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"})
+
+#: Maximum number of databases in which a missing table is looked up, and of those that the error names.
+_MAX_DATABASES, _MAX_SHOWN = 50, 3
 
 
 def describe_table(spark: SparkSession, name: str) -> dict[str, Any]:
@@ -119,6 +126,49 @@ def described_columns(description: Mapping[str, Any]) -> list[str]:
     return [str(column["name"]) for column in description["columns"]]
 
 
+def indexed_tables(spark: SparkSession, database: TableRef | None, store: str | None) -> list[str]:
+    """Return the full names of the tables of a database that may have indexes, by one statement.
+
+    Args:
+        database: the current one if None.
+        store: the store of the indexes; None if they are beside the tables.
+
+    Raises:
+        TableError: if there is no such database, or Spark cannot list it.
+    """
+    from pyspark.errors import PySparkException
+
+    place = "" if database is None else f" IN {database}"
+    try:
+        rows = spark.sql(f"SHOW TABLE EXTENDED{place} LIKE '*'").collect()
+    except PySparkException as error:
+        if database is not None and error.getCondition() in MISSING:
+            names = [row[0] for row in spark.sql("SHOW DATABASES").collect()]
+            raise UnknownTableError(
+                f"Database {database.text!r} does not exist: {suggestion(database.text, names)}"
+                f"Spark's catalog has {', '.join(names)}"
+            ) from error
+        raise TableError(f"the tables{place} cannot be listed: {first_line(error)}") from error
+    qualifier = () if database is None else database.parts
+    return [
+        str(TableRef.name(*qualifier, row.tableName))
+        for row in rows
+        if not row.isTemporary and _may_have_indexes(row.information, store)
+    ]
+
+
+def _may_have_indexes(information: str, store: str | None) -> bool:
+    """Return True if a table has a store of indexes, or their definitions.
+
+    Args:
+        information: the lines of SHOW TABLE EXTENDED.
+    """
+    if PREFIX in information:
+        return True
+    locations = re.findall(r"^Location: (.+)$", information, re.MULTILINE)
+    return any(not is_missing(Store.for_table(location_uri(uri), store).root) for uri in locations)
+
+
 def full_name(description: Mapping[str, Any]) -> str | None:
     """Return a table's name in SQL with catalog and database; None if the description lacks a part."""
     namespace = description.get("namespace") or ()
@@ -171,10 +221,29 @@ def run(spark: SparkSession, name: str, statement: str) -> DataFrame:
         return spark.sql(statement)
     except PySparkException as error:
         if error.getCondition() in MISSING:
-            raise UnknownTableError(
-                f"Table {name!r} is invalid: Spark's catalog has no such table. {quoting_hint(name.replace('`', ''))}"
-            ) from error
+            hint = _other_databases_hint(spark, name)
+            message = f"Table {name!r} is invalid: Spark's catalog has no such table"
+            remedy = f".{hint}" if hint else f". {quoting_hint(name.replace('`', ''))}"
+            unknown = UnknownTableError(message + remedy)
+            unknown.hint = hint
+            raise unknown from error
         raise TableError(f"Table {name!r} is invalid: {first_line(error)}") from error
+
+
+def _other_databases_hint(spark: SparkSession, name: str) -> str:
+    """Return a hint if other databases have a table of a plain name."""
+    from pyspark.errors import PySparkException
+
+    plain = name.strip("`")
+    if not plain.isidentifier():
+        return ""
+    try:
+        databases = [row[0] for row in spark.sql("SHOW DATABASES").take(_MAX_DATABASES)]
+        candidates = [str(TableRef.name(database, plain)) for database in databases]
+        existing = [candidate for candidate in candidates if spark.catalog.tableExists(candidate)]
+    except PySparkException:
+        return ""  # the catalog may list no databases
+    return f" Did you mean {' or '.join(existing[:_MAX_SHOWN])}?" if existing else ""
 
 
 _LOG = logging.getLogger("hindex")

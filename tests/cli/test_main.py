@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hindex
+from hindex.api.statement_table import RecordList
 from hindex.cli import main as command
 from hindex.errors import StatementError, TableError
 from hindex.maintain.results import CheckResult, IndexState
@@ -268,7 +269,7 @@ def test_a_check_can_fail_on_stale_indexes(
     connection: FakeConnection, state: IndexState, problems: tuple[str, ...], code: int, without: int
 ) -> None:
     result = CheckResult("i", "t", state, 2, 1, 1, 0, 0, 50.0, 0, problems)
-    connection.results["CHECK INDEXES ON 't'"] = [result]
+    connection.results["CHECK INDEXES ON 't'"] = RecordList("CHECK", CheckResult, [result])
     assert run("check", "t", "--fail-stale", "--output", "json") == code
     assert run("check", "t") == without
 

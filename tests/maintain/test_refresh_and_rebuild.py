@@ -27,7 +27,7 @@ from hindex.errors import (
 )
 from hindex.formatting import percent_down
 from hindex.maintain import builds
-from hindex.maintain.results import BuildEstimate, IndexState
+from hindex.maintain.results import BuildEstimate, CheckResult, IndexState
 from hindex.plan.reasons import Reason
 from hindex.store import snapshot
 from hindex.store.manifest import FileEntry
@@ -382,6 +382,7 @@ def test_a_table_that_is_gone(path: Path, tmp_path: Path) -> None:
     facts = dict(zip(described["fact"].to_pylist(), described["value"].to_pylist(), strict=True))
     assert (facts["comment"], facts["column"]) == ("kept", "a")
     (checked,) = hx.sql("CHECK INDEX i VERIFY")  # type: ignore[misc, attr-defined]
+    assert isinstance(checked, CheckResult)
     assert checked.state is IndexState.TABLE_GONE
     with pytest.raises(TableError, match="no such file"):
         hx.sql("REFRESH INDEX i")

@@ -62,12 +62,16 @@ def fits(actual: str, expected: str) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore:.* no effect in hindex")
-def test_story(tmp_path: Path, spark: SparkSession) -> None:
+def test_story(tmp_path: Path, spark: SparkSession, request: pytest.FixtureRequest) -> None:
     tables = {"T": tmp_path / "first", "U": tmp_path / "second"}
     for part in (1, 2, 3):
         write_rows(tables["T"] / f"p={part}" / "x.orc", part * 1000, [i % 10 for i in range(500)])
     write_rows(tables["U"] / "x.orc", 0, [i % 10 for i in range(500)])
     connection = hindex.connect(spark=spark)
+    # SHOW INDEXES lists the tables of the current database, too
+    spark.sql("CREATE DATABASE story")
+    request.addfinalizer(lambda: (spark.sql("USE default"), spark.sql("DROP DATABASE story")))
+    spark.sql("USE story")
     wrong = []
     lines = STORY.read_text(encoding="utf-8").splitlines()
     steps = [line for line in lines if line and not line.startswith("#")]

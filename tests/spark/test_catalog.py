@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import hindex
-from hindex.errors import NotOrcError, TableError, UnsupportedError
+from hindex.errors import NotOrcError, TableError, UnknownTableError, UnsupportedError
 from hindex.plan.reasons import Reason
 from hindex.spark import locations
 from hindex.spark.catalog import describe_table, described_columns, run
@@ -414,3 +414,45 @@ def test_files_of_other_formats_are_read_by_spark(spark: SparkSession, tmp_path:
         assert counted.to_arrow().to_pylist() == [{"count(1)": 1}]
     finally:
         spark.sql("DROP DATABASE json CASCADE")
+
+
+def test_a_table_of_another_database_is_suggested(spark: SparkSession) -> None:
+    hx = hindex.connect(spark=spark)
+    spark.sql("CREATE DATABASE wh")
+    spark.sql("CREATE TABLE wh.all_events USING orc AS SELECT 1 AS a")
+    try:
+        for run in (
+            lambda: hx.table("all_events"),
+            lambda: hx.sql("CREATE INDEX i USING bitmap ON all_events (a)"),
+            lambda: hx.sql("SHOW INDEXES ON all_events"),
+        ):
+            with pytest.raises(
+                UnknownTableError, match=r"^Table 'all_events' is invalid: .*Did you mean wh\.all_events\?$"
+            ):
+                run()
+        with pytest.raises(UnknownTableError, match=r"no such table\. Quote a path"):
+            hx.sql("SHOW INDEXES ON other_events")
+    finally:
+        spark.sql("DROP DATABASE wh CASCADE")
+
+
+def test_a_name_of_a_table_and_of_a_path_is_the_tables(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("both_places", "only_path", "no-name"):
+        write_columns(tmp_path / name / "1.orc", {"a": pa.array([1, 2, 3])})
+    hx = hindex.connect(spark=spark)
+    spark.sql("CREATE TABLE both_places USING orc AS SELECT 9 AS a")
+    try:
+        assert hx.table("both_places").scan().to_arrow().to_pydict() == {"a": [9]}
+        (message,) = (record.getMessage() for record in caplog.records)
+        assert message == (
+            "'both_places' is the table of Spark's catalog, not the path: write './both_places' for the path"
+        )
+        for path in ("./both_places", Path("both_places"), "only_path", "no-name"):
+            assert hx.table(path).scan().count() == 3
+        assert hindex.connect().table("both_places").scan().count() == 3
+        assert len(caplog.records) == 1
+    finally:
+        spark.sql("DROP TABLE both_places")

@@ -198,6 +198,6 @@ def test_statements_about_indexes_check_privileges(
                     hx.sql(text)
         assert tables.table(str(tmp_path)).has_index("watched")
         shown: Any = hx.sql("SHOW INDEXES")
-        assert shown.column("name").to_pylist() == ["watched"]
+        assert "watched" in shown.column("name").to_pylist()
     finally:
         spark.sql("DROP TABLE guarded")
