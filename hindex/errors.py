@@ -78,6 +78,12 @@ class UnknownTableError(TableError):
 class NotOrcError(TableError):
     """A table of Spark's catalog is a view, has files of another format, or types that ORC lacks."""
 
+    @property
+    def reason(self) -> str:
+        """The reason why Spark reads it, where that is no mistake: one line, without the remedy."""
+        line = str(self).partition("\n")[0].partition("; ")[0]
+        return line.replace(" is invalid: it is ", " is ", 1)
+
 
 class ColumnError(HindexError):
     """A column cannot be resolved, or its type does not support the operation."""

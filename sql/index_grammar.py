@@ -167,6 +167,10 @@ def refresh_indexes(parser: HindexParser) -> RefreshIndex:
     """Parse ``REFRESH INDEXES ON t [WHERE predicate] [DRY RUN]`` and ``REFRESH INDEXES IN [DATABASE] d [DRY RUN]``."""
     if parser.accept("IN"):
         return RefreshIndex(None, _database(parser), dry_run=_dry_run(parser))
+    if parser.word() != "ON":
+        parser.fail(
+            f"expected ON table or IN database, found {parser.token_text()}{parser.suggest('ON', 'IN')}"
+        )
     return RefreshIndex(None, _required_table(parser), _where(parser), _dry_run(parser))
 
 

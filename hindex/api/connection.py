@@ -100,6 +100,8 @@ class SparkQuery:
         """The reason in one line, without the position in the statement and the remedy."""
         if isinstance(self.error, StatementError) and not isinstance(self.error, UnsupportedError):
             return "it is more than a SELECT of one table"
+        if isinstance(self.error, NotOrcError):
+            return self.error.reason
         line = str(self.error).partition("\n")[0]
         position = _UNSUPPORTED.match(line)
         return line if position is None else line[position.end() :].partition(_WAY_OUT)[0].partition("; ")[0]

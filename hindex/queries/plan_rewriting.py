@@ -579,4 +579,4 @@ def log_readings(readings: Sequence[RelationReading]) -> None:
             queries.append(f"SELECT {names} FROM {decision.table} WHERE {decision.predicate}")
     is_accelerated = any(item.is_accelerated for item in readings)
     prefix = "accelerated" if is_accelerated else "not accelerated"
-    _LOG.info("%s: %s | %s", prefix, "; ".join(parts), "; ".join(queries))
+    _LOG.info("%s: %s", prefix, " | ".join(filter(None, ["; ".join(parts), "; ".join(queries)])))

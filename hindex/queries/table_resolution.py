@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hindex.errors import HindexError, TableError, UnsupportedError
+from hindex.errors import HindexError, NotOrcError, TableError, UnsupportedError
 from hindex.spark.catalog import described_columns, run
 from hindex.spark.jobs import first_line
 from hindex.spark.locations import path_difference, spark_path, view_transactional_location
@@ -175,6 +175,8 @@ class QueryTableState:
             if not self.table.index_names() and not self.is_transactional:
                 return "it has no index"
             return path_difference(self._spark, self._ref.text, self.table.uri) if self.is_path else None
+        except NotOrcError as error:
+            return error.reason
         except HindexError as error:
             return str(error)
 

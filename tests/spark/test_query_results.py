@@ -197,7 +197,7 @@ def test_show_looks_as_sparks(spark: SparkSession, place: Path, capsys: pytest.C
         ("SELECT id FROM {} WHERE i = 1 UNION SELECT 2", "UNION"),
         ("WITH q AS (SELECT * FROM {}) SELECT id FROM q", "a query that begins with WITH"),
         ("SELECT id FROM {} WHERE length(upper(repeat(s, 2))) = 2", "function repeat"),
-        ("SELECT id FROM results_view", "Table 'results_view' is invalid: it is a view"),
+        ("SELECT id FROM results_view", "Table 'results_view' is a view"),
     ],
 )
 def test_queries_that_spark_runs_report_the_cause(
@@ -226,3 +226,15 @@ def test_queries_that_spark_runs_report_the_cause(
     # without a session the error names the solution
     with pytest.raises(HindexError, match=r"hindex\.connect\(spark="):
         hindex.connect().sql("SELECT id, i + 1 AS n FROM 'x'")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT *\n  FROM t -- all\n\tWHERE c = 'ABC77   '", "SELECT * FROM t -- all WHERE c = 'ABC77   '"),
+        ("  x\r\ny ", "x y"),
+        ("x" * 400, "x" * 300 + " ..."),
+    ],
+)
+def test_queries_in_the_log_are_one_line_with_the_blanks_of_strings(text: str, expected: str) -> None:
+    assert shorten(text) == expected
