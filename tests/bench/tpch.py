@@ -24,6 +24,7 @@ from tests.bench.report import ratio_text
 from tests.bench.section import Section, SectionResult
 from tests.bench.timing import ratios
 from tests.support.tpch import INDEXES, QUERIES, rounded
+from tests.support.tpch_frames import FRAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> SectionResult:
     measured: dict[int, dict[str, Any]] = {}
     different = []
     for number in numbers:
-        timings, differs = _measure(hx, spark, QUERIES[number - 1], options)
+        timings, differs = _measure(hx, spark, number, options)
         measured[number] = timings
         different += [f"query {number}"] if differs else []
         progress.advance()
@@ -57,19 +58,22 @@ def run(options: argparse.Namespace) -> SectionResult:
 
 
 def _measure(
-    hx: hindex.Connection, spark: SparkSession, text: str, options: argparse.Namespace
+    hx: hindex.Connection, spark: SparkSession, number: int, options: argparse.Namespace
 ) -> tuple[dict[str, Any], bool]:
     """Time one query; return its timings, and True if its answers differ."""
 
+    def query() -> DataFrame:
+        return FRAMES[number - 1](spark) if options.frames else spark.sql(QUERIES[number - 1])
+
     def alone() -> DataFrame:
-        frame = spark.sql(text)
+        frame = query()
         frame._jdf.queryExecution().executedPlan()
         return frame
 
     rule = hx.plan_rule()
 
     def through() -> DataFrame:
-        frame = spark.sql(text)
+        frame = query()
         with rule.forced(True):
             # with all of the planning
             frame._jdf.queryExecution().executedPlan()
@@ -77,7 +81,7 @@ def _measure(
 
     frames = alone(), through()
     differs = _rows(frames[0].toArrow()) != _rows(frames[1].toArrow())
-    explained = hx.explain(spark.sql(text))
+    explained = hx.explain(query())
     accelerated = [item.table for item in explained.tables if item.is_accelerated]
     if not accelerated:
         # optimized plans have no names of common table expressions, which are new in each query
@@ -85,16 +89,16 @@ def _measure(
         differs |= not plans[0].sameResult(plans[1])
     runs = {"spark": alone, "hindex": through}
     timings: dict[str, dict[str, list[float]]] = {name: {"ms": [], "planning_ms": []} for name in runs}
-    for number in range(options.warmups + 2 * options.rounds):
-        if number == options.warmups + options.rounds and not _is_near(timings):
+    for turn in range(options.warmups + 2 * options.rounds):
+        if turn == options.warmups + options.rounds and not _is_near(timings):
             break
         # the other one begins each round
-        for name in list(runs)[:: 1 if number % 2 else -1]:
+        for name in list(runs)[:: 1 if turn % 2 else -1]:
             start = perf_counter()
             frame = runs[name]()
             planned = perf_counter()
             frame.toArrow()
-            if number >= options.warmups:
+            if turn >= options.warmups:
                 timings[name]["planning_ms"].append(round((planned - start) * 1000, 1))
                 timings[name]["ms"].append(round((perf_counter() - start) * 1000, 1))
     tables = {item.table: item.reason for item in explained.tables}
@@ -152,6 +156,7 @@ def _table(measured: dict[int, dict[str, Any]]) -> dict[str, Any]:
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--queries", type=int, nargs="+", metavar="N", help="some of them, by their numbers")
+    parser.add_argument("--frames", action="store_true", help="as DataFrame code in place of texts")
 
 
 SECTION = Section(

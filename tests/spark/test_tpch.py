@@ -12,9 +12,10 @@ import pytest
 import hindex
 from tests.support.elsewhere import connect_packages, found_by
 from tests.support.tpch import ACCELERATED, INDEXES, QUERIES, rounded, write_indexed
+from tests.support.tpch_frames import FRAMES
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 #: The queries of a plain run; HINDEX_CASES runs all.
 FEW = (3, 13, 16, 19, 21)
@@ -37,15 +38,18 @@ def tpch(spark: SparkSession, root: Path) -> Iterator[hindex.Connection]:
 
 
 @pytest.mark.parametrize("number", range(1, 23) if "HINDEX_CASES" in os.environ else FEW)
-def test_answers(number: int, tpch: hindex.Connection, spark: SparkSession) -> None:
-    text = QUERIES[number - 1]
-    wanted = spark.sql(text)
+@pytest.mark.parametrize("kind", ["sql", "frame"])
+def test_answers(kind: str, number: int, tpch: hindex.Connection, spark: SparkSession) -> None:
+    def query() -> DataFrame:
+        return spark.sql(QUERIES[number - 1]) if kind == "sql" else FRAMES[number - 1](spark)
+
     # averages are doubles, which depend on the order of their rows
-    expected = wanted.schema, [rounded(row) for row in wanted.collect()]
+    expected = [rounded(row) for row in spark.sql(QUERIES[number - 1]).collect()]
+    schema = query().schema
     with hindex.accelerate(spark, always=True) as handle:
-        result = spark.sql(text)
-        assert (result.schema, [rounded(row) for row in result.collect()]) == expected
-        explained = handle.explain(spark.sql(text))
+        result = query()
+        assert (result.schema, [rounded(row) for row in result.collect()]) == (schema, expected)
+        explained = handle.explain(query())
     used = {item.table for item in explained.tables if item.is_accelerated}
     # the rule finds what the conditions of the text alone restrict, and more
     assert used >= set(ACCELERATED[number]), str(explained)
