@@ -248,8 +248,8 @@ class PlanReading:
 
     def unusable_reason(self, relation: Relation) -> str | None:
         """Return why a relation cannot be read through indexes, whatever the conditions; None if it can."""
-        if any(node.detail.get("reads_file_names") for node in self.plan.nodes):
-            return "the query samples rows, or reads the names of the files"
+        if any(node.detail.get("depends_on_splits") for node in self.plan.nodes):
+            return "the query samples rows, draws random numbers with a seed, or reads the names of the files"
         if relation.has_metadata:
             return "the query reads the column _metadata"
         written = {node.detail["writes"] for node in self.plan.nodes if "writes" in node.detail}

@@ -277,8 +277,8 @@ public class OptimizerRule extends Rule {
       if (node.isStreaming()) {
         out.append(",\"streaming\":true");
       }
-      if (readsFileNames(node)) {
-        out.append(",\"reads_file_names\":true");
+      if (dependsOnSplits(node)) {
+        out.append(",\"depends_on_splits\":true");
       }
       out.append('}');
       return number;
@@ -541,25 +541,31 @@ public class OptimizerRule extends Rule {
       return out.append(']').toString();
     }
 
-    static boolean readsFileNames(LogicalPlan node) {
+    /** Return true if the values of a node depend on how Spark divides the files among tasks, or on their names. */
+    static boolean dependsOnSplits(LogicalPlan node) {
       if (node instanceof Sample) {
         return true;
       }
       for (Iterator each = iterator(node.expressions()); each.hasNext(); ) {
-        if (hasFileName((Expression) each.next())) {
+        if (readsSplit((Expression) each.next())) {
           return true;
         }
       }
       return false;
     }
 
-    static boolean hasFileName(Expression expression) {
+    static boolean readsSplit(Expression expression) {
       if (expression instanceof InputFileName || expression instanceof InputFileBlockStart
           || expression instanceof InputFileBlockLength) {
         return true;
       }
+      // without a seed of the query, every run draws others anyway
+      if ((expression instanceof Rand && !((Rand) expression).hideSeed())
+          || (expression instanceof Randn && !((Randn) expression).hideSeed())) {
+        return true;
+      }
       for (Iterator each = iterator(expression.children()); each.hasNext(); ) {
-        if (hasFileName((Expression) each.next())) {
+        if (readsSplit((Expression) each.next())) {
           return true;
         }
       }

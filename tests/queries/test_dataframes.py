@@ -243,6 +243,18 @@ SNIPPETS: dict[str, tuple[bool, Snippet]] = {
     "_metadata": (False, lambda s, f: _events(s).where("k = 7").select("id", "_metadata.file_size")),
     "input_file_name": (False, lambda s, f: _events(s).where("k = 7").selectExpr("id", "input_file_name()")),
     "sample": (False, lambda s, f: _events(s).where("k = 7").sample(fraction=1.0, seed=3).select("id")),
+    "sampleBy": (
+        False,
+        lambda s, f: _events(s).where("k IN (7, 8)").sampleBy("k", {7: 0.5, 8: 0.2}, seed=3).select("id"),
+    ),
+    "random numbers with a seed": (
+        False,
+        lambda s, f: _events(s).where("k = 7").selectExpr("id", "rand(3) AS r", "randn(4) AS n"),
+    ),
+    "random numbers of each run": (
+        True,
+        lambda s, f: s.sql("SELECT id, rand() < 2 AS r FROM events WHERE k = 7"),
+    ),
     "several paths": (
         False,
         lambda s, f: s.read.orc(sorted(map(str, (f / "files").glob("*.orc")))).where("k = 7").select("id"),
