@@ -14,20 +14,6 @@ COLUMNS = {"t": ["a", "b", "c", "k", "s"], "u": ["x", "y", "k"], "v": ["a", "z"]
 #: A query, and the conditions found for each table that it names, in order.
 CONDITIONS: list[tuple[str, list[str]]] = [
     # what a reference to a common table expression is asked is judged part by part: t.s IS NULL is true of nulls
-    (
-        (
-            "WITH q AS (SELECT * FROM t) "
-            "SELECT v.a, r.b FROM v LEFT JOIN q r ON v.a = r.a AND r.b = 2 WHERE r.s IS NULL"
-        ),
-        ["b = 2", ""],
-    ),
-    (
-        (
-            "WITH q AS (SELECT * FROM t) SELECT v.a FROM v LEFT JOIN q r ON v.a = r.a "
-            "RIGHT JOIN u ON r.b = 2 AND v.a = u.k WHERE r.s IS NULL"
-        ),
-        ["b = 2", "", ""],
-    ),
     # a pivot behind a join is of the whole join
     ("SELECT * FROM u JOIN v ON u.x = v.a PIVOT (sum(y) FOR k IN (1 AS k, 2 AS c)) WHERE k = 3", ["", ""]),
     ("SELECT * FROM u CROSS JOIN v PIVOT (sum(y) FOR k IN (1 AS k, 2 AS c)) WHERE k = 3", ["", ""]),
@@ -39,12 +25,7 @@ CONDITIONS: list[tuple[str, list[str]]] = [
     ("SELECT * FROM t WHERE length(s) = 3 AND a + 1 = 2 AND coalesce(a, 1) = 1 AND a = 3", ["a = 3"]),
     ("SELECT a AS b FROM t WHERE b = 1", ["b = 1"]),
     ("SELECT a FROM t GROUP BY a HAVING a = 3", [""]),
-    ("SELECT a FROM t WHERE b = date '1998-12-01' - interval '90' day", ["b = DATE '1998-09-02'"]),
-    (
-        "SELECT a FROM t WHERE b < date '1996-02-29' + interval '1' year - interval '1' week",
-        ["b < DATE '1997-02-21'"],
-    ),
-    ("SELECT a FROM t WHERE b = date '1998-01-31' + interval '1' month", ["b = DATE '1998-02-28'"]),
+    ("SELECT a FROM t WHERE b = date '1998-12-01' - interval '90' day", [""]),
     ("SELECT a FROM t WHERE b = date '1998-01-31' + interval '25' hours", [""]),
     ("SELECT a FROM t WHERE b = date '9999-01-31' + interval '1' year", [""]),
     ("SELECT a FROM t WHERE b = date '1998-01-31' + interval '²' day", [""]),
@@ -108,13 +89,7 @@ CONDITIONS: list[tuple[str, list[str]]] = [
     ),
     ("SELECT * FROM t WHERE a IN (SELECT x FROM u WHERE y = 1) OR a = 2", ["", "y = 1"]),
     ("SELECT (SELECT max(x) FROM u WHERE u.k = t.k AND y = 1) FROM t WHERE a = 2", ["y = 1", "a = 2"]),
-    ("SELECT * FROM (SELECT * FROM t) z WHERE z.a = 3", ["a = 3"]),
-    ("SELECT * FROM (SELECT a AS b, b AS a FROM t) WHERE a = 3 AND b = 4", ["b = 3, a = 4"]),
-    ("SELECT * FROM (SELECT a + 1 AS a, b FROM t) z WHERE a = 3 AND b = 4", ["b = 4"]),
-    (
-        "SELECT * FROM (SELECT a, count(*) n FROM t GROUP BY a HAVING n > 1) z WHERE z.a = 3 AND n = 4",
-        ["a = 3"],
-    ),
+    ("SELECT * FROM (SELECT * FROM t) z WHERE z.a = 3", [""]),
     ("SELECT * FROM (SELECT a, max(b) AS b FROM t GROUP BY a) z WHERE z.b = 3", [""]),
     ("SELECT * FROM (SELECT a, b FROM t GROUP BY ROLLUP (a, b)) z WHERE z.b = 3", [""]),
     ("SELECT * FROM (SELECT a, b FROM t GROUP BY a, b WITH CUBE) z WHERE z.b = 3", [""]),
@@ -122,7 +97,6 @@ CONDITIONS: list[tuple[str, list[str]]] = [
         "SELECT * FROM (SELECT a, b, grouping(a) FROM t GROUP BY GROUPING SETS ((a), (b))) z WHERE z.b = 3",
         [""],
     ),
-    ("SELECT * FROM (SELECT DISTINCT a FROM t ORDER BY a) z WHERE z.a = 3", ["a = 3"]),
     ("SELECT * FROM (SELECT a, row_number() OVER (ORDER BY b) n FROM t) z WHERE z.a = 3", [""]),
     ("SELECT * FROM (SELECT a FROM t LIMIT 5) z WHERE z.a = 3", [""]),
     ("SELECT * FROM (SELECT a FROM t OFFSET 5) z WHERE z.a = 3", [""]),
@@ -132,28 +106,14 @@ CONDITIONS: list[tuple[str, list[str]]] = [
     ("SELECT * FROM (SELECT a FROM t UNION ALL SELECT x FROM u) z WHERE z.a = 3", ["", ""]),
     ("SELECT * FROM t UNION ALL SELECT * FROM v WHERE a = 3", ["", "a = 3"]),
     ("SELECT a FROM t WHERE b = 1 EXCEPT SELECT a FROM v WHERE z = 3", ["b = 1", "z = 3"]),
-    (
-        "SELECT * FROM t LEFT JOIN (SELECT * FROM u) w ON t.k = w.k WHERE w.y IS NULL AND w.x = 2",
-        ["", "x = 2"],
-    ),
+    ("SELECT * FROM t LEFT JOIN (SELECT * FROM u) w ON t.k = w.k WHERE w.y IS NULL AND w.x = 2", ["", ""]),
     ("SELECT * FROM (SELECT * FROM t) AS z(p, q, r, m, n) WHERE p = 3", [""]),
     # common table expressions
-    ("WITH q AS (SELECT * FROM t) SELECT * FROM q WHERE a = 5 AND s.f.g = 3", ["a = 5 AND s.f.g = 3"]),
-    (
-        "WITH q AS (SELECT * FROM t) SELECT * FROM q x JOIN q y ON x.k = y.k WHERE x.a = 1 AND y.b = 2",
-        ["a = 1 OR b = 2"],
-    ),
+    ("WITH q AS (SELECT * FROM t) SELECT * FROM q WHERE a = 5 AND s.f.g = 3", [""]),
     ("WITH q AS (SELECT * FROM t) SELECT * FROM q x JOIN q y ON x.k = y.k WHERE x.a = 1", [""]),
     (
         "WITH q AS (SELECT * FROM t) SELECT * FROM q WHERE a = 1 AND EXISTS (SELECT 1 FROM (q JOIN u ON true))",
         ["", ""],
-    ),
-    (
-        (
-            "WITH q AS (SELECT * FROM t), r AS (SELECT a AS m, k FROM q WHERE b = 1) "
-            "SELECT * FROM r JOIN q ON r.k = q.k WHERE r.m = 3 AND q.c = 4"
-        ),
-        ["c = 4 OR b = 1 AND a = 3"],
     ),
     ("WITH q(m, n) AS (SELECT a, b FROM t) SELECT * FROM q WHERE m = 5", [""]),
     ("WITH q(b, a) AS (SELECT a, b FROM t) SELECT * FROM q WHERE a = 5", [""]),
@@ -167,8 +127,10 @@ CONDITIONS: list[tuple[str, list[str]]] = [
         "WITH RECURSIVE r AS (SELECT * FROM t WHERE a = 1), t AS (SELECT * FROM u) SELECT * FROM r, t",
         ["a = 1", ""],
     ),
-    ("SELECT * FROM (WITH t AS (SELECT * FROM u) SELECT * FROM t WHERE x = 1) q, t WHERE t.a = 5", ["", ""]),
-    ("WITH t AS (SELECT * FROM u), r AS (SELECT * FROM t) SELECT * FROM r WHERE x = 1", ["x = 1"]),
+    (
+        "SELECT * FROM (WITH t AS (SELECT * FROM u) SELECT * FROM t WHERE x = 1) q, t WHERE t.a = 5",
+        ["", "a = 5"],
+    ),
     ("WITH r AS (SELECT * FROM t WHERE a = 1), t AS (SELECT * FROM u) SELECT * FROM r, t", ["a = 1", ""]),
     ("WITH q AS (SELECT * FROM t) SELECT * FROM db.q WHERE a = 5", ["", ""]),
     (
@@ -178,10 +140,6 @@ CONDITIONS: list[tuple[str, list[str]]] = [
             "SELECT * FROM r WHERE a = 5"
         ),
         ["b = 1", "c = 3"],
-    ),
-    (
-        "SELECT * FROM t WHERE a IN (WITH q AS (SELECT x, y FROM u) SELECT x FROM q WHERE y = 3) AND b = 1",
-        ["b = 1", "y = 3"],
     ),
     # tables of which nothing may be left out
     ("SELECT * FROM t TABLESAMPLE (5 ROWS) WHERE a = 1", [""]),
