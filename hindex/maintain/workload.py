@@ -46,6 +46,9 @@ _LOG_QUERY = re.compile(
     r"SELECT (?P<columns>.+?) FROM (?P<table>.+?)(?: WHERE (?P<where>.+?))??"
     r"(?: GROUP BY .+?)?(?: ORDER BY .+?)?(?: LIMIT \d+)?$"
 )
+#: What an accelerated session logs of a plan: how its tables are read, and a query for each with conditions.
+_LOG_PLAN = re.compile(r"\baccelerated: (?P<tables>.*?) \| (?P<queries>SELECT .*)$")
+_PLAN_INDEXES = re.compile(r" through ([^;|]+)")
 #: Longest beginning of a log line: the log cuts queries.
 _MAX_LOG_QUERY = 1000
 _THROUGH = re.compile(r" through ((?:.+? \([A-Z]+\)(?:, )?)+)")
@@ -137,7 +140,7 @@ def read_workload(text: str, table: WorkloadTable) -> Workload:
     lines = [line for line in text.splitlines() if line.strip()]
     if lines and lines[0].lstrip().startswith("{"):
         return _read_events(lines, table)
-    if any(_log_query(line) for line in lines):
+    if any(_log_query(line) or _LOG_PLAN.search(line) for line in lines):
         return _read_log(lines, table)
     if any(";" in line for line in lines if not line.startswith("--")):
         from hindex.sql import split
@@ -217,11 +220,20 @@ def _log_query(line: str) -> tuple[re.Match[str], str] | None:
 
 
 def _read_log(lines: Sequence[str], table: WorkloadTable) -> Workload:
-    from hindex.sql import parse_predicate
+    from hindex.sql import parse_predicate, split
 
     workload = Workload(used_indexes=set())
     assert workload.used_indexes is not None
     for line in lines:
+        plan = _LOG_PLAN.search(line)
+        if plan is not None:
+            logged_queries = read_statements(split(plan["queries"]), table)
+            workload.queries += logged_queries.queries
+            for reason, times in logged_queries.ignored.items():
+                workload.ignored[reason] = workload.ignored.get(reason, 0) + times
+            for names in _PLAN_INDEXES.findall(plan["tables"]):
+                workload.used_indexes.update(name.partition(" ")[0] for name in names.split(", "))
+            continue
         logged = _log_query(line)
         if logged is None:
             continue

@@ -220,6 +220,23 @@ def test_hindex_log(named: WorkloadTable, events: Path, caplog: pytest.LogCaptur
     }
 
 
+def test_log_of_an_accelerated_session(named: WorkloadTable) -> None:
+    """A line has a query for each table of a plan that has conditions."""
+    lines = f"""
+INFO:hindex.queries:accelerated: '{named.uri}' through by_user, about 5 rows; u by Spark: it has no index \
+| SELECT id, user FROM '{named.uri}' WHERE user = 7; SELECT x FROM u WHERE s = 'b;c'
+INFO:hindex.queries:accelerated: '{named.uri}' through by_country alone \
+| SELECT c0 FROM '{named.uri}' WHERE country = 'NO'
+INFO:hindex.queries:not accelerated: u by Spark: it has no index | SELECT x FROM u WHERE x = 1
+INFO:hindex.queries:not accelerated: u by Spark: it has no index |
+""".replace("\\\n", "")
+    parsed = read_workload(lines, named)
+    assert [str(query.predicate) for query in parsed.queries] == ["user = 7", "country = 'NO'"]
+    assert parsed.used_indexes is not None
+    assert parsed.used_indexes >= {"by_user", "by_country"}
+    assert parsed.ignored == {"it is of another table": 2}
+
+
 def event(filters: str, location: str, name: str = "Scan orc ") -> str:
     metadata = {
         "PushedFilters": filters,
