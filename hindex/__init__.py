@@ -22,7 +22,7 @@ logging.getLogger("hindex").addHandler(logging.NullHandler())
 if TYPE_CHECKING:
     from hindex import orc as orc
     from hindex import sql as sql
-    from hindex.api.acceleration import accelerate
+    from hindex.api.acceleration import accelerate, explain
     from hindex.api.conditions import Expr, call, col, lit
     from hindex.api.connection import Connection, connect
     from hindex.api.data_source import enable
@@ -50,6 +50,7 @@ __all__ = [
     "col",
     "connect",
     "enable",
+    "explain",
     "lit",
 ]
 
@@ -69,6 +70,7 @@ _HOMES = {
     "col": "hindex.api.conditions",
     "connect": "hindex.api.connection",
     "enable": "hindex.api.data_source",
+    "explain": "hindex.api.acceleration",
     "lit": "hindex.api.conditions",
     "load_ipython_extension": "hindex.notebook.magic",
 }

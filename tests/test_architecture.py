@@ -100,7 +100,7 @@ def test_imports(name: str, path: Path) -> None:
 ORDER = (
     *("errors", "validation", "formatting", "progress", "lru_cache", "value_class"),
     *("proto", "orc", "sql", "domain", "keys"),
-    *("table", "index", "store", "expr", "plan", "scan", "explain", "aggregate"),
+    *("table", "index", "store", "expr", "plan", "scan", "explanations", "aggregate"),
     *("spark", "build", "maintain", "queries", "engines", "api", "notebook", "cli", "__main__"),
 )
 

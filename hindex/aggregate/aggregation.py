@@ -44,7 +44,7 @@ from hindex.validation import check_string
 from hindex.value_class import value_class
 
 if TYPE_CHECKING:
-    from hindex.explain.explanation import Explanation
+    from hindex.explanations.explanation import Explanation
 
 
 @value_class
@@ -230,7 +230,7 @@ class Aggregation:
         Args:
             analyze: also run it, and measure the time and the reads.
         """
-        from hindex.explain.scan_explanation import explain_analyze
+        from hindex.explanations.scan_explanation import explain_analyze
 
         if not analyze:
             return self._explained(self._planned(Runner()))
@@ -244,7 +244,7 @@ class Aggregation:
         return explain_analyze(meter, run, self._explained)
 
     def _explained(self, plan: ScanPlan) -> Explanation:
-        from hindex.explain.scan_explanation import explain_plan
+        from hindex.explanations.scan_explanation import explain_plan
 
         part, resolve = self.part_of(plan), plan.snapshot.schema.resolve
         having = "" if self.having is None else f" HAVING {self.having.predicate}"

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from hindex.api.index import Index
 from hindex.api.index_statements import IndexResult, indexes_table, run_index_statement
-from hindex.errors import ArgumentError, HindexError, StatementError, TableError, UnsupportedError
+from hindex.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    HindexError,
+    StatementError,
+    TableError,
+    UnsupportedError,
+)
 from hindex.queries.query_execution import SPARK_SQL, log_tables, run_planned, shorten
 from hindex.queries.query_plan import PlannedTable, plan_query
 from hindex.spark.jobs import first_line
@@ -81,6 +88,25 @@ def accelerate(
             )
         return running
     return Acceleration(connection, always=always)
+
+
+def explain(frame: DataFrame) -> QueryExplanation:
+    """Explain how an accelerated session reads the tables of a DataFrame, and why. No rows are read.
+
+    A session that is accelerated with a store is explained with that store; see `hindex.Connection.explain`.
+
+    Raises:
+        ArgumentTypeError: for another object than a DataFrame of Spark.
+        UnsupportedError: over Spark Connect, where Spark's plan is not in reach.
+    """
+    from hindex.api.connection import connect
+
+    spark = getattr(frame, "sparkSession", None)
+    if spark is None:
+        raise ArgumentTypeError(f"df is {frame!r}: pass a DataFrame of Spark")
+    running = getattr(vars(spark).get("sql"), _HANDLE, None)
+    connection = connect(spark=spark) if running is None else running
+    return connection.explain(frame)
 
 
 _HANDLE = "__hindex_acceleration__"

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hindex.api.index_statements import IndexResult
-    from hindex.explain.explanation import Explanation
+    from hindex.explanations.explanation import Explanation
     from hindex.queries.decisions import QueryExplanation
     from hindex.queries.plan_rule import PlanRule
     from hindex.queries.table_resolution import ResolvedTable
@@ -302,7 +302,7 @@ class Connection:
                 values that SQL has no literal for.
 
         Returns:
-            a `hindex.api.query_result.QueryResult` for a query; an `hindex.explain.explanation.Explanation` for
+            a `hindex.api.query_result.QueryResult` for a query; an `hindex.explanations.explanation.Explanation` for
             EXPLAIN, or a `hindex.queries.query_plan.QueryExplanation` if Spark runs the query; a
             `hindex.api.statement_table.StatementTable` for SHOW and DESCRIBE; the new `hindex.api.index.Index` for
             CREATE INDEX. CREATE INDEX ... DRY RUN and the other statements return a record of

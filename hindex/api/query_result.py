@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas
     from pyspark.sql import DataFrame, SparkSession
 
-    from hindex.explain.explanation import Explanation
+    from hindex.explanations.explanation import Explanation
     from hindex.maintain.verification import ProveReport
     from hindex.queries.decisions import QueryExplanation
 

@@ -26,7 +26,7 @@ from hindex.value_class import value_class
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from hindex.explain.explanation import Explanation
+    from hindex.explanations.explanation import Explanation
     from hindex.maintain.verification import ProveReport
     from hindex.queries.decisions import QueryExplanation
     from hindex.scan.planning import ScanPlan

@@ -8,7 +8,7 @@ from html import escape
 import pyarrow as pa
 
 from hindex.api.value_formatting import format_values, printable, truncate_values
-from hindex.explain.explanation import STYLE
+from hindex.explanations.explanation import STYLE
 from hindex.formatting import plural
 
 #: Limits: rows, columns, and characters of a value.

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hindex.engines.arrow_expressions import TranslatedFilter
-    from hindex.explain.explanation import Explanation
+    from hindex.explanations.explanation import Explanation
     from hindex.maintain.verification import ProveReport
     from hindex.plan.order import Order
 
@@ -663,7 +663,7 @@ class Scan:
         Args:
             analyze: read the rows too, and measure it.
         """
-        from hindex.explain.scan_explanation import explain_analyze
+        from hindex.explanations.scan_explanation import explain_analyze
 
         if not analyze:
             return self._explain_plan(self._make_plan(Runner()))
@@ -697,7 +697,7 @@ class Scan:
         return scan_frame(session, self)
 
     def _explain_plan(self, plan: ScanPlan) -> Explanation:
-        from hindex.explain.scan_explanation import explain_plan
+        from hindex.explanations.scan_explanation import explain_plan
 
         labels = self._names or ()
         return explain_plan(

@@ -27,7 +27,7 @@ from hindex.sql.statements import (
 )
 
 if TYPE_CHECKING:
-    from hindex.explain.explanation import Explanation
+    from hindex.explanations.explanation import Explanation
     from hindex.maintain.verification import ProveReport
 
 #: Spark's name of the column.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hindex import Table
-    from hindex.explain.explanation import Explanation
+    from hindex.explanations.explanation import Explanation
 
 INDEXES = {"shipmode": "l_shipmode", "shipdate": "l_shipdate", "partkey": "l_partkey"}
 COLUMNS = ["l_orderkey", "l_extendedprice", "l_shipdate", "l_shipmode", "l_comment"]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import hindex
     from hindex.cli.inspect import Inspection
     from hindex.cli.output import Output
-    from hindex.explain.explanation import Explanation
+    from hindex.explanations.explanation import Explanation
     from hindex.maintain.results import CheckResult
 
 #: Exit code of ``check --fail-stale`` if an index is stale.

@@ -14,7 +14,7 @@ from hindex.errors import HindexError
 if TYPE_CHECKING:
     import hindex
     from hindex.api.index import Index
-    from hindex.explain.explanation import Explanation
+    from hindex.explanations.explanation import Explanation
     from hindex.plan.reasons import Note
 
 _INDEX_SCHEMA = pa.schema(
@@ -64,7 +64,7 @@ def proof_line(result: object) -> str | None:
         return None
     if result.proof is not None:
         return None if result.proof.disagreements else f"Proof: {result.proof}"
-    from hindex.explain.explanation import Explanation
+    from hindex.explanations.explanation import Explanation
 
     explanation = result.explain()
     if isinstance(explanation, Explanation):

@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 
 from hindex.engines.arrow_expressions import TranslatedFilter, read_columns, translate_filter
 from hindex.errors import ArgumentTypeError, ColumnError, HindexError, TableError, UnsupportedError
-from hindex.explain.explanation import Explanation
+from hindex.explanations.explanation import Explanation
 from hindex.orc.metadata.types import Kind
 from hindex.plan.modes import Mode
 from hindex.plan.normalize import normalize

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from hindex.explain.explanation import Explanation, RowCount
+from hindex.explanations.explanation import Explanation, RowCount
 from hindex.value_class import value_class
 
 

@@ -18,7 +18,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from hindex.errors import ColumnError, HindexError, UnsupportedError
-from hindex.explain.explanation import RowCount
+from hindex.explanations.explanation import RowCount
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.reasons import group_notes
 from hindex.queries import selectivity

@@ -32,7 +32,7 @@ class PlanRule:
         import pyspark.sql.types  # noqa: F401
 
         session_time_zones(self._spark)
-        self._rule = OptimizerRule(self._spark, self.rewriter.rewrite)
+        self._rule = OptimizerRule(self._spark, self.rewriter)
 
     def turn(self, is_on: bool) -> None:
         """Turn the rule on or off for the session."""

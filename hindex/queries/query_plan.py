@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError, HindexError, PredicateError, TableError, UnsupportedError
-from hindex.explain.explanation import RowCount
+from hindex.explanations.explanation import RowCount
 from hindex.plan.reasons import Note, group_notes
 from hindex.queries import selectivity
 from hindex.queries.decisions import TableDecision

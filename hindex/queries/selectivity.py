@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from hindex.explain.explanation import RowCount
+from hindex.explanations.explanation import RowCount
 from hindex.lru_cache import LruCache
 from hindex.plan.reasons import Note
 from hindex.scan.planning import ScanPlan

@@ -10,9 +10,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
-from types import MethodType
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, WeakMethod
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary, ref
 
 from hindex.errors import UnsupportedError
 from hindex.spark.jobs import first_line
@@ -25,6 +24,13 @@ _LOG = logging.getLogger("hindex.queries")
 _CLASS = "hindex.spark.OptimizerRule"
 
 
+class Rewriter(Protocol):
+    """What rewrites plans."""
+
+    def rewrite(self, view: Any, /) -> Any:  # noqa: ANN401 Java objects
+        """Return the plan that stands for a plan, or None to leave it as it is."""
+
+
 class _Callback:
     """A ``java.util.function.Function`` that gets a plan and returns another, or None to leave it as it is.
 
@@ -32,14 +38,14 @@ class _Callback:
     to its owner would keep all of them for ever.
     """
 
-    def __init__(self, rewrite: MethodType) -> None:
-        self._rewrite = WeakMethod(rewrite)
+    def __init__(self, rewriter: Rewriter) -> None:
+        self._rewriter = ref(rewriter)
 
     def apply(self, view: Any) -> Any:  # noqa: ANN401 Java objects
         """Rewrite a plan; an error leaves it as it is."""
-        rewrite = self._rewrite()
+        rewriter = self._rewriter()
         try:
-            return None if rewrite is None else rewrite(view)
+            return None if rewriter is None else rewriter.rewrite(view)
         except Exception as error:  # noqa: BLE001 Spark reads the tables of whatever fails here
             _LOG.warning("not accelerated: hindex failed", exc_info=error)
             return None
@@ -54,13 +60,13 @@ class OptimizerRule:
     """A rule of a session's optimizer; off until `turn` or `forced`.
 
     Args:
-        rewrite: a method that gets a view of a plan, a Java object, and returns the plan that stands for it, or None.
+        rewriter: rewrites plans; the caller keeps it.
 
     Raises:
         UnsupportedError: over Spark Connect, which has no Java in reach, and in versions of Spark with other internals.
     """
 
-    def __init__(self, spark: SparkSession, rewrite: MethodType) -> None:
+    def __init__(self, spark: SparkSession, rewriter: Rewriter) -> None:
         from py4j.protocol import Py4JError
         from pyspark.java_gateway import ensure_callback_server_started
 
@@ -70,7 +76,7 @@ class OptimizerRule:
         try:
             ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
             self._rule = _rule_class(spark).newInstance()
-            self._rule.use(session, _Callback(rewrite))
+            self._rule.use(session, _Callback(rewriter))
         except Py4JError as error:
             raise UnsupportedError(
                 f"this version of Spark takes no rule of hindex's: {first_line(error)}"

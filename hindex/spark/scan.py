@@ -29,7 +29,7 @@ from hindex.spark.types import quoted, spark_ddl
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from hindex.explain.explanation import Explanation
+    from hindex.explanations.explanation import Explanation
     from hindex.plan.modes import Mode
     from hindex.plan.order import Order
     from hindex.plan.time_zones import ZonesOf

@@ -15,7 +15,7 @@ import pytest
 from pyroaring import BitMap
 
 from hindex.errors import TableError
-from hindex.explain.explanation import ReadPath
+from hindex.explanations.explanation import ReadPath
 from hindex.orc import OrcReader
 from hindex.orc.acid import deletes as acid_deletes
 from hindex.orc.acid import delta_files as acid_files

@@ -11,7 +11,7 @@ import pytest
 
 from hindex.api.table import Table
 from hindex.errors import ColumnError
-from hindex.explain.explanation import ReadPath
+from hindex.explanations.explanation import ReadPath
 from hindex.orc.acid.delta_files import StoredFile, file_tail
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.plan.reasons import Reason

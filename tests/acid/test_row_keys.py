@@ -11,7 +11,7 @@ import pytest
 
 from hindex.api.table import Table
 from hindex.errors import ColumnError, PredicateError
-from hindex.explain.explanation import ReadPath, RowCount
+from hindex.explanations.explanation import ReadPath, RowCount
 from hindex.orc import OrcReader
 from hindex.orc.acid import delta_files as acid_files
 from hindex.orc.acid.delta_files import StoredFile

@@ -11,7 +11,7 @@ import pytest
 from hindex.aggregate.aggregation import Aggregate, Group, Item
 from hindex.api.table import Table
 from hindex.errors import ColumnError
-from hindex.explain.explanation import ReadPath
+from hindex.explanations.explanation import ReadPath
 from hindex.orc import OrcReader
 from hindex.scan import shared_index_pruning
 from hindex.sql.statements import AggregateFunction

@@ -12,7 +12,7 @@ import pytest
 
 from hindex.aggregate import groups
 from hindex.api.table import IndexSpec, Table
-from hindex.explain.explanation import ReadPath
+from hindex.explanations.explanation import ReadPath
 from hindex.index import roaring
 from hindex.orc import OrcReader
 from tests.scan.counted import ROWS, TABLE, A, Row, S, found_groups, grouped, indexed_table

@@ -13,7 +13,7 @@ import pytest
 from hindex.aggregate.aggregation import Aggregate, Group, GroupFilter
 from hindex.api.table import IndexSpec, Table
 from hindex.errors import ColumnError, PredicateError, StatementError
-from hindex.explain.explanation import ReadPath
+from hindex.explanations.explanation import ReadPath
 from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
 from hindex.sql import parse

@@ -16,7 +16,7 @@ from hindex.aggregate import indexed_group_by
 from hindex.aggregate.aggregation import Aggregate, Group
 from hindex.api.table import IndexSpec, Table
 from hindex.errors import ColumnError, IndexFileError, PredicateError
-from hindex.explain.explanation import ReadPath
+from hindex.explanations.explanation import ReadPath
 from hindex.index.bitmap import BitmapReader
 from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason

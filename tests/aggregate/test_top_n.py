@@ -14,7 +14,7 @@ import pytest
 from hindex.api.scan import Scan
 from hindex.api.table import IndexSpec, Table
 from hindex.errors import ColumnError
-from hindex.explain.explanation import ReadPath
+from hindex.explanations.explanation import ReadPath
 from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader
 from hindex.scan.task_runner import run_units

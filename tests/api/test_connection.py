@@ -18,7 +18,7 @@ from hindex.api.query_result import QueryResult
 from hindex.api.statement_table import StatementTable
 from hindex.api.table import Index
 from hindex.errors import IndexNotFoundError, StatementError, StoreError, TableError
-from hindex.explain.explanation import Explanation
+from hindex.explanations.explanation import Explanation
 from hindex.maintain.results import DropResult
 from tests.support.small import ids, write_rows
 

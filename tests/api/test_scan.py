@@ -14,7 +14,7 @@ import pytest
 import hindex
 from hindex.api.table import IndexSpec, Table
 from hindex.errors import PredicateError, TableError
-from hindex.explain.explanation import ReadPath
+from hindex.explanations.explanation import ReadPath
 from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
 from hindex.scan import scan_task_reader, task_runner

@@ -19,7 +19,7 @@ from hindex.api.connection import STORE_VARIABLE
 from hindex.api.data_source import _OPTIONS
 from hindex.cli.main import _run, cli
 from hindex.errors import HindexError, StatementError
-from hindex.explain.explanation import Explanation, ReadPath
+from hindex.explanations.explanation import Explanation, ReadPath
 from hindex.index.index_type import index_type, index_type_names
 from hindex.index.page_cache import VARIABLE as CACHE_VARIABLE
 from hindex.maintain.results import IndexState

@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import hindex
 from hindex.errors import OrcError, StatementError
-from hindex.explain.explanation import Explanation
+from hindex.explanations.explanation import Explanation
 from hindex.notebook import magic
 from tests.support.small import write_rows
 

@@ -507,12 +507,18 @@ def test_queries_of_a_connection_use_the_rule_while_they_run(
     assert any("sales through i_shop" in line for line in log.take())
     assert "sales: through its indexes" in str(hx.sql("EXPLAIN " + query))
     # also in a session whose own rule is on
-    with hindex.accelerate(spark):
+    with hindex.accelerate(spark, always=True):
         assert "sales: through its indexes" in str(hx.explain(spark.sql(query)))
+        assert "sales: through its indexes" in str(hindex.explain(spark.sql(query)))
     # Spark's own plans stay as they are
     log.take()
     assert rows(spark.sql(query)) == expected
     assert log.take() == []
+
+
+def test_only_dataframes_are_explained() -> None:
+    with pytest.raises(ArgumentTypeError, match="df is 5: pass a DataFrame of Spark"):
+        hindex.explain(5)  # type: ignore[arg-type]
 
 
 def test_a_plan_that_does_not_change_takes_few_calls_of_java(

@@ -81,7 +81,7 @@ class FrameGenerator:
 
     def _source(self, depth: int) -> tuple[str, Mapping[str, str]]:
         name = self._pick(TABLES)
-        kinds = TABLES[name]
+        kinds: Mapping[str, str] = TABLES[name]
         draw = self._rng.random()
         if draw < 0.15 and depth > 0:
             query, kinds = self._queries._select({}, 1)
@@ -101,15 +101,15 @@ class FrameGenerator:
         if kind == "s":
             return repr(self._pick(["s1", "s2", "s5", "S1", "", "s1 ", "zzz", "s1x"]))
         if kind == "d":
-            return self._pick([repr, lambda day: repr(str(day))])(
-                datetime.date(2024, 1, int(self._rng.integers(1, 10)))
-            )
+            day = datetime.date(2024, 1, int(self._rng.integers(1, 10)))
+            return repr(day) if self._is(0.5) else repr(str(day))
         if kind in "tu":
             time = datetime.datetime(2024, 3, 10, 1) + datetime.timedelta(
                 minutes=30 * int(self._rng.integers(12))
             )
             return repr(time) if self._is(0.5) else repr(str(time))
-        return self._pick([repr, float])(Decimal(int(self._rng.integers(0, 10)) * 125).scaleb(-2)).__str__()
+        amount = Decimal(int(self._rng.integers(0, 10)) * 125).scaleb(-2)
+        return repr(amount) if self._is(0.5) else str(float(amount))
 
     def _condition(self, kinds: Mapping[str, str]) -> str:
         draw = self._rng.random()

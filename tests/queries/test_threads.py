@@ -58,7 +58,8 @@ def test_threads_that_plan_and_run_different_queries(
                     if "sales" not in str([item.table for item in explained.tables]):
                         different.append(f"{way}: {text}: {explained}")
                 else:
-                    result: Any = spark.sql(text) if way == "session" else hx.sql(text).to_spark()
+                    query: Any = hx.sql(text) if way == "connection" else None
+                    result = spark.sql(text) if query is None else query.to_spark()
                     if rows(result) != expected[text]:
                         different.append(f"{way}: {text}")
             except Exception as error:  # noqa: BLE001 reported below
@@ -85,7 +86,8 @@ def test_sessions_that_are_accelerated_and_stopped_leave_nothing(spark: SparkSes
     """Neither callbacks in Python nor classes or rules in Java."""
     jvm: Any = spark._jvm
     classes = jvm.java.lang.management.ManagementFactory.getClassLoadingMXBean()
-    callbacks = spark.sparkContext._gateway.gateway_property.pool
+    gateway: Any = spark.sparkContext._gateway
+    callbacks = gateway.gateway_property.pool
     text = "SELECT id FROM sales WHERE shop = 7"
     expected = rows(spark.sql(text))
 

@@ -12,7 +12,7 @@ import hindex
 from hindex.api.scan import Scan
 from hindex.api.table import Table
 from hindex.errors import ColumnError, FallbackError, HindexError, PredicateError
-from hindex.explain.explanation import ReadPath
+from hindex.explanations.explanation import ReadPath
 from hindex.plan.modes import Mode
 from hindex.plan.reasons import Reason
 from hindex.scan import shared_index_pruning

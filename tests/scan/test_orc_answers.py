@@ -11,7 +11,7 @@ import pytest
 
 import hindex
 from hindex.domain import Domain, Range
-from hindex.explain.explanation import RowCount
+from hindex.explanations.explanation import RowCount
 from hindex.index.column_stats import ColumnStats
 from hindex.orc import OrcReader
 from hindex.orc.metadata.stripe import StreamKind

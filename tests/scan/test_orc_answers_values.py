@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.explain.explanation import RowCount
+from hindex.explanations.explanation import RowCount
 from hindex.plan.reasons import Reason
 from tests.support.small import ids, reasons, scan_of
 from tests.support.writers import write_pyarrow, write_spark

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hindex.api.table import IndexSpec, Table
-from hindex.explain.explanation import RowCount
+from hindex.explanations.explanation import RowCount
 from hindex.index.column_stats import ColumnStats, StatsColumn
 from hindex.plan.reasons import Reason
 from hindex.scan.file_bounds import ManifestStatistics

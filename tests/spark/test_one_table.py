@@ -13,7 +13,7 @@ import pytest
 
 import hindex
 from hindex.api.query_result import QueryResult
-from hindex.explain.explanation import Explanation
+from hindex.explanations.explanation import Explanation
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 
 import hindex
 from hindex.errors import ArgumentError, HindexError
-from hindex.explain.explanation import Explanation
+from hindex.explanations.explanation import Explanation
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 import hindex
 from hindex.api.query_result import QueryResult
 from hindex.errors import ColumnError, HindexError, UnsupportedError
-from hindex.explain.explanation import Explanation
+from hindex.explanations.explanation import Explanation
 from hindex.queries.decisions import QueryExplanation
 from hindex.queries.query_execution import shorten
 from tests.support.small import write_columns

@@ -13,7 +13,7 @@ import pytest
 import hindex
 import hindex.api.table
 from hindex.errors import UnsupportedError
-from hindex.explain.explanation import Explanation
+from hindex.explanations.explanation import Explanation
 from hindex.queries.query_execution import explain_query, run_query
 from hindex.spark import catalog
 from hindex.spark.compatibility import is_ansi, is_set

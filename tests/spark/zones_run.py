@@ -19,7 +19,7 @@ import pyorc
 import hindex
 import hindex.spark.scan as spark_scan
 from hindex.errors import HindexError
-from hindex.explain.explanation import Explanation
+from hindex.explanations.explanation import Explanation
 from hindex.queries import selectivity
 from tests.spark.layouts import LAYOUTS_OF_TIMES, LAYOUTS_OVER_CONNECT, compare_layouts, make_layouts
 from tests.spark.remote_run import connect_session

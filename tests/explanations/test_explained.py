@@ -14,11 +14,11 @@ import pytest
 from hindex.aggregate.aggregation import Group
 from hindex.api.table import IndexSpec, Table
 from hindex.cli.main import cli
-from hindex.explain.explanation import Explanation, ReadPath, RowCount
+from hindex.explanations.explanation import Explanation, ReadPath, RowCount
 from hindex.plan.reasons import Reason
 from hindex.scan.metrics import Step
 from hindex.store.snapshot import Snapshot, take_snapshot
-from tests.explain.test_explanation import check_golden
+from tests.explanations.test_explanation import check_golden
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns, write_rows
 from tests.support.work import forget, scan_counts

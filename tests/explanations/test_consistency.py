@@ -13,8 +13,8 @@ import pytest
 from hindex.aggregate.aggregation import Group
 from hindex.api.scan import Scan
 from hindex.api.table import IndexSpec, Table
-from hindex.explain.explanation import ExplainedNode, Explanation, ReadPath, RowCount
-from hindex.explain.scan_explanation import explain_plan
+from hindex.explanations.explanation import ExplainedNode, Explanation, ReadPath, RowCount
+from hindex.explanations.scan_explanation import explain_plan
 from hindex.scan.planning import plan_scan
 from hindex.sql import parse_predicate
 from tests.acid.tables import B0, delete, insert

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from hindex.errors import ColumnError
-from hindex.explain.explanation import (
+from hindex.explanations.explanation import (
     BY_INDEX,
     SELECTED,
     SKIPPED,

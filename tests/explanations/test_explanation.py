@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from hindex.domain import Domain
-from hindex.explain.explanation import (
+from hindex.explanations.explanation import (
     MAX_CELLS,
     MAX_STRIPES,
     Analyzed,
