@@ -335,8 +335,8 @@ def _join_stripe(
     numbers = np.arange(len(leaves))
     for at in range(0, len(leaves), _LEAVES_TOGETHER):
         for page in part.read_encoded(leaves.refs(numbers[at : at + _LEAVES_TOGETHER])):
-            blocks = shift_overflow_pages(Page(page, f"Index file {part.path!r}, a leaf,"), shift)
-            copied = writer.append_page(bytes(page)) if blocks is None else writer.write_page(blocks)
+            blocks = shift_overflow_pages(Page(memoryview(page), f"Index file {part.path!r}, a leaf,"), shift)
+            copied = writer.append_page(page) if blocks is None else writer.write_page(blocks)
             to.leaf_length.append(copied.length)
             to.leaf_crc32c.append(copied.crc32c)
     return end + int(leaves.lengths.sum())

@@ -5,8 +5,7 @@ M. Mitzenmacher, "Less Hashing, Same Performance: Building a Better Bloom Filter
 number of bits. The hashes are the two 64-bit halves of MurmurHash3 x64-128 with seed 0: of the eight little-endian
 bytes of an INT64 key, and of a BYTES key itself. Source: MurmurHash3.cpp by Austin Appleby, ``MurmurHash3_x64_128``.
 
-A lookup tests the stripe's filter first, then those of its row groups. Filters are tested in place in the
-memory-mapped file; the checksum of a page is verified at its first use.
+A lookup tests the stripe's filter first, then those of its row groups. Filters are tested as they are stored.
 """
 
 from __future__ import annotations

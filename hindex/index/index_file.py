@@ -105,13 +105,11 @@ class PageRefs:
 
     Args:
         offsets: int64[P]; ``lengths`` and ``checksums`` likewise.
-        is_verified: bool[P], set for the pages of a mapped file whose checksum was found to hold.
     """
 
     offsets: Int64s
     lengths: Int64s
     checksums: Int64s
-    is_verified: npt.NDArray[np.bool_]
 
     @classmethod
     def of_runs(
@@ -135,7 +133,7 @@ class PageRefs:
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         first_pages = np.cumsum(counts) - counts
         offsets = before[:-1] + np.repeat(starts - before[first_pages], counts)
-        return cls(offsets, sizes, np.array(checksums, np.int64), np.zeros(len(sizes), np.bool_))
+        return cls(offsets, sizes, np.array(checksums, np.int64))
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -206,7 +204,7 @@ class IndexFileWriter:
         """Append a page, each block compressed where that pays.
 
         Args:
-            compress: False stores blocks raw, so that they can be used where they lie in a memory-mapped file.
+            compress: False stores blocks raw, so that they can be used as they are read.
 
         Raises:
             IndexFileError: if a block or the page is too long for the format.
@@ -545,7 +543,10 @@ class IndexFileReader:
             IndexFileError: if one does not lie among the pages or its checksum does not hold.
         """
         encoded = self.read_encoded(refs)
-        pages = [Page(data, self.page_name(ref.offset)) for ref, data in zip(refs, encoded, strict=True)]
+        pages = [
+            Page(memoryview(data), self.page_name(ref.offset))
+            for ref, data in zip(refs, encoded, strict=True)
+        ]
         self._count_read(refs)
         return pages
 
@@ -557,12 +558,7 @@ class IndexFileReader:
         self.bytes_read += nbytes
         self._cache.count_read(len(refs), nbytes)
 
-    def _check_length(self, is_cached: bool) -> None:
-        """Check the length of a mapped file before cached values are used, which may point into it."""
-        if is_cached and not self._source.is_remote:
-            self._fetch([])
-
-    def read_encoded(self, refs: Sequence[PageRef]) -> list[memoryview]:
+    def read_encoded(self, refs: Sequence[PageRef]) -> list[bytes]:
         """Read the bytes of pages in the given order, fetched together.
 
         Raises:
@@ -573,9 +569,10 @@ class IndexFileReader:
                 raise self.error(f"a page of {ref.length} bytes at {ref.offset} lies outside its pages")
         if not refs:
             return []
-        pages = self._fetch([(ref.offset, ref.length) for ref in refs])
+        # copies, which keep no other bytes of their request in memory
+        pages = [bytes(view) for view in self._fetch([(ref.offset, ref.length) for ref in refs])]
         for ref, data in zip(refs, pages, strict=True):
-            if google_crc32c.value(bytes(data)) != ref.crc32c:
+            if google_crc32c.value(data) != ref.crc32c:
                 raise IndexFileError(
                     f"{self.page_name(ref.offset)} is corrupt: its checksum does not hold; rebuild the index"
                 )
@@ -588,7 +585,7 @@ class IndexFileReader:
     def read_stored(self, pages: PageRefs, numbers: Int64s) -> npt.NDArray[np.uint8]:
         """Return the bytes of some pages, one page behind the other, from the cache or from the file.
 
-        Those that are not cached are fetched together. Verified pages of a mapped file that all adjoin are not copied.
+        Those that are not cached are fetched together. What is verified is kept, and never read again.
 
         Args:
             numbers: int64, the ordinals of the pages.
@@ -596,45 +593,17 @@ class IndexFileReader:
         Raises:
             IndexFileError: as `read_pages`.
         """
-        if self._source.is_remote:
-            parts = self._read_remote(pages.refs(numbers))
-        else:
-            parts = self._read_local(pages, numbers)
-        return np.frombuffer(parts[0] if len(parts) == 1 else b"".join(parts), np.uint8)
-
-    def _read_local(self, pages: PageRefs, numbers: Int64s) -> list[memoryview]:
-        missing = numbers[~pages.is_verified[numbers]]
-        parts: list[memoryview] = []
-        if len(missing):
-            refs = pages.refs(missing)
-            parts = self.read_encoded(refs)
-            self._count_read(refs)
-            pages.is_verified[missing] = True
-        self._cache.count(len(numbers) - len(missing), len(missing))
-        if len(missing) == len(numbers):
-            return parts
-        starts = pages.offsets[numbers]
-        ends = starts + pages.lengths[numbers]
-        if len(numbers) > 1:
-            is_edge = np.ones(len(numbers) + 1, np.bool_)
-            np.not_equal(starts[1:], ends[:-1], out=is_edge[1:-1])
-            starts, ends = starts[is_edge[:-1]], ends[is_edge[1:]]
-        first = int(starts.min())
-        # this checks that the file still has its length
-        (data,) = self._fetch([(first, int(ends.max()) - first)])
-        bounds = zip((starts - first).tolist(), (ends - first).tolist(), strict=True)
-        return [data[start:end] for start, end in bounds]
-
-    def _read_remote(self, refs: Sequence[PageRef]) -> list[memoryview]:
+        refs = pages.refs(numbers)
         keys = [(self._identity, ref, _STORED) for ref in refs]
-        cached = [cast("memoryview | None", self._cache.get(key)) for key in keys]
-        missing = [at for at, page in enumerate(cached) if page is None]
+        parts = cast("list[bytes | None]", self._cache.get_all(keys))
+        missing = [at for at, page in enumerate(parts) if page is None]
         missing_refs = [refs[at] for at in missing]
         for at, page in zip(missing, self.read_encoded(missing_refs), strict=True):
-            cached[at] = page
+            parts[at] = page
             self._cache.put(keys[at], page, len(page))
         self._count_read(missing_refs)
-        return [page for page in cached if page is not None]
+        stored = [page for page in parts if page is not None]
+        return np.frombuffer(stored[0] if len(stored) == 1 else b"".join(stored), np.uint8)
 
     def read_bytes(self, offset: int, length: int) -> memoryview:
         """Read bytes of any pages as stored, for a copy.
@@ -662,7 +631,6 @@ class IndexFileReader:
         """
         cached = [self._cache.get((self._identity, ref.offset)) for ref in refs]
         missing = [at for at, value in enumerate(cached) if value is None]
-        self._check_length(len(missing) < len(refs))
         pages = iter(self.read_pages([refs[at] for at in missing]))
         for at, (ref, cached_value) in enumerate(zip(refs, cached, strict=True)):
             if cached_value is not None:

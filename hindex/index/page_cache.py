@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import cache
 
 from hindex.errors import HindexError
@@ -76,23 +76,26 @@ class Cache(LruCache[Hashable, object]):
             self._pages_read += pages
             self._bytes_read += nbytes
 
-    def count(self, hits: int, misses: int) -> None:
-        """Count what a reader found among the pages that it has read, and what not."""
-        with self._lock:
-            self._hits += hits
-            self._misses += misses
-
     def get(self, key: Hashable) -> object | None:
         """Return the value of a key, or None, and count a hit or a miss."""
-        value = super().get(key)
+        return self.get_all([key])[0]
+
+    def get_all(self, keys: Sequence[Hashable]) -> list[object | None]:
+        """Return the value of each key, or None, and count hits and misses."""
+        values: list[object | None] = []
+        hits = 0
         with self._lock:
-            if value is None:
-                self._misses += 1
-            else:
-                self._hits += 1
-                if key in self._files:
-                    self._files.move_to_end(key)
-        return value
+            for key in keys:
+                entry = self._entries.get(key)
+                if entry is not None:
+                    hits += 1
+                    self._entries.move_to_end(key)
+                    if key in self._files:
+                        self._files.move_to_end(key)
+                values.append(None if entry is None else entry[0])
+            self._hits += hits
+            self._misses += len(values) - hits
+        return values
 
     def put_file(self, key: Hashable, value: object, nbytes: int) -> None:
         """Keep a value that holds an open file."""

@@ -71,7 +71,8 @@ def open_btree_file(path: str, length: int, footer_checksum: int, cache: Cache |
 
 def _opened(path: str, length: int, footer_checksum: int, cache: Cache) -> IndexFileReader:
     try:
-        file = IndexFileReader(open_source(path), cache)
+        # each page is verified when it is read
+        file = IndexFileReader(open_source(path, detects_changes=False), cache)
     except (OrcError, TableError) as error:
         message = error.message if isinstance(error, OrcError) else error
         is_missing = isinstance(root_os_error(error), FileNotFoundError)

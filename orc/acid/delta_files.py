@@ -152,7 +152,8 @@ def file_tail(file: StoredFile) -> FileTail:
 
 def _stored_source(file: StoredFile) -> ByteSource:
     """Open the complete bytes of a file."""
-    source = open_source(file.uri)
+    # a writer may append to a file of which some bytes are complete
+    source = open_source(file.uri, detects_changes=file.flush_length is None)
     if file.flush_length is None or file.flush_length >= source.size():
         return source
     return _Prefix(source, file.flush_length)
@@ -213,9 +214,6 @@ class _Prefix:
                     path=self.path,
                 )
         return self._inner.read(ranges)
-
-    def release(self, offset: int, length: int) -> None:
-        self._inner.release(offset, length)
 
     def close(self) -> None:
         self._inner.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from hindex.orc.codec import HEADER_LENGTH, Chunks, Decompressor
 from hindex.orc.decode.arrow_arrays import allocate
 from hindex.orc.decode.positions import StreamPositions
 from hindex.orc.io.metrics import CountedSource
-from hindex.orc.io.source import Range
+from hindex.orc.io.source import Range, coalesce_ranges
 from hindex.orc.metadata.stripe import StreamInformation
 
 Bytes = npt.NDArray[np.uint8]
@@ -66,29 +67,26 @@ def max_run_bytes(values: Ints) -> Ints:
 
 
 class StoredStream:
-    """A stream as it is stored: a view of a local file, or the ranges of a remote one that have been fetched."""
+    """A stream as it is stored: the ranges that have been read, in ``data`` at their positions in the stream.
+
+    Files are not mapped: access to a mapped file that was truncated ends the process.
+    """
 
     def __init__(self, source: CountedSource, information: StreamInformation | None) -> None:
         self._source = source
         self.offset = 0 if information is None else information.offset
         self.length = 0 if information is None else information.length
-        self._is_remote = source.is_remote and self.length > 0
-        # begins and ends of the fetched ranges of a remote stream, ascending and disjoint
+        self.is_remote = source.is_remote
+        # begins and ends of the read ranges, ascending and disjoint
         self._begins: list[int] = []
         self._ends: list[int] = []
-        if self._is_remote:
-            # zeros take no memory until they are overwritten
-            self.data: Bytes = np.zeros(self.length, np.uint8)
-        elif self.length:
-            (view,) = source.view([(self.offset, self.length)])
-            self.data = np.frombuffer(view, np.uint8)
-        else:
-            self.data = _NO_BYTES
+        # zeros take no memory until they are overwritten
+        self.data: Bytes = np.zeros(self.length, np.uint8)
 
     def missing(self, begin: int, end: int) -> list[Range]:
-        """List the parts of a byte range that have not been fetched, as ranges of the file."""
+        """List the parts of a byte range that have not been read, as ranges of the file."""
         end = min(end, self.length)
-        if not self._is_remote or begin >= end:
+        if begin >= end:
             return []
         missing, at = list[Range](), bisect_right(self._begins, begin) - 1
         if at >= 0:
@@ -113,26 +111,32 @@ class StoredStream:
         self._ends.insert(at, end)
 
     def fetch(self, begin: int, end: int) -> bool:
-        """Fetch the missing parts of a byte range; return True if there were any."""
-        missing = self.missing(begin, end)
-        if missing:
-            for (offset, _), view in zip(missing, self._source.read(missing), strict=True):
-                self.put(offset, view)
-        return bool(missing)
+        """Read the missing parts of a byte range; return True if there were any."""
+        return self.fetch_all([begin], [end])
 
-    def count(self, ranges: int, length: int) -> None:
-        """Count the used bytes of a local file; those of a remote file are counted as they are fetched."""
-        if not self._is_remote and ranges:
-            self._source.count(ranges, length)
+    def fetch_all(self, begins: Sequence[int], ends: Sequence[int]) -> bool:
+        """Read the missing parts of byte ranges together; return True if there were any."""
+        missing = [item for span in zip(begins, ends, strict=True) for item in self.missing(*span)]
+        if not missing:
+            return False
+        wanted = missing if len(missing) == 1 else coalesce_ranges(missing, 0)
+        for (offset, _), view in zip(wanted, self._source.read(wanted), strict=True):
+            self.put(offset, view)
+        return True
+
+    def has_all(self, begins: Ints, ends: Ints) -> bool:
+        """Return True if byte ranges, which are not empty, have been read."""
+        if not len(begins):
+            return True
+        at = np.searchsorted(np.array(self._begins, np.int64), begins, "right") - 1
+        return int(at.min()) >= 0 and bool((ends <= np.array(self._ends, np.int64)[at]).all())
 
     def release(self) -> None:
-        """Release the mapped pages of a local file."""
-        if not self._is_remote and self.length:
-            self._source.release(self.offset, self.length)
-
-    @property
-    def is_remote(self) -> bool:
-        return self._is_remote
+        """Free the bytes of a local file that were read, which is cheap to read again."""
+        if not self.is_remote and self._begins:
+            self.data = np.zeros(self.length, np.uint8)
+            self._begins.clear()
+            self._ends.clear()
 
 
 class StreamReader:
@@ -181,29 +185,38 @@ class StreamReader:
     def advance(self, stops: Ints) -> None:
         """Continue at the end of the decoded values: int64[S, 2], see the kernel."""
 
-    def _list(self, begins: Ints, ends: Ints, extras: Ints) -> Chunks:
+    def _list(self, begins: Ints, ends: Ints, extras: Ints, until: Ints) -> Chunks:
+        """List the chunks that begin in ascending byte ranges, and some behind each, and read them.
+
+        Args:
+            extras: the number of chunks behind each range.
+            until: a guess where the last chunk of each range ends.
+        """
         stored = self._stored
-        if stored.is_remote:
-            requests, ahead = 0, 0
-            for begin, end, extra in zip(begins.tolist(), ends.tolist(), extras.tolist(), strict=True):
-                while (begin < end or extra) and begin < stored.length:
-                    extra -= begin >= end
-                    requests += stored.fetch(begin, begin + max(HEADER_LENGTH, ahead))
-                    head = stored.data[begin : begin + HEADER_LENGTH].tobytes()
-                    after = begin + HEADER_LENGTH + (int.from_bytes(head, "little") >> 1)
-                    requests += stored.fetch(begin, after)
-                    # a corrupt stream may have a chunk in each few bytes
-                    ahead = 1 << min(requests, _MAX_AHEAD) if requests > _FEW_REQUESTS else 0
-                    begin = after
+        if not stored.is_remote:
+            stored.fetch_all(begins.tolist(), until.tolist())
+        try:
+            chunks = self._decompressor.list_chunks(stored.data, begins, ends, extras)
+            # zeros that were not read look like chunks, too
+            if stored.has_all(chunks.offsets, chunks.ends):
+                return chunks
+        except OrcError:
+            pass
+        requests, ahead = 0, 0
+        for begin, end, extra in zip(begins.tolist(), ends.tolist(), extras.tolist(), strict=True):
+            while (begin < end or extra) and begin < stored.length:
+                extra -= begin >= end
+                requests += stored.fetch(begin, begin + max(HEADER_LENGTH, ahead))
+                head = stored.data[begin : begin + HEADER_LENGTH].tobytes()
+                after = begin + HEADER_LENGTH + (int.from_bytes(head, "little") >> 1)
+                requests += stored.fetch(begin, after)
+                # a corrupt stream may have a chunk in each few bytes
+                ahead = 1 << min(requests, _MAX_AHEAD) if requests > _FEW_REQUESTS else 0
+                begin = after
         return self._decompressor.list_chunks(stored.data, begins, ends, extras)
 
     def _decompress(self, chunks: Chunks, wanted: Ints, needed: Ints, out: Bytes) -> tuple[Ints, Ints]:
-        decompressor = self._decompressor
-        before = decompressor.chunks, decompressor.bytes_in
-        begins, loaded = decompressor.decompress(self._stored.data, chunks, wanted, needed, out)
-        count = decompressor.chunks - before[0]
-        self._stored.count(count, HEADER_LENGTH * count + decompressor.bytes_in - before[1])
-        return begins, loaded
+        return self._decompressor.decompress(self._stored.data, chunks, wanted, needed, out)
 
 
 class SequentialReader(StreamReader):
@@ -224,18 +237,15 @@ class SequentialReader(StreamReader):
         # content from the run of the next value on, and the number of decoded values of that run
         self._content: Bytes = _NO_BYTES
         self._skip = 0
-        # where the chunks that were loaded for this window begin
-        self._first = 0
+        # where what was loaded for this window begins and ends
+        self._first = self._until = 0
         # the maximum to load at once
         self._max_bytes = 0
 
     def segments(self, begins: Ints, ends: Ints, max_bytes: Ints, *, fresh: bool = False) -> Segments:
         self._max_bytes = int(max_bytes[0]) + _MAX_RUN_BYTES
-        self._first = self._next
-        if self._decompressor.codec is None:
-            self._stored.fetch(self._next, self._stored.length)
-        else:
-            self._load(self._stored.length * int(ends[0]) // self._num_rows)
+        self._first = self._until = self._next
+        self._load(self._stored.length * int(ends[0]) // self._num_rows)
         return self._segments()
 
     def values(self, begins: Ints, ends: Ints, bounds: Ints, lows: Ints, sizes: Ints) -> tuple[Bytes, Ints]:
@@ -248,18 +258,20 @@ class SequentialReader(StreamReader):
         return segments.data, segments.starts[0] + lows
 
     def extend(self, segments: Segments) -> Segments | None:
-        is_all = self._next >= self._stored.length or len(self._content) >= self._max_bytes
-        if self._decompressor.codec is None or is_all:
+        if self._decompressor.codec is None:
+            is_all = self._until >= min(self._stored.length, self._next + self._max_bytes)
+        else:
+            is_all = self._next >= self._stored.length or len(self._content) >= self._max_bytes
+        if is_all:
             return None
         # about twice as much; chunks may be stored without content
         length = int(segments.limits[0] - segments.starts[0])
-        self._load(self._next + max(length // 2, self._next - self._first, 1))
+        self._load(self._until + max(length // 2, self._next - self._first, 1))
         return self._segments()
 
     def advance(self, stops: Ints) -> None:
         stop, self._skip = stops[0].tolist()
         if self._decompressor.codec is None:
-            self._stored.count(1, stop - self._next)
             self._next = stop
         else:
             self._content = self._content[stop:].copy()
@@ -267,15 +279,25 @@ class SequentialReader(StreamReader):
     def _segments(self) -> Segments:
         skip = np.array([self._skip])
         if self._decompressor.codec is None:
-            return Segments(self._stored.data, np.array([self._next]), np.array([self._stored.length]), skip)
+            return Segments(self._stored.data, np.array([self._next]), np.array([self._until]), skip)
         return Segments(self._content, _ZERO, np.array([len(self._content)]), skip, is_owned=True)
 
     def _load(self, until: int) -> None:
-        """Decompress the chunks that begin before an offset."""
-        if self._next >= min(until, self._stored.length) or len(self._content) >= self._max_bytes:
+        """Load the bytes, or decompress the chunks that begin, before an offset."""
+        stored, block_size = self._stored, self._decompressor.block_size
+        until = min(until, stored.length)
+        if self._decompressor.codec is None:
+            self._until = max(
+                min(until + _MAX_RUN_BYTES, stored.length, self._next + self._max_bytes), self._until
+            )
+            stored.fetch(self._next, self._until)
             return
-        chunks = self._list(np.array([self._next]), np.array([min(until, self._stored.length)]), _ZERO)
-        at, block_size = len(self._content), self._decompressor.block_size
+        if self._next >= until or len(self._content) >= self._max_bytes:
+            return
+        begin, end = np.array([self._next]), np.array([until])
+        # what is read of the chunk behind belongs to the next window
+        chunks = self._list(begin, end, _ZERO, end + HEADER_LENGTH + block_size)
+        at = len(self._content)
         sizes = np.where(chunks.sizes < 0, block_size, chunks.sizes)
         content = allocate(min(at + int(sizes.sum()), self._max_bytes + block_size), np.uint8)
         content[:at] = self._content
@@ -285,7 +307,7 @@ class SequentialReader(StreamReader):
         totals = loaded.cumsum()
         # up to the chunk that makes it enough, or the last one
         count = min(int(totals.searchsorted(needed[0])) + 1, len(totals))
-        self._next = int(chunks.ends[count - 1])
+        self._next = self._until = int(chunks.ends[count - 1])
         self._content = content[: at + int(totals[-1])]
 
 
@@ -311,6 +333,8 @@ class IndexedReader(StreamReader):
         self._extras, self._is_extended = 1, False
         # the number of chunks that were listed last
         self._listed = 0
+        # where chunks begin, as far as the row index has it
+        self._chunk_offsets: Ints | None = None
         # the arguments of the last request, which extend() repeats
         self._request: tuple[Ints, Ints, Ints, bool] | None = None
 
@@ -324,21 +348,27 @@ class IndexedReader(StreamReader):
         if self._positions is None:
             return self._stored.missing(0, self._stored.length)
         chunk, _, _, end_chunk, end_inner, has_tail = self._bounds(begins, ends)
-        offsets = np.unique(self._positions.chunk)
-        typical = int(np.median(np.diff(offsets))) if len(offsets) > 1 else self._decompressor.block_size
         if self._decompressor.codec is None:
             until = end_chunk + np.where(has_tail, _MAX_RUN_BYTES, 0)
         else:
-            following = np.append(offsets, self._stored.length)[offsets.searchsorted(end_chunk, "right")]
-            max_length = HEADER_LENGTH + min(self._decompressor.block_size, typical + typical // 4)
-            until = np.where(
-                (end_inner > 0) | has_tail, np.minimum(following, end_chunk + max_length), end_chunk
-            )
+            until = self._ends_of_chunks(end_chunk, (end_inner > 0) | has_tail)
         return [
             item
             for begin, end in zip(chunk.tolist(), until.tolist(), strict=True)
             for item in self._stored.missing(begin, end)
         ]
+
+    def _ends_of_chunks(self, offsets: Ints, is_needed: npt.NDArray[np.bool_]) -> Ints:
+        """Guess where the chunks at some offsets end, by the offsets of the others; those not needed have no bytes."""
+        if self._positions is None:
+            return np.full_like(offsets, self._stored.length)
+        if self._chunk_offsets is None:
+            self._chunk_offsets = np.unique(self._positions.chunk)
+        others, block_size = self._chunk_offsets, self._decompressor.block_size
+        typical = int(np.median(np.diff(others))) if len(others) > 1 else block_size
+        following = np.append(others, self._stored.length)[others.searchsorted(offsets, "right")]
+        longest = HEADER_LENGTH + min(block_size, typical + typical // 4)
+        return np.where(is_needed, np.minimum(following, offsets + longest), offsets)
 
     def segments(self, begins: Ints, ends: Ints, max_bytes: Ints, *, fresh: bool = False) -> Segments:
         """Load row groups ``begins[s]`` to ``ends[s]``, and behind each as much as its last run may need."""
@@ -370,12 +400,14 @@ class IndexedReader(StreamReader):
             # segments that touch are one range
             firsts = np.append(0, np.flatnonzero(chunk[1:] > np.maximum.accumulate(limits)[:-1]) + 1)
             ends_of_ranges = np.maximum.reduceat(limits, firsts)
-            for begin, end in zip(chunk[firsts].tolist(), ends_of_ranges.tolist(), strict=True):
-                stored.fetch(begin, end)
-                stored.count(1, end - begin)
+            stored.fetch_all(chunk[firsts].tolist(), ends_of_ranges.tolist())
             return Segments(stored.data, chunk, limits, skip)
+        has_last = (end_inner > 0) | has_tail
         chunks = self._list(
-            chunk, end_chunk + ((end_inner > 0) | has_tail), np.where(has_tail, self._extras, 0)
+            chunk,
+            end_chunk + has_last,
+            np.where(has_tail, self._extras, 0),
+            self._ends_of_chunks(end_chunk, has_last),
         )
         self._listed = len(chunks)
         firsts, lasts = np.empty(len(chunk), np.int64), np.empty(len(chunk), np.int64)
@@ -414,7 +446,9 @@ class IndexedReader(StreamReader):
         if self._decompressor.codec is not None:
             chunk, inner, _, end_chunk, end_inner, _ = self._bounds(begins, ends)
             ends_at = end_chunk + (end_inner > 0)
-            chunks = self._list(chunk, ends_at, np.zeros(len(chunk), np.int64))
+            chunks = self._list(
+                chunk, ends_at, np.zeros(len(chunk), np.int64), self._ends_of_chunks(end_chunk, end_inner > 0)
+            )
             if chunks.has_sizes and len(lows) < _SPARSE_VALUES * len(chunks):
                 edges = np.zeros(len(chunks) + 1, np.int64)
                 np.cumsum(chunks.sizes, out=edges[1:])

@@ -14,8 +14,8 @@ from hindex.orc.io.source import ByteSource, Range
 class ReadCounts:
     """Counts of all reads of one reader.
 
-    ``ranges`` are the requests after coalescing, and ``bytes_fetched`` their bytes, with the file's tail and all
-    metadata; in a local file, each decompressed chunk is a range or, without compression, each stretch of row groups.
+    ``ranges`` are the requests, or reads of a local file, after coalescing, and ``bytes_fetched`` their bytes, with the
+    file's tail and all metadata.
 
     ``row_groups`` counts each decoded row group once per column; ``whole_columns`` counts the columns of stripes that
     were decoded from the first row on, without a row index.
@@ -74,18 +74,8 @@ class CountedSource:
         views = self._source.read(ranges)
         if ranges:
             requests = self._source.requests(ranges)
-            self.count(len(requests), sum(length for _, length in requests))
+            self._counts.add(ranges=len(requests), bytes_fetched=sum(length for _, length in requests))
         return views
-
-    def view(self, ranges: Sequence[Range]) -> list[memoryview]:
-        """View bytes of a source that is not remote; the caller counts those it uses."""
-        return self._source.read(ranges)
-
-    def count(self, ranges: int, length: int) -> None:
-        self._counts.add(ranges=ranges, bytes_fetched=length)
-
-    def release(self, offset: int, length: int) -> None:
-        self._source.release(offset, length)
 
     def close(self) -> None:
         self._source.close()

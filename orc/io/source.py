@@ -6,10 +6,8 @@ A caller requests all ranges of one step together, so that a remote store can fe
 from __future__ import annotations
 
 import datetime
-import errno
-import mmap
+import io
 import os
-import stat
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -83,10 +81,6 @@ class ByteSource(Protocol):
         Raises:
             OrcError: if a range is outside the source.
         """
-        ...
-
-    def release(self, offset: int, length: int) -> None:
-        """Release the memory of a part of the file that is not needed for now; views of it stay valid."""
         ...
 
     def close(self) -> None:
@@ -163,111 +157,26 @@ class BytesSource:
     def has_other_mtime(self, mtime_ns: int) -> bool:
         return False
 
-    def release(self, offset: int, length: int) -> None:
-        """Free nothing."""
-
     def close(self) -> None:
         """Free nothing: the caller owns the bytes."""
 
 
-class LocalSource:
-    """A memory-mapped local file.
-
-    The length is checked before every read: if a mapped file were truncated in place, the next access would end the
-    process.
-    """
-
-    is_remote = False
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(path)
-        self._descriptor = -1
-        try:
-            self._descriptor = os.open(self.path, os.O_RDONLY)
-            status = os.fstat(self._descriptor)
-            if stat.S_ISDIR(status.st_mode):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            self._size = status.st_size
-            self._map = (
-                mmap.mmap(self._descriptor, self._size, access=mmap.ACCESS_READ) if self._size else None
-            )
-        except OSError as error:
-            raise OrcError(f"cannot open the file: {error.strerror}", path=self.path) from error
-        except ValueError as error:
-            # the path has a NUL, or the file changed as it was opened
-            raise OrcError(f"cannot open the file: {error}", path=self.path) from error
-        self._view = memoryview(self._map) if self._map is not None else memoryview(b"")
-
-    def __del__(self) -> None:
-        self.close()
-
-    def identity(self) -> Hashable | None:
-        if self._descriptor < 0:
-            return None
-        status = os.fstat(self._descriptor)
-        # a change of the content that restores the modification time still changes the ctime
-        return (
-            self.path,
-            status.st_dev,
-            status.st_ino,
-            status.st_size,
-            status.st_mtime_ns,
-            status.st_ctime_ns,
-        )
-
-    def has_other_mtime(self, mtime_ns: int) -> bool:
-        return self._descriptor >= 0 and listed_mtime(os.fstat(self._descriptor)) != mtime_ns
-
-    def size(self) -> int:
-        return self._size
-
-    def requests(self, ranges: Sequence[Range]) -> list[Range]:
-        return coalesce_ranges(ranges, 0)
-
-    def read(self, ranges: Sequence[Range]) -> list[memoryview]:
-        _check(self.path, self._size, ranges)
-        self._check_length()
-        return [self._view[offset : offset + length] for offset, length in ranges]
-
-    def release(self, offset: int, length: int) -> None:
-        # the pages stay in the system's cache, outside this process
-        start = offset - offset % mmap.PAGESIZE
-        if self._map is not None and hasattr(mmap, "MADV_DONTNEED") and offset + length <= self._size:
-            self._map.madvise(mmap.MADV_DONTNEED, start, offset + length - start)
-
-    def close(self) -> None:
-        """Drop the references: the map is freed when the last view of it goes."""
-        self._view = memoryview(b"")
-        self._map = None
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def _check_length(self) -> None:
-        if self._descriptor < 0:
-            raise OrcError("the file is closed: open it again", path=self.path)
-        if os.fstat(self._descriptor).st_size < self._size:
-            raise OrcError(
-                f"the file had {self._size} bytes and was truncated while it was open: run again when nothing "
-                "writes to it",
-                path=self.path,
-            )
-
-
-class _RemoteSource:
-    """The base of remote sources: close ranges are coalesced into one request, and requests run in parallel."""
+class _RequestSource:
+    """The base of sources that fetch bytes by requests: close ranges are coalesced into one request."""
 
     path: str
     is_remote = True
     _size: int
     #: The modification time in the response with the size; 0 if it has none.
     _mtime_ns: int = 0
+    #: Ranges with a smaller gap may be fetched as one.
+    _max_gap = COALESCE_GAP
 
     def size(self) -> int:
         return self._size
 
     def requests(self, ranges: Sequence[Range]) -> list[Range]:
-        return coalesce_ranges(ranges, COALESCE_GAP)
+        return coalesce_ranges(ranges, self._max_gap)
 
     def read(self, ranges: Sequence[Range]) -> list[memoryview]:
         _check(self.path, self._size, ranges)
@@ -279,6 +188,8 @@ class _RemoteSource:
                     f"bytes {start} to {start + length} are incomplete in the response: the file has changed",
                     path=self.path,
                 )
+        if len(ranges) == len(blocks) == 1:
+            return blocks
         views: list[memoryview] = [memoryview(b"")] * len(ranges)
         number = 0
         for i in sorted((i for i, item in enumerate(ranges) if item[1]), key=lambda i: ranges[i]):
@@ -289,8 +200,9 @@ class _RemoteSource:
             views[i] = blocks[number][skip : skip + length]
         return views
 
-    def identity(self) -> None:
+    def identity(self) -> Hashable | None:
         """Return None: few stores have reliable versions of objects."""
+        return None
 
     def has_other_mtime(self, mtime_ns: int) -> bool:
         own = self._mtime_ns
@@ -299,14 +211,110 @@ class _RemoteSource:
         # a header has whole seconds, a listing may have fractions
         return abs(own - mtime_ns) >= (1 if own % _SECOND_NS else _SECOND_NS)
 
-    def release(self, offset: int, length: int) -> None:
-        """Free nothing: the views own the fetched bytes."""
-
     def _fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
         raise NotImplementedError
 
 
-class FileSystemSource(_RemoteSource):
+class LocalSource(_RequestSource):
+    """A local file, read by positional reads into memory of this process.
+
+    It is not mapped: access to a mapped file that was truncated ends the process, and a mapped page changes with the
+    file after it was verified.
+
+    Args:
+        detects_changes: refuse to read a file whose length or modification time is no longer that of its opening:
+            bytes of two versions would make wrong rows. False if the caller verifies the bytes, or if they stay as
+            they are while the file grows.
+    """
+
+    is_remote = False
+    _max_gap = 0
+
+    def __init__(self, path: str | os.PathLike[str], *, detects_changes: bool = True) -> None:
+        self.path = os.fspath(path)
+        self._detects_changes = detects_changes
+        self._file: io.FileIO | None = None
+        try:
+            self._file = io.FileIO(self.path)
+            self._status = os.fstat(self._file.fileno())
+        except OSError as error:
+            raise OrcError(f"cannot open the file: {error.strerror}", path=self.path) from error
+        except ValueError as error:
+            # the path has a NUL
+            raise OrcError(f"cannot open the file: {error}", path=self.path) from error
+        self._size = self._status.st_size
+
+    def __del__(self) -> None:
+        self.close()
+
+    def identity(self) -> Hashable | None:
+        if self._file is None or self._file.closed:
+            return None
+        status = self._status
+        # a change of the content that restores the modification time still changes the ctime
+        return (
+            self.path,
+            status.st_dev,
+            status.st_ino,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+        )
+
+    def has_other_mtime(self, mtime_ns: int) -> bool:
+        return listed_mtime(self._status) != mtime_ns
+
+    def _fetch(self, ranges: Sequence[Range]) -> Sequence[bytes]:
+        try:
+            if self._file is None:
+                raise ValueError("it was not opened")
+            descriptor = self._file.fileno()
+            blocks = [_read_at(descriptor, offset, length) for offset, length in ranges]
+            # after the reads: a change during one shows, and so does a descriptor that another thread has closed
+            # and that belongs to another file now
+            status = os.fstat(descriptor)
+        except ValueError as error:
+            raise OrcError("the file is closed: open it again", path=self.path) from error
+        except OSError as error:
+            raise OrcError(f"the file cannot be read: {error.strerror}", path=self.path) from error
+        self._check_unchanged(status)
+        return blocks
+
+    def close(self) -> None:
+        if self._file is not None:
+            # FileIO forgets its descriptor before it closes it: after an interrupt, a second call closes no other file
+            self._file.close()
+
+    def _check_unchanged(self, status: os.stat_result) -> None:
+        before = self._status
+        if (status.st_dev, status.st_ino) != (before.st_dev, before.st_ino):
+            raise OrcError("the file is closed: open it again", path=self.path)
+        if status.st_size < before.st_size:
+            raise OrcError(
+                f"the file had {before.st_size} bytes and was truncated while it was open: run again when nothing "
+                "writes to it",
+                path=self.path,
+            )
+        if self._detects_changes and (status.st_size, status.st_mtime_ns) != (
+            before.st_size,
+            before.st_mtime_ns,
+        ):
+            raise OrcError(
+                "the file was overwritten while it was open: run again when nothing writes to it",
+                path=self.path,
+            )
+
+
+def _read_at(descriptor: int, offset: int, length: int) -> bytes:
+    """Read bytes at a position; fewer at the end of the file."""
+    data = os.pread(descriptor, length, offset)
+    # the system reads at most 2 GiB at once
+    while len(data) < length and (more := os.pread(descriptor, length - len(data), offset + len(data))):
+        data += more
+    return data
+
+
+class FileSystemSource(_RequestSource):
     """A file of a `pyarrow.fs.FileSystem`."""
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, path: str) -> None:
@@ -339,7 +347,7 @@ class FileSystemSource(_RemoteSource):
         self._file.close()
 
 
-class FsspecSource(_RemoteSource):
+class FsspecSource(_RequestSource):
     """A file of an fsspec file system, which runs the requests of one read together if it is asynchronous."""
 
     def __init__(self, filesystem: AbstractFileSystem, path: str) -> None:
@@ -444,10 +452,13 @@ def _fsspec_filesystem(uri: str) -> tuple[AbstractFileSystem, str] | None:
 Location = str | os.PathLike[str] | tuple[Any, str]
 
 
-def open_source(location: Location) -> ByteSource:
-    """Open a local path (memory-mapped), a URI, or a ``(file system, path)`` pair.
+def open_source(location: Location, *, detects_changes: bool = True) -> ByteSource:
+    """Open a local path, a URI, or a ``(file system, path)`` pair.
 
     URIs are those of pyarrow, and those of fsspec if it is installed. A file system is pyarrow's or fsspec's.
+
+    Args:
+        detects_changes: see `LocalSource`.
 
     Raises:
         OrcError: if there is no such file.
@@ -471,7 +482,7 @@ def open_source(location: Location) -> ByteSource:
     ):
         filesystem = filesystem.handler.fs
     if isinstance(filesystem, pyarrow.fs.LocalFileSystem) or "file" in _protocols(filesystem):
-        return LocalSource(path)
+        return LocalSource(path, detects_changes=detects_changes)
     if isinstance(filesystem, pyarrow.fs.FileSystem):
         return FileSystemSource(filesystem, path)
     return FsspecSource(filesystem, path)

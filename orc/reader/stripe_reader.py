@@ -50,7 +50,7 @@ _STRIDE = 10_000
 #: The maximum of selected rows to decode at once: a column of few bytes may have many rows, and long values.
 _WINDOW_ROWS = 1 << 20
 
-#: Stored bytes of a column that are decoded before their mapped pages are released.
+#: Stored bytes of a column that are decoded before their memory is released.
 _RELEASE_BYTES = 1 << 20
 
 #: The maximum of rows of a stripe, so that they can be numbered in 32 bits.
@@ -175,9 +175,6 @@ class StripeReader:
         if all(column.has_windows for column in columns):
             windows = self.windows(size, max_bytes, max_rows)
         for begin, end in windows:
-            if not self.file.source.is_remote:
-                # refuse a file that was truncated since the last piece: access to the rest would end the process
-                self.file.source.view([])
             arrays = [column.decode(begin, end) for column in columns]
             yield arrays
             del arrays
@@ -279,7 +276,7 @@ class ColumnReader:
         if self._positions is not None:
             self._file.counts.add(row_groups=end - begin)
         if self._decompressor.bytes_in - self._released > _RELEASE_BYTES:
-            # otherwise the mapped pages of all columns stay in memory until the stripe is done
+            # otherwise the stored bytes of all columns stay in memory until the stripe is done
             self._released = self._decompressor.bytes_in
             for stored in self._streams.values():
                 stored.release()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import mmh3
@@ -15,7 +14,7 @@ from hindex.domain import Domain
 from hindex.errors import HindexError
 from hindex.index.bloom import _PROBED, BloomReader, bit_count, hash_bytes, hash_count, hash_integers
 from hindex.index.index_file import IndexFileReader
-from hindex.orc.io.source import BytesSource, LocalSource
+from hindex.orc.io.source import BytesSource
 from tests.index.support import TYPES, build, key_of, open_index
 
 LONG, STRING, DOUBLE = TYPES["bigint"], TYPES["string"], TYPES["double"]
@@ -126,19 +125,6 @@ def test_the_first_filter_rules_out_without_the_others() -> None:
     assert file.pages_read == 1
     assert list(reader.lookup(0, Domain.points([4321])).upper) == list(range(4000, 5000))
     assert file.pages_read == 2
-
-
-def test_filters_are_probed_where_they_lie(tmp_path: Path) -> None:
-    path = tmp_path / "x.hidx"
-    path.write_bytes(build(LONG, [pa.array(range(5000), pa.int64())], using="BLOOM"))
-    source = LocalSource(path)
-    reader = BloomReader(IndexFileReader(source))
-    assert list(reader.lookup(0, Domain.points([7])).upper)
-    page = reader._stripes[0].filter
-    assert page is not None
-    bits = reader._bits(page, page.length - 10)
-    whole = np.frombuffer(source.read([(0, source.size())])[0], np.uint8)
-    assert np.shares_memory(bits, whole)
 
 
 @pytest.mark.parametrize("last", [5500, 9999])

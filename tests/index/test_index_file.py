@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import struct
 import tracemalloc
 from collections.abc import Callable
@@ -323,16 +322,24 @@ def test_a_read_error_is_an_index_file_error() -> None:
     assert source.size()
 
 
-@pytest.mark.parametrize("name", ["BITMAP", "BLOOM"])
-def test_a_file_that_is_cut_short_after_it_was_read(tmp_path: Path, name: str) -> None:
-    """A cached page may lie in the mapped file, and would end the process."""
+@pytest.mark.parametrize("is_truncated", [True, False])
+@pytest.mark.parametrize("name", ["BITMAP", "BLOOM", "MINMAX"])
+def test_pages_are_used_as_they_were_verified(tmp_path: Path, name: str, is_truncated: bool) -> None:
+    """The file changes in place while it is open: what was read stays, what was not is an error."""
     path = tmp_path / "x.hidx"
     index = file_index_type(name)
-    builder = index.builder(path, LONG)
-    builder.add_stripe(pa.array(range(1000)))
+    builder = index.builder(path, LONG, row_group_rows=100)
+    for stripe in range(2):
+        builder.add_stripe(pa.array(range(1000 * stripe, 1000 * stripe + 1000)))
     builder.finish()
-    reader = index.reader(IndexFileReader(LocalSource(path)))
-    assert 7 in reader.lookup(0, Domain.points([7])).upper
-    os.truncate(path, 0)
-    with pytest.raises(IndexFileError, match="was truncated while it was open"):
-        reader.lookup(0, Domain.points([7]))
+    reader = index.reader(IndexFileReader(LocalSource(path, detects_changes=False)))
+    domains = [Domain.points([value]) for value in range(5, 1000, 100)]
+    before = [reader.lookup(0, domain) for domain in domains]
+    assert all(5 + 100 * i in bounds.upper for i, bounds in enumerate(before))
+    length = path.stat().st_size
+    with path.open("r+b") as file:
+        file.write(b"" if is_truncated else bytes(length))
+        file.truncate(0 if is_truncated else length)
+    assert [reader.lookup(0, domain) for domain in domains] == before
+    with pytest.raises(IndexFileError, match="was truncated" if is_truncated else "checksum does not hold"):
+        reader.lookup(1, Domain.points([1005]))

@@ -231,10 +231,7 @@ def test_what_a_type_says_of_itself(using: str) -> None:
 
 
 @pytest.mark.parametrize("using", FILE_TYPES)
-def test_pages_come_from_the_cache(using: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if using == "BITMAP":
-        # readers keep views of the leaf pages of mapped files themselves
-        monkeypatch.setattr(BytesSource, "is_remote", True)
+def test_pages_come_from_the_cache(using: str) -> None:
     data = build(LONG, [pa.array(range(1000), pa.int64())], using=using, row_group_rows=100)
     cache = Cache(1 << 20)
     first = IndexFileReader(BytesSource(data, "one.hidx"), cache)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -197,7 +198,7 @@ def test_names_are_taken_as_they_are_written(uri: str, expected: str) -> None:
     assert resolve_filesystem(uri)[1] == expected
 
 
-def test_local_files_of_any_file_system_are_mapped(file: Path) -> None:
+def test_local_files_of_any_file_system_are_read_by_position(file: Path) -> None:
     local = fsspec.filesystem("file")
     for location in (
         str(file),
@@ -209,18 +210,6 @@ def test_local_files_of_any_file_system_are_mapped(file: Path) -> None:
         assert isinstance(open_source(location), LocalSource)
 
 
-def test_released_bytes_are_still_there(file: Path) -> None:
-    source = LocalSource(file)
-    (view,) = source.read([(100, 200_000)])
-    source.release(50, 100_000)
-    assert view == DATA[100:200_100]
-    source.release(len(DATA) - 10, 10)
-    source.release(len(DATA), 100)
-    source.close()
-    source.release(0, 10)
-    assert view == DATA[100:200_100]
-
-
 def test_a_missing_file_and_an_unknown_scheme(tmp_path: Path) -> None:
     with pytest.raises(OrcError, match=r"cannot open the file: No such file"):
         open_source(tmp_path / "nope")
@@ -230,19 +219,46 @@ def test_a_missing_file_and_an_unknown_scheme(tmp_path: Path) -> None:
         open_source("nope://x")
 
 
+def overwrite(file: Path) -> None:
+    """Write as ``cp`` does: into the same file."""
+    file.write_bytes(file.read_bytes()[::-1])
+
+
 @pytest.mark.usefixtures("windows")
-def test_a_file_cut_short_while_it_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda file: os.truncate(file, 100), "was truncated while it was open"),
+        (overwrite, "was overwritten while it was open"),
+        (lambda file: os.utime(file, ns=(1, 1)), "was overwritten while it was open"),
+    ],
+)
+@pytest.mark.parametrize("codec", ["zlib", "uncompressed"])
+def test_file_changed_in_place_while_open(
+    tmp_path: Path,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+    codec: str,
+    change: Callable[[Path], None],
+    message: str,
+) -> None:
     monkeypatch.setattr(orc_reader, "_PIECE_BYTES", 1)
     file = tmp_path / "t.orc"
-    pa.orc.write_table(pa.table({"a": pa.array(range(100_000))}), file, compression="zlib")
+    table = pa.table({"a": rng.integers(0, 1 << 60, 400_000)})
+    pa.orc.write_table(table, file, compression=codec, compression_block_size=1 << 16)
     reader = OrcReader(file)
     batches = OrcReader(file).batches(batch_size=1000)
-    next(batches)
-    os.truncate(file, 100)
-    with pytest.raises(OrcError, match="was truncated while it was open"):
+    rows = next(batches).num_rows
+    change(file)
+    with pytest.raises(OrcError, match=message):
         reader.read(rows=[5])
-    with pytest.raises(OrcError, match="was truncated while it was open"):
-        list(batches)
+    # rows that were read before are those of the file as it was
+    read = list[pa.RecordBatch]()
+    with pytest.raises(OrcError, match=message):
+        read.extend(batches)
+    for batch in read:
+        assert batch["a"].equals(table["a"].chunk(0).slice(rows, batch.num_rows))
+        rows += batch.num_rows
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
