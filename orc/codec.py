@@ -23,6 +23,12 @@ from hindex.errors import OrcError
 from hindex.orc import kernel
 from hindex.value_class import value_class
 
+# not at the first chunk of zstd: an import there is what a process that is forked meanwhile would wait for
+try:
+    from zstandard.backend_cffi import ffi, lib  # type: ignore[attr-defined]
+except ImportError:
+    ffi = lib = None
+
 HEADER_LENGTH = 3
 
 #: Chunk lengths have 23 bits, so no file needs a larger block than this.
@@ -117,12 +123,8 @@ def zstd_functions() -> npt.NDArray[np.uint64]:
     """
     addresses: npt.NDArray[np.uint64] | None = getattr(_local, "zstd", None)
     if addresses is None:
-        try:
-            from zstandard.backend_cffi import ffi, lib  # type: ignore[attr-defined]
-        except ImportError as error:
-            raise OrcError(
-                f"zstd files need the packages cffi, and zstandard with its cffi backend: {error}"
-            ) from error
+        if ffi is None:
+            raise OrcError("zstd files need the packages cffi, and zstandard with its cffi backend")
         context = lib.ZSTD_createDCtx()
         if context == ffi.NULL:
             raise MemoryError("no memory for a context of zstd")

@@ -31,6 +31,7 @@ from hindex.errors import (
     UnknownTableError,
     UnsupportedError,
 )
+from hindex.index.index_type import load_index_types
 from hindex.index.page_cache import shared_cache
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.reader.file_cache import check_bound
@@ -180,6 +181,11 @@ class Connection:
         valid_write_ids: str = "",
         mode: Mode = Mode.LENIENT,
     ) -> None:
+        # queries import nothing of these: a process that is forked while a thread imports a module can never import
+        # it, and an interrupt leaves half of one
+        load_index_types()
+        from hindex.sql import parse_predicate  # noqa: F401
+
         # resolved once: the process may change its directory later
         self._store = None if store is None else normalize_uri(store)
         self._spark = spark

@@ -444,6 +444,12 @@ def file_index_type(name: str) -> FileIndexType:
     return cast("FileIndexType", result)
 
 
+def load_index_types() -> None:
+    """Import the built-in index types, which otherwise happens at their first use."""
+    for name in _BUILT_IN:
+        index_type(name)
+
+
 def index_type_names() -> tuple[str, ...]:
     """Return the names of all index types, sorted."""
     others = (point.name.upper() for point in entry_points(group=ENTRY_POINT_GROUP))

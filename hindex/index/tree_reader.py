@@ -1,22 +1,24 @@
 """Lookups of keys in leaf pages, shared by BITMAP and BTREE files.
 
-The inner level is a ``BTrees`` tree in memory from each leaf's lower bound to the leaf's ordinal; a reader makes
-it after its first lookups. Many ranges are compared with the bounds as arrays. A lookup learns which leaves some ranges
-touch, fetches those that are not cached in one read, and the outside bitmaps they point to in a second.
+The inner level is a ``BTrees`` tree in memory from each leaf's lower bound to the leaf's ordinal. Many ranges are
+compared with the bounds as arrays. A lookup learns which leaves some ranges touch, fetches those that are not cached in
+one read, and the outside bitmaps they point to in a second.
 """
 
 from __future__ import annotations
 
 import os
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import lt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from BTrees.LLBTree import LLBTree
+from BTrees.OOBTree import OOBTree
 from pyroaring import BitMap
 
 from hindex.domain import MANY_RANGES, MAX_KEY, Key, Range, RangeArray, integer_arrays
@@ -29,13 +31,6 @@ from hindex.index.tree_writer import Int64s, byte_keys
 from hindex.keys import KeyArray, KeyKind, join_keys
 from hindex.orc.io.thread_pool import ThreadPool, processors
 
-if TYPE_CHECKING:
-    from BTrees.LLBTree import LLBTree
-    from BTrees.OOBTree import OOBTree
-
-#: So many first lookups of a reader search the list of bounds instead of the tree. A command with one condition makes
-#: no more, an estimate and a lookup, and would spend a tenth of its time on importing BTrees.
-_LOOKUPS_WITHOUT_TREE = 2
 #: Rows of a key from which on it is taken to have a bitmap.
 _MANY_ROWS = 1024
 #: How many rows of a bitmap take as long as one that is unpacked.
@@ -131,15 +126,11 @@ class TreeReader:
         self._bounds: list[Any] = list(bounds)
         if not all(map(lt, self._bounds, self._bounds[1:])):
             raise ValueError("its leaves are not in order")
-        self._lookups = 0
         self._tree: LLBTree | OOBTree | None = None
         self._int_bounds = np.array(self._bounds if self._kind is KeyKind.INT64 else (), np.int64)
 
     def _inner_level(self) -> LLBTree | OOBTree:
         if self._tree is None:
-            from BTrees.LLBTree import LLBTree
-            from BTrees.OOBTree import OOBTree
-
             entries = list(zip(self._bounds, range(len(self)), strict=True))
             self._tree = LLBTree(entries) if self._kind is KeyKind.INT64 else OOBTree(entries)
         return self._tree
@@ -223,7 +214,6 @@ class TreeReader:
                 numbers[start:end] = number
                 start = end
             return numbers, numbers
-        self._lookups += 1
         touched = []
         for item in ranges:
             number = len(self) - 1
@@ -426,8 +416,6 @@ class TreeReader:
         """Return the only leaf that can have a key; -1 for a key below every bound."""
         if key < self._bounds[0]:
             return -1
-        if self._lookups <= _LOOKUPS_WITHOUT_TREE:
-            return bisect_right(self._bounds, key) - 1
         tree = self._inner_level()
         number: int = tree[tree.maxKey(key)]
         return number

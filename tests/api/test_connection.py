@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import hindex
@@ -20,7 +21,9 @@ from hindex.api.table import Index
 from hindex.errors import IndexNotFoundError, StatementError, StoreError, TableError
 from hindex.explanations.explanation import Explanation
 from hindex.maintain.results import DropResult
-from tests.support.small import ids, write_rows
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.small import ids, write_columns, write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -321,3 +324,29 @@ def test_a_bound_of_the_environment_that_is_none(variable: str) -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     message = f"{variable} is '64m': set it to a number of bytes, 0 for no cache"
     assert ran.stderr.strip().splitlines()[-1].endswith(message), ran.stderr
+
+
+def test_queries_import_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is forked while a thread imports a module cannot import it."""
+    local_build.install(monkeypatch)
+    columns = {name: pa.array(range(2000)) for name in ("a", "b", "c", "d")}
+    write_columns(tmp_path / "t" / "x.orc", columns, codec="zstd", stride=100)
+    table = LocalConnection().table(str(tmp_path / "t"))
+    for name, using in zip("abcd", ("bitmap", "btree", "bloom", "minmax"), strict=True):
+        table.create_index(f"by_{name}", name, using)
+    program = f"""
+import sys
+import hindex
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        assert name.split(".")[0] not in ("hindex", "sqlglot", "zstandard", "BTrees", "mmh3"), name
+
+table = hindex.connect().table({table.uri!r})
+sys.meta_path.insert(0, Finder())
+for where in ("a = 5", "b = 5", "c = 5", "d = 5", "a IN (1, 5) AND b = 5", "a + 1 = 6"):
+    for _ in range(4):
+        assert table.scan(where).to_arrow().column("a").to_pylist() == [5], where
+        assert table.scan(where).count() == 1
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -227,12 +227,7 @@ def test_a_query_starts_no_spark(indexed: Path, statement: str, code: int) -> No
         unwanted.add("pandas")
     if code == 0:
         # each takes longer to import than an index to look up
-        unwanted |= {
-            "BTrees",
-            "hindex.explanations.explanation",
-            "hindex.maintain",
-            "hindex.orc.acid.live_rows",
-        }
+        unwanted |= {"hindex.explanations.explanation", "hindex.maintain", "hindex.orc.acid.live_rows"}
     program = f"""
 import sys
 from hindex.cli.main import main

@@ -278,7 +278,9 @@ def test_requests_for_chunks_of_a_remote_stream(tmp_path: Path) -> None:
     stored = StoredStream(source, StreamInformation(StreamKind.DATA, 1, 0, 3 * count))
     reader = StreamReader(stored, Decompressor(codec_of(ZLIB), 1 << 16))
     for listed in (4, count):
-        chunks = reader._list(np.zeros(1, np.int64), np.array([3 * listed]), np.zeros(1, np.int64), np.array([3 * listed]))
+        chunks = reader._list(
+            np.zeros(1, np.int64), np.array([3 * listed]), np.zeros(1, np.int64), np.array([3 * listed])
+        )
         assert chunks.offsets.tolist() == list(range(0, 3 * listed, 3))
         assert counts.bytes_fetched == 3 * listed
     assert counts.ranges < 30

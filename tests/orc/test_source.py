@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import fsspec
@@ -309,3 +311,36 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
 def test_a_directory_is_named_as_what_it_is(tmp_path: Path) -> None:
     with pytest.raises(OrcError, match="cannot open the file: Is a directory"):
         LocalSource(str(tmp_path))
+
+
+def test_interrupted_close_closes_no_other_file(file: Path) -> None:
+    """An interrupt at any line of a close: the next one does not close what has the same descriptor by now."""
+    for step in range(20):
+        source = LocalSource(file)
+        lines = 0
+
+        def interrupt(frame: FrameType, event: str, _: object, last: int = step) -> Any:
+            nonlocal lines
+            if frame.f_code.co_name == "close" and event in ("line", "return"):
+                lines += 1
+                if lines > last:
+                    raise KeyboardInterrupt
+            return interrupt
+
+        tracer = sys.gettrace()
+        sys.settrace(interrupt)
+        try:
+            source.close()
+        except KeyboardInterrupt:
+            is_interrupted = True
+        else:
+            is_interrupted = False
+        finally:
+            sys.settrace(tracer)
+        other = os.open(file, os.O_RDONLY)
+        source.close()
+        os.fstat(other)
+        os.close(other)
+        if not is_interrupted:
+            break
+    assert 0 < step < 19
