@@ -49,6 +49,8 @@ def answer_aggregate(reading: PlanReading, relation: Relation) -> RelationReadin
     named |= {".".join(item.column) for item in items if item.column is not None} | {g[0] for g in groups}
     if not {name.lower() for name in named} <= reading.indexed_columns(relation):
         return None
+    if reading.settings_problem is not None:
+        return None
     table, snapshot = reading.snapshot(relation)
     grouped = [item for item in relation.attributes if (item.name,) in groups]
     is_small = snapshot.num_rows * max(len(columns), 1) < selectivity.MIN_VALUES

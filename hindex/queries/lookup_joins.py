@@ -126,7 +126,7 @@ def _usable_lookups(reading: PlanReading, relation: Relation) -> Iterator[_Looku
     except HindexError:
         return
     for lookup in _lookups(reading, relation):
-        if ".".join(lookup.column).lower() in indexed:
+        if ".".join(lookup.column).lower() in indexed and reading.settings_problem is None:
             yield lookup
 
 
@@ -180,7 +180,7 @@ def _projected(
     paths: dict[int, tuple[str, ...]], items: Sequence[CatalystExpression]
 ) -> dict[int, tuple[str, ...]]:
     """Return what the ids of a projection's items stand for."""
-    reader = ConditionReader(paths, is_session_utc=False)
+    reader = ConditionReader(paths)
     projected = {}
     for item in items:
         if item[0] == "Attribute" and item[1] in paths:
@@ -196,7 +196,7 @@ def _equal_columns(
     paths: dict[int, tuple[str, ...]], join: PlanNode, other: PlanNode
 ) -> Iterator[tuple[tuple[str, ...], int]]:
     """Yield the columns of the relation that a join compares with columns of its other side, and these."""
-    reader = ConditionReader(paths, is_session_utc=False)
+    reader = ConditionReader(paths)
     for part in conjuncts(join.detail.get("condition", ["Literal", "boolean", "true"])):
         if part[0] != "EqualTo":
             continue

@@ -36,7 +36,7 @@ from hindex.spark.catalyst import (
     attribute_ids,
 )
 from hindex.spark.scan import collect_if_small, rows_frame, scan_frame
-from hindex.spark.session import java_session, session_time_zones
+from hindex.spark.session import session_time_zones
 from hindex.spark.settings import setting_reason
 from hindex.spark.types import is_same_type, spark_ddl
 from hindex.sql.predicate import Predicate, columns, quote_name
@@ -90,7 +90,7 @@ class Access:
             elif node.kind == "Project" and detail["deterministic"]:
                 used |= set() if is_bounded else set(attribute_ids(detail["items"]))
                 is_bounded = True
-                reader = ConditionReader(paths, is_session_utc=False)
+                reader = ConditionReader(paths)
                 for item in detail["items"]:
                     column = reader.column(item[2]) if item[0] == "Alias" else None
                     if column is not None:
@@ -173,8 +173,7 @@ class PlanReading:
         self.rewriter = rewriter
         self.view = view
         self.spark: SparkSession = rewriter.resolver.spark()
-        catalog = java_session(self.spark).sessionState().catalog()
-        self.plan = CatalystPlan.parse(view.json(), str(catalog.getCurrentDatabase()))
+        self.plan = CatalystPlan.parse(view.json())
         self.zones = cache(lambda: session_time_zones(self.spark))
         self.has_replacements = False
         self._indexed: dict[str, frozenset[str]] = {}
@@ -200,8 +199,11 @@ class PlanReading:
         return results
 
     @cached_property
-    def _settings_problem(self) -> str | None:
-        """The setting with which Spark reads tables by other rules, if there is one."""
+    def settings_problem(self) -> str | None:
+        """The setting with which Spark reads tables by other rules, if there is one.
+
+        It takes some ten calls of Java, and so comes last.
+        """
         zone = self.view.setting("spark.sql.session.timeZone")
         # a stream plans in a copy of the session
         if zone != self.spark.conf.get("spark.sql.session.timeZone"):
@@ -260,9 +262,7 @@ class PlanReading:
             return None
         if relation.table is None and len(relation.paths) != 1:
             return "it is read from several paths"
-        if not self.indexed_columns(relation):
-            return "it has no index"
-        return self._settings_problem
+        return None if self.indexed_columns(relation) else "it has no index"
 
     def indexed_columns(self, relation: Relation) -> frozenset[str]:
         """Return the columns of a relation that have an index, in lower case. The table is not listed.
@@ -279,8 +279,7 @@ class PlanReading:
 
     def condition(self, relation: Relation, access: Access) -> tuple[Predicate | None, bool, ConditionReader]:
         """Return the condition on the rows of a relation, and whether it is all that is above it."""
-        is_utc = self.zones().is_session_utc
-        reader = ConditionReader(access.paths, is_session_utc=is_utc)
+        reader = ConditionReader(access.paths, lambda: self.zones().is_session_utc)
         predicate, is_exact = reader.predicate(access.conditions)
         return predicate, is_exact, reader
 
@@ -314,6 +313,8 @@ class PlanReading:
             looks_up: read indexes even if decoding a column takes no longer.
         """
         always = self.rewriter.always
+        if self.settings_problem is not None:
+            return self.declined(relation, self.settings_problem, where)
         table, snapshot = self.snapshot(relation)
         used = self.used_columns(relation, access, where)
         difference = self.difference(relation, snapshot, used, where, reader)

@@ -66,7 +66,7 @@ public class OptimizerRule extends Rule {
   }
 
   public PlanView view(LogicalPlan plan) {
-    return new PlanView(plan);
+    return new PlanView(plan, session);
   }
 
   /** Turn the rule on or off for all threads of its session. */
@@ -141,7 +141,7 @@ public class OptimizerRule extends Rule {
       if (!isActive() || isLastResult(plan) || !mayChange((LogicalPlan) plan)) {
         return plan;
       }
-      TreeNode result = (TreeNode) rewrite.apply(new PlanView((LogicalPlan) plan));
+      TreeNode result = (TreeNode) rewrite.apply(new PlanView((LogicalPlan) plan, session));
       if (result == null) {
         return plan;
       }
@@ -210,22 +210,26 @@ public class OptimizerRule extends Rule {
   /** A plan as Python reads it: its nodes by number, and replacements of them. */
   public static class PlanView {
     private final LogicalPlan plan;
+    private final SparkSession session;
     private final ArrayList nodes = new ArrayList();
     private final HashMap replaced = new HashMap();
 
-    public PlanView(LogicalPlan plan) {
+    public PlanView(LogicalPlan plan, SparkSession session) {
       this.plan = plan;
+      this.session = session;
     }
 
     public LogicalPlan plan() {
       return plan;
     }
 
-    /** Return the nodes, children before parents, as JSON. */
+    /** Return the current database, and the nodes, children before parents, as JSON. */
     public String json() {
-      StringBuilder out = new StringBuilder("[");
+      StringBuilder out = new StringBuilder("{\"database\":");
+      Json.text(out, session.sessionState().catalog().getCurrentDatabase());
+      out.append(",\"nodes\":[");
       add(plan, out);
-      return out.append(']').toString();
+      return out.append("]}").toString();
     }
 
     private int add(LogicalPlan node, StringBuilder out) {

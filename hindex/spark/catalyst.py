@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -142,13 +142,10 @@ class CatalystPlan:
     relations: tuple[Relation, ...]
 
     @classmethod
-    def parse(cls, text: str, database: str = "") -> CatalystPlan:
-        """Read the JSON of a plan.
-
-        Args:
-            database: the current database.
-        """
-        items = json.loads(text)
+    def parse(cls, text: str) -> CatalystPlan:
+        """Read the JSON of a plan."""
+        view = json.loads(text)
+        items, database = view["nodes"], view["database"]
         parents = {child: number for number, item in enumerate(items) for child in item["children"]}
         nodes = tuple(
             PlanNode(
@@ -222,12 +219,14 @@ class ConditionReader:
 
     Args:
         columns: the paths of the columns, by their ids in the plan.
-        is_session_utc: True if strings and literals of times are those of UTC.
+        is_session_utc: returns True if strings and literals of times are those of UTC.
     """
 
-    def __init__(self, columns: Mapping[int, tuple[str, ...]], *, is_session_utc: bool) -> None:
+    def __init__(
+        self, columns: Mapping[int, tuple[str, ...]], is_session_utc: Callable[[], bool] = lambda: False
+    ) -> None:
         self._columns = columns
-        self._zone = "" if is_session_utc else "Z"
+        self._is_session_utc = is_session_utc
         #: Columns that are compared as they are stored, without the blanks of CHAR.
         self.unpadded: set[ColumnRef] = set()
 
@@ -374,7 +373,11 @@ class ConditionReader:
         if expression[0] != "Literal":
             return None
         _, data_type, text = expression
-        return NULL if text is None else literal(data_type, text, self._zone)
+        if text is None:
+            return NULL
+        # the zone of the session takes calls of Java
+        zone = "Z" if data_type == "timestamp" and not self._is_session_utc() else ""
+        return literal(data_type, text, zone)
 
 
 def _without_implied(predicates: list[Predicate]) -> list[Predicate]:

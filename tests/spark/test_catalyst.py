@@ -18,7 +18,7 @@ UNKNOWN = ["Upper", S]
 
 
 def read(*conditions: list[Any], zone_is_utc: bool = True) -> tuple[str | None, bool]:
-    reader = ConditionReader({1: ("a",), 2: ("s",), 3: ("st",)}, is_session_utc=zone_is_utc)
+    reader = ConditionReader({1: ("a",), 2: ("s",), 3: ("st",)}, lambda: zone_is_utc)
     predicate, is_exact = reader.predicate(conditions)
     return (None if predicate is None else str(predicate)), is_exact
 
@@ -89,7 +89,7 @@ def test_timestamps_are_instants() -> None:
 
 
 def test_columns_compared_as_they_are_stored_are_known() -> None:
-    reader = ConditionReader({1: ("a",), 2: ("s",)}, is_session_utc=True)
+    reader = ConditionReader({1: ("a",), 2: ("s",)}, lambda: True)
     reader.predicate(
         [["And", ["IsNotNull", S], ["EqualTo", ["Padded", S, FIVE], ["Literal", "string", "x"]]]]
     )
@@ -123,7 +123,7 @@ def test_a_plan_knows_what_is_above_and_below() -> None:
         {"kind": "LocalRelation", "children": [], "output": [2]},
         {"kind": "Join", "children": [1, 2], "output": [1, 2], "join": "Inner"},
     ]
-    plan = CatalystPlan.parse(json.dumps(nodes), "d")
+    plan = CatalystPlan.parse(json.dumps({"database": "d", "nodes": nodes}))
     (relation,) = plan.relations
     assert (relation.name, relation.name_parts) == ("a`b", ("spark_catalog", "d", "a`b"))
     assert relation.attributes == (Attribute(1, "x", '"integer"'),)
@@ -165,7 +165,7 @@ def test_a_plan_knows_what_is_above_and_below() -> None:
     ],
 )
 def test_conditions_without_an_index_are_named(condition: list[Any], texts: tuple[str, ...] | int) -> None:
-    reader = ConditionReader({1: ("a",), 2: ("s",), 3: ("st",)}, is_session_utc=True)
+    reader = ConditionReader({1: ("a",), 2: ("s",), 3: ("st",)}, lambda: True)
     named = reader.unread([condition])
     assert (len(named) if isinstance(texts, int) else named) == texts
     assert all(len(text) < 200 for text in named)
