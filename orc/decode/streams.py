@@ -107,8 +107,12 @@ class StoredStream:
         begin, end = offset - self.offset, offset - self.offset + len(view)
         self.data[begin:end] = np.frombuffer(view, np.uint8)
         at = bisect_right(self._begins, begin)
-        self._begins.insert(at, begin)
-        self._ends.insert(at, end)
+        if at and self._ends[at - 1] == begin:
+            # a chunk may lie in both
+            self._ends[at - 1] = end
+        else:
+            self._begins.insert(at, begin)
+            self._ends.insert(at, end)
 
     def fetch(self, begin: int, end: int) -> bool:
         """Read the missing parts of a byte range; return True if there were any."""
