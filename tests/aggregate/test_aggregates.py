@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from hindex.aggregate import groups
+from hindex.api import scan as scan_module
 from hindex.api.table import IndexSpec, Table
 from hindex.explanations.explanation import ReadPath
 from hindex.index import roaring
@@ -240,3 +241,23 @@ def test_groups_are_put_together_as_they_come(table: Table, monkeypatch: pytest.
     monkeypatch.setattr(groups, "_MAX_PENDING_GROUPS", 30)
     assert found_groups(table.scan(), "a") == grouped(A)
     assert found_groups(table.scan(), "s") == grouped(S)
+
+
+@pytest.mark.parametrize("file", range(4))
+def test_a_row_in_one_of_many_undecided_files(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    connection: LocalConnection,
+    opened: list[OrcReader],
+    file: int,
+) -> None:
+    """Only so many undecided stripes are deferred; of the others, each is read until one has a row."""
+    monkeypatch.setattr(scan_module, "_MAX_DEFERRED", 2)
+    for number in range(4):
+        write_rows(tmp_path / "t" / f"{number}.orc", 10 * number, [0, 5 if number == file else 4, 9])
+    table = connection.table(tmp_path / "t")
+    assert table.scan("a = 5").exists()
+    # the first one is read once three are undecided
+    assert sum(decoded([reader]) > 0 for reader in opened) == file + 1
+    assert not table.scan("a = 6").exists()
+    assert table.scan("a = 9").exists()

@@ -11,6 +11,8 @@ import pytest
 
 from hindex.orc import OrcReader
 from hindex.orc.io.source import BytesSource
+from hindex.orc.metadata.statistics import ColumnStatistics, Distrust
+from hindex.orc.reader.file_indexes import FileIndexes
 
 ROWS, STRIDE = 6000, 1000
 
@@ -90,3 +92,41 @@ def test_well_placed_children_use_the_row_index(
         expected = expected if expected is None else expected[field]
     assert reader.read([name], [row])[0].to_pylist() == [expected]
     assert reader.counts.row_groups == 1
+
+
+@pytest.mark.parametrize("nulls", ["none", "some", "all"])
+def test_statistics_below_a_struct_with_nulls_are_not_used(rng: np.random.Generator, nulls: str) -> None:
+    mask = {"none": np.zeros, "all": np.ones}.get(nulls, lambda count, _: rng.random(count) < 0.3)(ROWS, bool)
+    inner = pa.StructArray.from_arrays([pa.array(np.arange(ROWS))], ["x"], mask=pa.array(mask))
+    reader = OrcReader(BytesSource(written(pa.StructArray.from_arrays([inner], ["x"]))))
+    indexes, column = FileIndexes(reader), reader.column_type("s.x.x").column
+    found = [
+        indexes.file_statistics(column),
+        indexes.stripe_statistics(0, column),
+        indexes.group_statistics(0, column),
+    ]
+    if nulls == "none":
+        assert [type(item) for item in found] == [ColumnStatistics, ColumnStatistics, list]
+        assert reader.read(["s.x.x"])[0].to_pylist() == list(range(ROWS))
+    else:
+        assert found == [Distrust.MISPLACED] * 3
+    # those of the structs themselves are right
+    for name in ("s", "s.x"):
+        own = reader.column_type(name).column
+        assert isinstance(indexes.file_statistics(own), ColumnStatistics)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3])
+def test_statistics_below_a_struct_of_unknown_nulls_are_not_used(kept: int) -> None:
+    """Files with statistics of the first columns only, and with contradictory ones, may have nulls."""
+    inner = pa.StructArray.from_arrays([pa.array(np.arange(ROWS))], ["x"])
+    reader = OrcReader(BytesSource(written(pa.StructArray.from_arrays([inner], ["x"]))))
+    statistics = reader.tail.footer.statistics
+    own, column = reader.column_type("s.x").column, reader.column_type("s.x.x").column
+    assert isinstance(FileIndexes(reader).stripe_statistics(0, column), ColumnStatistics)
+    if kept == 3:
+        # as many values as rows, and nulls
+        statistics[own].has_null = True
+    else:
+        del statistics[own - 1 + kept :]
+    assert FileIndexes(reader).stripe_statistics(0, column) is Distrust.MISPLACED

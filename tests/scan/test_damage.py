@@ -197,6 +197,34 @@ def test_an_index_file_of_another_data_file(
     assert [item.problems != () for item in table.check_indexes(verify=True)] == [True]
 
 
+@pytest.mark.parametrize("using", ["bitmap", "bloom", "minmax"])
+def test_an_index_file_of_a_data_file_with_as_many_stripes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, using: str
+) -> None:
+    """Each of the two has one stripe, of another number of rows."""
+    local_build.install(monkeypatch)
+    counts = {"long.orc": 90, "short.orc": 40}
+    for name, count in counts.items():
+        write_rows(tmp_path / "t" / name, 0, [i % 10 for i in range(count)])
+    table = LocalConnection().table(str(tmp_path / "t"))
+    table.create_index("by_a", "a", using)
+
+    def record(manifest: Manifest) -> Manifest:
+        files = manifest.files_by_path()
+        own, other = (files[name].index_files[0] for name in counts)
+        for name, item, source in (("long.orc", own, other), ("short.orc", other, own)):
+            changed = replace(
+                item, path=source.path, length=source.length, footer_checksum=source.footer_checksum
+            )
+            files[name] = replace(files[name], index_files=(changed,))
+        return replace(manifest, files=list(files.values()))
+
+    Store.for_table(table.uri).commit(record)
+    scan = table.scan("a = 3")
+    assert ids(scan) == [*range(3, 90, 10), *range(3, 40, 10)]
+    assert reasons(scan) == {Reason.CORRUPT: ["by_a on long.orc", "by_a on short.orc"]}
+
+
 @pytest.mark.parametrize("using", ["bitmap", "bloom", "btree", "minmax"])
 def test_an_index_file_with_keys_of_another_kind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, using: str

@@ -7,13 +7,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from hindex.api.table import Table
+from hindex.index.index_type import KeyRows
 from hindex.orc import OrcReader
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.modes import Mode
 from hindex.scan import lookup_cost
+from hindex.scan.file_columns import values_at
 from tests.support.local_build import LocalConnection, indexed_table
 from tests.support.small import write_columns
 from tests.support.work import decoded
@@ -224,3 +228,14 @@ def test_fields_of_structs(tmp_path: Path, connection: LocalConnection, opened: 
         people[700],
     ]
     assert decoded(opened) > 0
+
+
+def test_rows_without_a_key_have_no_values() -> None:
+    """Any row that the keys lack, at either end or between, and the column is read."""
+    keys = KeyRows(np.array([7, 9]), np.array([2, 1]), np.array([3, 8, 5], np.uint32))
+    of_row = {3: 7, 8: 7, 5: 9}
+    integer = OrcType(Kind.LONG, 1)
+    for rows in ([], [3], [5, 8], [3, 5, 8], [1, 3], [4], [3, 4, 8], [8, 9], [9]):
+        values = values_at(integer, keys, np.array(rows, np.uint32))
+        expected = [of_row[row] for row in rows] if of_row.keys() >= {*rows} else None
+        assert (None if values is None else values.to_pylist()) == expected, rows

@@ -35,6 +35,7 @@ QUERIES: list[tuple[str, str]] = [
     ("SELECT * FROM qt t LEFT JOIN qu u ON t.a = u.k AND u.x = 1 AND t.b = 2", "-+"),
     ("SELECT * FROM qt t LEFT JOIN qu u ON t.a = u.k WHERE u.x IS NULL AND t.b = 2", "+-"),
     ("SELECT * FROM qt t FULL JOIN qu u ON t.a = u.k AND t.a = 3 WHERE u.x = 1", "-+"),
+    ("SELECT * FROM qt t FULL JOIN qu u ON t.a = u.k WHERE u.x IS NULL AND t.b = 2", "+-"),
     ("SELECT * FROM qt t LEFT ANTI JOIN qu u ON t.a = u.k AND u.x = 1 AND t.b = 3", "-+"),
     ("SELECT id FROM qt WHERE a IN (SELECT k FROM qu WHERE x = 3) AND b = 1", "++"),
     ("SELECT id FROM qt WHERE a NOT IN (SELECT k FROM qu WHERE x = 3) AND b = 1", "++"),

@@ -52,6 +52,7 @@ CONDITIONS: list[tuple[str, list[str]]] = [
         "SELECT * FROM t FULL JOIN u ON t.k = u.k AND t.a = 9 AND u.x = 1 WHERE y = 4 AND t.b IS NULL",
         ["", "y = 4"],
     ),
+    ("SELECT * FROM t FULL JOIN u ON t.k = u.k WHERE t.b IS NULL AND u.y IS NULL", ["", ""]),
     (
         "SELECT * FROM t LEFT SEMI JOIN u ON t.k = u.k AND a = 9 AND x = 3 WHERE t.b <=> 1",
         ["b <=> 1, a = 9", "x = 3"],
