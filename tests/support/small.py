@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ import hindex
 from hindex.api.query_result import QueryResult
 from hindex.api.scan import Scan
 from hindex.api.table import Table
+from hindex.orc.io import source
 from hindex.plan.reasons import Reason
 from hindex.store.store import Store
 from tests.support.writers import write_pyarrow
@@ -74,7 +77,13 @@ def deny_access(patch: pytest.MonkeyPatch, *paths: Path) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
         return real(path, *arguments, **options)
 
+    class File(io.FileIO):
+        def __init__(self, path: str) -> None:
+            os.close(os.open(path, os.O_RDONLY))
+            super().__init__(path)
+
     patch.setattr(os, "open", open_)
+    patch.setattr(source, "io", SimpleNamespace(FileIO=File))
 
 
 def scan_of(path: Path, where: str) -> Scan:
