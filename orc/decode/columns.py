@@ -517,8 +517,6 @@ class ColumnDecoder:
 
     def _union(self, node: OrcType, valid: Bytes | None, selection: ValueSelection) -> pa.Array:
         variants = node.children
-        if not variants:
-            raise OrcError("a union type has no children, so it cannot have values")
         tags, children = np.zeros(0, np.uint8), list[pa.Array]()
         selections = [selection] * len(variants)
         if len(selection):

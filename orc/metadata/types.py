@@ -119,7 +119,7 @@ class OrcType:
         """Return the Arrow type of values of this type.
 
         Raises:
-            OrcError: for a union of more types than Arrow has type codes.
+            OrcError: for a union of no types, or of more than Arrow has type codes.
         """
         match self.kind:
             case Kind.DECIMAL:
@@ -136,9 +136,10 @@ class OrcType:
                     ]
                 )
             case Kind.UNION:
-                if len(self.children) > _MAX_VARIANTS:
+                # one without types ends the process in `pyarrow.nulls`
+                if not 0 < len(self.children) <= _MAX_VARIANTS:
                     raise OrcError(
-                        f"a union of {len(self.children)} types cannot be read, as Arrow's have at most "
+                        f"a union of {len(self.children)} types cannot be read, as Arrow's have 1 to "
                         f"{_MAX_VARIANTS}: leave out the column"
                     )
                 return pa.dense_union(

@@ -371,7 +371,7 @@ def test_unions_of_many_types(tmp_path: Path, variants: int, template: str) -> N
         assert reader.read()["u"].type == reader.schema.field("u").type
         return
     message = (
-        rf"x\.orc, column u: a union of {variants} types cannot be read, as Arrow's have at most 128: leave"
+        rf"x\.orc, column u: a union of {variants} types cannot be read, as Arrow's have 1 to 128: leave"
     )
     reads: list[Callable[[], object]] = [
         reader.read,
@@ -383,6 +383,20 @@ def test_unions_of_many_types(tmp_path: Path, variants: int, template: str) -> N
     ]
     for read in reads:
         with pytest.raises(OrcError, match=message):
+            read()
+
+
+def test_a_union_of_no_types(tmp_path: Path) -> None:
+    schema = "struct<id:int,u:uniontype<int,int>>"
+    rows = [(i, i) for i in range(20)]
+    file = write(tmp_path / "x.orc", schema, rows, compression=pyorc.CompressionKind.NONE)
+    parts = take_apart(file.read_bytes())
+    parts.footer.types[2].ClearField("subtypes")
+    del parts.footer.types[3:]
+    file.write_bytes(put_together(parts))
+    reader = OrcReader(file)
+    for read in (reader.read, lambda: reader.schema, lambda: reader.read(["u"], [])):
+        with pytest.raises(OrcError, match="column u: a union of 0 types cannot be read"):
             read()
 
 
