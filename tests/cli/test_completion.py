@@ -61,7 +61,7 @@ def complete(text: str, completer: Completer | None = None) -> list[str]:
         ("create ind^", ["index"]),
         ("desc ind^", ["index"]),
         ("show ind^", ["index", "indexes"]),
-        ("SHOW ^", ["FORMATTED", "INDEX", "INDEXES", "ON", "COLUMNS", "IN", "FROM"]),
+        ("SHOW ^", ["FORMATTED", "INDEX", "INDEXES", "ON", "IN", "DATABASE", "COLUMNS", "FROM"]),
         ("CREATE INDEX g USI^", ["USING"]),
         ("CREATE INDEX g USING bl^", ["bloom"]),
         ("CREATE INDEX g USING B^", ["BITMAP", "BLOOM", "BTREE"]),

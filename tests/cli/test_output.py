@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from hindex.api.index_statements import SHOW_INDEXES_SCHEMA, brief_columns
-from hindex.api.statement_table import StatementTable
+from hindex.api.statement_table import RecordList, StatementTable
 from hindex.api.value_formatting import format_json, format_values
 from hindex.cli.output import SLICE_ROWS, output_for
 from hindex.cli.results import write_result
@@ -284,11 +284,11 @@ ROW = "g,gender,BITMAP,FRESH,123\n"
         (Explanation(), "json", '{\n  "predicate": "a = 1"\n}\n'),
         (Index(), "csv", HEADER + ROW),
         (
-            [CHECKED],
+            RecordList("CHECK", CheckResult, [CHECKED]),
             "csv",
             CHECK_HEADER + 'g,t,stale,3,1,1,1,0,99.9,2,"[""torn"", ""wrong""]","[""left""]"\n',
         ),
-        ([], "csv", CHECK_HEADER),
+        (RecordList("CHECK", CheckResult, []), "csv", CHECK_HEADER),
     ],
 )
 def test_results_of_statements(result: object, name: str, text: str) -> None:
