@@ -395,7 +395,8 @@ def test_a_union_of_no_types(tmp_path: Path) -> None:
     del parts.footer.types[3:]
     file.write_bytes(put_together(parts))
     reader = OrcReader(file)
-    for read in (reader.read, lambda: reader.schema, lambda: reader.read(["u"], [])):
+    reads: list[Callable[[], object]] = [reader.read, lambda: reader.schema, lambda: reader.read(["u"], [])]
+    for read in reads:
         with pytest.raises(OrcError, match="column u: a union of 0 types cannot be read"):
             read()
 
