@@ -40,6 +40,8 @@ from tests.support.local_build import LocalConnection
 Ints = npt.NDArray[np.int64]
 
 FILES, ROWS, KEYS = 6, 20_000, 500
+#: The version of a file of 0 bytes, which has no rows.
+EMPTY = -1
 INDEXES = [
     IndexSpec("bits", "k", "bitmap"),
     IndexSpec("tree", "u", "btree"),
@@ -55,7 +57,7 @@ MEMORY_SLACK, DESCRIPTOR_SLACK = 48 << 20, 24
 @lru_cache(maxsize=256)
 def columns(file: int, version: int) -> dict[str, Ints]:
     """Return the integer columns of a version of a file."""
-    row = np.arange(ROWS + version % 3)
+    row = np.arange(0 if version == EMPTY else ROWS + version % 3)
     return {
         "row": row,
         "k": (row * 7919 + version * 31 + file) % KEYS,
@@ -113,6 +115,8 @@ class Soak:
         self._changing = 0
         # the versions that each file has had
         self._history: list[list[int]] = [[0] for _ in range(FILES)]
+        # how many of them it had when its last change ended: until then, readers may see what was before
+        self._settled = [1] * FILES
         self._changes = 0
         self._lock = threading.Lock()
         self._version = 0
@@ -136,27 +140,24 @@ class Soak:
             self.findings.append(text)
 
     def state(self) -> tuple[list[int], int, bool]:
-        """Return how many versions each file has had, the changes of all, and whether one is under way."""
+        """Return how many versions each file had before its change, all changes, and whether one is under way."""
         with self._lock:
-            return (
-                [len(history) for history in self._history],
-                self._changes,
-                self._changing > 0,
-            )
+            return list(self._settled), self._changes, self._changing > 0
 
     @contextmanager
-    def changing(self, file: int, version: int) -> Iterator[None]:
-        """Announce a version of a file, which readers may find from now on."""
+    def changing(self, file: int, *versions: int) -> Iterator[None]:
+        """Announce versions of a file, which readers may see from now on; the last one stays."""
         with self._lock:
             self._changes += 1
             self._changing += 1
-            self._history[file].append(version)
+            self._history[file] += versions
         try:
             yield
         finally:
             with self._lock:
                 self._changes += 1
                 self._changing -= 1
+                self._settled[file] = len(self._history[file])
 
     def versions_since(self, file: int, count: int) -> set[int]:
         """Return the versions that a file has had since there were ``count``, the last of these among them."""
@@ -233,9 +234,10 @@ class Soak:
         make(new, file, version, self.chance.choice(["zstd", "uncompressed"]))
         data = new.read_bytes()
         new.unlink()
+        empties = self.chance.random() < 0.5
         with (
-            self.changing(file, version),
-            self.path(file).open("r+b" if self.chance.random() < 0.5 else "wb") as out,
+            self.changing(file, *([EMPTY] if empties else []), version),
+            self.path(file).open("wb" if empties else "r+b") as out,
         ):
             for at in range(0, len(data), 1 << 16):
                 out.write(data[at : at + (1 << 16)])
@@ -248,7 +250,7 @@ class Soak:
         new = self.directory / f".{file}.tmp"
         make(new, file, version, "zstd")
         with self.changing(file, version):
-            os.truncate(self.path(file), self.chance.randrange(self.path(file).stat().st_size))
+            os.truncate(self.path(file), self.chance.randrange(1, self.path(file).stat().st_size))
             time.sleep(self.chance.random() / 10)
             new.replace(self.path(file))
 
