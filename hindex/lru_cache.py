@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -29,6 +31,7 @@ class LruCache(Generic[K, V]):
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._weight = 0
         self._lock = threading.Lock()
+        _caches.add(self)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -69,6 +72,13 @@ class LruCache(Generic[K, V]):
             self._entries.clear()
             self._weight = 0
 
+    def _restore(self) -> None:
+        """Free the lock in a forked process if another thread of the parent was within it."""
+        if self._lock.locked():
+            self._lock = threading.Lock()
+            # that thread may have been half done
+            self.clear()
+
     def _evict(self) -> None:
         while self._weight > self._limit or (
             self._max_entries is not None and len(self._entries) > self._max_entries
@@ -79,3 +89,16 @@ class LruCache(Generic[K, V]):
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._weight -= entry[1]
+
+
+_caches: weakref.WeakSet[LruCache[Any, Any]] = weakref.WeakSet()
+
+
+def _restore_all() -> None:
+    for cache in list(_caches):
+        cache._restore()
+
+
+if hasattr(os, "register_at_fork"):
+    # a forked process has none of the threads that would release a lock
+    os.register_at_fork(after_in_child=_restore_all)

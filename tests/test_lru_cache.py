@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
 from hindex.lru_cache import LruCache
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_the_least_recently_used_value_goes_first() -> None:
@@ -34,3 +43,40 @@ def test_entries_are_bounded_too() -> None:
     assert [cache.get(number) for number in range(3)] == [None, None, "2"]
     cache.clear()
     assert (len(cache), cache.weight) == (0, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork processes")
+@pytest.mark.parametrize("cache", ["LruCache(10)", "Cache(10)"])
+def test_forked_process_uses_a_cache_that_another_thread_was_changing(cache: str) -> None:
+    code = f"""
+import os, signal, sys, threading
+from hindex.index.page_cache import Cache
+from hindex.lru_cache import LruCache
+class SlowKey:
+    is_reached, may_go_on = threading.Event(), threading.Event()
+    def __hash__(self):
+        self.is_reached.set()
+        self.may_go_on.wait(60)
+        return 1
+cache, untouched = {cache}, {cache}
+cache.put("a", 1)
+untouched.put("a", 1)
+thread = threading.Thread(target=cache.get, args=(SlowKey(),))
+thread.start()
+SlowKey.is_reached.wait(60)
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    seen = cache.get("a"), cache.weight, untouched.get("a"), untouched.weight
+    cache.put("b", 2)
+    os._exit(seen != (None, 0, 1, 1) or cache.get("b") != 2)
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+SlowKey.may_go_on.set()
+thread.join()
+assert cache.get("a") == 1
+sys.exit(status and f"the child ended with {{status}}")
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, timeout=120, check=False, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
