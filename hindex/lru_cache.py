@@ -73,10 +73,11 @@ class LruCache(Generic[K, V]):
             self._weight = 0
 
     def _restore(self) -> None:
-        """Free the lock in a forked process if another thread of the parent was within it."""
-        if self._lock.locked():
-            self._lock = threading.Lock()
-            # that thread may have been half done
+        """Free the lock in a forked process, where another thread of the parent may have had it."""
+        is_half_done = self._lock.locked()
+        # even if it is not: a thread may have had the lock without having said so yet
+        self._lock = threading.Lock()
+        if is_half_done:
             self.clear()
 
     def _evict(self) -> None:

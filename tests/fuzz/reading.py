@@ -80,8 +80,11 @@ def _read_in_ways(data: bytes, rng: random.Random) -> Outcome:
         except OrcError as error:
             outcome.refused += 1
             outcome.with_column += error.column is not None
-            if error.path != PATH or error.stripe is None:
-                outcome.faults += (Fault(name, f"the error does not name file and stripe: {error}"),)
+            # a type that cannot be read is one of all stripes
+            if error.path != PATH or (error.stripe is None and error.column is None):
+                outcome.faults += (
+                    Fault(name, f"the error does not name file, and stripe or column: {error}"),
+                )
         except Exception:  # noqa: BLE001  whatever it is, it is a finding
             outcome.faults += (Fault(name, traceback.format_exc(limit=-6)),)
         else:
