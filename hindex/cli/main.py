@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from hindex.cli.output import Output
     from hindex.explanations.explanation import Explanation
     from hindex.maintain.results import CheckResult
+    from hindex.queries.decisions import QueryExplanation
 
 #: Exit code of ``check --fail-stale`` if an index is stale.
 STALE = 1
@@ -413,10 +414,8 @@ def explain(context: Context, select: str, analyze: bool, html: str | None) -> N
     if html is None:
         context.write(explanation)
         return
-    if not hasattr(explanation, "to_html"):
-        raise HindexError("Spark plans this query, and there is no HTML of its plan: leave --html out")
     try:
-        Path(html).write_text(cast("Explanation", explanation).to_html(), "utf-8")
+        Path(html).write_text(cast("Explanation | QueryExplanation", explanation).to_html(), "utf-8")
     except OSError as error:
         raise HindexError(f"cannot write {html!r}: {error.strerror}; name another file") from error
 

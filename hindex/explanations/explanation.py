@@ -573,14 +573,14 @@ def _wrapped(text: str, hang: int) -> list[str]:
 def explanation_html(explanation: Explanation) -> str:
     """One ``div`` with its own style."""
     parts = [f'<div class="hindex"><style>{STYLE}</style>', f"<h4>Scan of {escape(explanation.table)}</h4>"]
-    parts.append(_table([(name, f"<code>{escape(text)}</code>") for name, text in explanation.header()]))
+    parts.append(rows_html([(name, f"<code>{escape(text)}</code>") for name, text in explanation.header()]))
     parts += ["<h4>Predicate</h4>", _tree(explanation.tree)]
     rows = [
         (name, escape(str(count)), escape(count.percent))
         for name, count in explanation.counts()
         if count is not None
     ]
-    parts += ["<h4>Kept</h4>", _table(rows, numbers=True)]
+    parts += ["<h4>Kept</h4>", rows_html(rows, numbers=True)]
     parts += [
         "<h4>Read</h4>",
         f"<div>{escape(explanation.reading)}</div>",
@@ -590,7 +590,7 @@ def explanation_html(explanation: Explanation) -> str:
     if explanation.analyzed is not None:
         parts += [
             "<h4>Ran</h4>",
-            _table([(name, escape(text)) for name, text in explanation.analyzed.lines()]),
+            rows_html([(name, escape(text)) for name, text in explanation.analyzed.lines()]),
         ]
     if explanation.table_map is not None:
         parts += ["<h4>Map</h4>", _map(explanation.table_map)]
@@ -603,7 +603,8 @@ def explanation_html(explanation: Explanation) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _table(rows: Sequence[tuple[str, ...]], *, numbers: bool = False) -> str:
+def rows_html(rows: Sequence[tuple[str, ...]], *, numbers: bool = False) -> str:
+    """Return rows as a table: the first cell of each as text, the others as HTML."""
     shape = ' class="n"' if numbers else ""
     lines = (
         f"<tr><th>{escape(first)}</th>{''.join(f'<td{shape}>{cell}</td>' for cell in rest)}</tr>"

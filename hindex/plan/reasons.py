@@ -77,6 +77,15 @@ class Reason(enum.Enum):
         "column",
         "The file's own statistics of the column are not reliable here.",
     )
+    # of tables in queries that Spark runs: why Spark reads one by itself
+    NO_CONDITION = ("table", "The query has no condition on the table, so Spark reads all of it.")
+    TOO_SMALL = ("table", "Spark reads so few values sooner than indexes are looked up.")
+    SETTING = ("session", "A setting changes how Spark reads or computes; unset it to use indexes.")
+    UNSUPPORTED_PLAN = ("query", "The query uses the table in a way that needs Spark's own reading of it.")
+    UNSUPPORTED_TABLE = (
+        "table",
+        "The files, columns or types that Spark reads are others than those indexed.",
+    )
 
     def __init__(self, noun: str, sentence: str) -> None:
         self.noun = noun
@@ -120,6 +129,11 @@ _NO_FALLBACKS = _SURPRISES | frozenset(
         Reason.ROW_KEY,
         Reason.NO_ROW_INDEX,
         Reason.UNRELIABLE_STATISTICS,
+        Reason.NO_CONDITION,
+        Reason.TOO_SMALL,
+        Reason.SETTING,
+        Reason.UNSUPPORTED_PLAN,
+        Reason.UNSUPPORTED_TABLE,
     }
 )
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from html import escape
 
-from hindex.explanations.explanation import Explanation, RowCount
+from hindex.explanations.explanation import STYLE, Explanation, RowCount, rows_html
+from hindex.plan.reasons import Reason
 from hindex.value_class import value_class
 
 
@@ -38,6 +41,7 @@ class TableDecision:
         table: the name in the query.
         predicate: the conditions of the query that all its relevant rows satisfy; None if there are none.
         reason: why Spark reads it alone; None if it is read through its indexes.
+        detail: the same in words.
         rows: the number of matching rows: read, of a table that gives keys; otherwise estimated by the indexes.
         explanation: explanation of the scan, if the table is read through its indexes.
         lookups: the joins that restrict its columns to keys of other tables.
@@ -47,7 +51,8 @@ class TableDecision:
 
     table: str
     predicate: str | None
-    reason: str | None = None
+    reason: Reason | None = None
+    detail: str = ""
     rows: RowCount | None = None
     explanation: Explanation | None = None
     lookups: tuple[LookupJoin, ...] = ()
@@ -58,6 +63,30 @@ class TableDecision:
     def is_accelerated(self) -> bool:
         """Return True if the table is read through its indexes."""
         return self.reason is None
+
+    @property
+    def because(self) -> str:
+        """The reason with its detail, empty if there is none."""
+        return "" if self.reason is None else f"{self.reason}: {self.detail}"
+
+    @property
+    def title(self) -> str:
+        """How the table is read, in a line."""
+        how = "through its indexes" if self.is_accelerated else "by Spark alone"
+        return f"Table {self.table}: {'once, and before the query' if self.gives_keys else how}"
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Yield what is known of the reading, beside the explanation of the scan: names and values."""
+        if self.predicate is not None:
+            yield "where", self.predicate
+        for condition in self.unused:
+            yield "unused", condition
+        for lookup in self.lookups:
+            yield "lookup", str(lookup)
+        if self.rows is not None:
+            yield "rows", f"{'' if self.gives_keys else 'about '}{self.rows}"
+        if self.reason is not None:
+            yield "because", self.because
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -79,19 +108,25 @@ class QueryExplanation:
         if self.problem is not None:
             lines.append(f"  no table is read through indexes: {self.problem}")
         for item in self.tables:
-            how = "through its indexes" if item.is_accelerated else "by Spark alone"
-            lines += ["", f"Table {item.table}: {'once, and before the query' if item.gives_keys else how}"]
-            if item.predicate is not None:
-                lines.append(f"  where      {item.predicate}")
-            lines += [f"  unused     {condition}" for condition in item.unused]
-            lines += [f"  lookup     {lookup}" for lookup in item.lookups]
-            if item.rows is not None:
-                lines.append(f"  rows       {'' if item.gives_keys else 'about '}{item.rows}")
-            if item.reason is not None:
-                lines.append(f"  because    {item.reason}")
+            lines += ["", item.title, *(f"  {name:<10} {text}" for name, text in item.facts())]
             if item.explanation is not None:
                 lines += ["  " + line if line else "" for line in item.explanation.to_text().splitlines()]
         return "\n".join(lines)
+
+    def to_html(self) -> str:
+        """Return the explanation as HTML without scripts; notebooks show it by themselves."""
+        title, *others = self.to_text().split("\n\n", 1)[0].splitlines()
+        parts = [f'<div class="hindex"><style>{STYLE}</style>', f"<h4>{escape(title)}</h4>"]
+        parts += [f"<div>{escape(line)}</div>" for line in others]
+        for item in self.tables:
+            facts = [(name, f"<code>{escape(text)}</code>") for name, text in item.facts()]
+            parts += [f"<h4>{escape(item.title)}</h4>", rows_html(facts)]
+            if item.explanation is not None:
+                parts.append(item.explanation.to_html())
+        return "\n".join([*parts, "</div>"]) + "\n"
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
 
     def to_json(self) -> dict[str, object]:
         """Return the explanation as plain values for ``json.dumps``."""
@@ -103,7 +138,8 @@ class QueryExplanation:
                     "table": item.table,
                     "predicate": item.predicate,
                     "accelerated": item.is_accelerated,
-                    "reason": item.reason,
+                    "reason": None if item.reason is None else item.reason.name,
+                    "detail": item.detail,
                     "rows": None if item.rows is None else {"kept": item.rows.kept, "total": item.rows.total},
                     "gives_keys": item.gives_keys,
                     "unused": list(item.unused),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hindex.aggregate.aggregation import Aggregate, Aggregation, Group, Item
 from hindex.aggregate.stripe_aggregation import is_index_only
+from hindex.plan.reasons import Reason
 from hindex.queries import selectivity
 from hindex.queries.decisions import TableDecision
 from hindex.queries.relation_reading import RelationReading
@@ -49,12 +50,15 @@ def answer_aggregate(reading: PlanReading, relation: Relation) -> RelationReadin
     named |= {".".join(item.column) for item in items if item.column is not None} | {g[0] for g in groups}
     if not {name.lower() for name in named} <= reading.indexed_columns(relation):
         return None
-    if reading.settings_problem is not None:
+    limits = len(columns), reading.rewriter.always
+    key = selectivity.reading_key(reading.manifest(relation), reading.files(relation), where, *limits)
+    if selectivity.DECLINED.get(key) is not None or reading.settings_problem is not None:
         return None
     table, snapshot = reading.snapshot(relation)
     grouped = [item for item in relation.attributes if (item.name,) in groups]
     is_small = snapshot.num_rows * max(len(columns), 1) < selectivity.MIN_VALUES
     if snapshot.listing.transactional or (is_small and not reading.rewriter.always):
+        selectivity.DECLINED.put(key, selectivity.Declined(Reason.TOO_SMALL))
         return None
     if reading.difference(relation, snapshot, [*grouped, *columns], where, reader) is not None:
         return None

@@ -51,6 +51,8 @@ _LOG = logging.getLogger("hindex.queries")
 MAX_ROWS = 50_000
 #: Bytes, by Spark's statistics, of a side without conditions: most larger ones have all keys that a large table has.
 MAX_UNFILTERED_BYTES = 256 << 10
+#: Bytes, by Spark's statistics, of a side whose tasks run at once: the driver may get ``MAX_ROWS`` rows of each.
+_MAX_BYTES_AT_ONCE = 1 << 30
 #: Parts of plans that had too many rows.
 _MAX_DECLINED = 256
 
@@ -239,7 +241,7 @@ class _Sources:
 
     def reading(self, item: RelationReading) -> RelationReading:
         """Return the reading of a relation within a part that was computed."""
-        decision = replace(item.decision, reason=None, gives_keys=True)
+        decision = replace(item.decision, reason=None, detail="", gives_keys=True)
         return replace(item, decision=decision, scan=None, plan=None)
 
     def size(self, source: int) -> int:
@@ -292,7 +294,8 @@ class _Sources:
     def _compute(self, source: int) -> object | None:
         """Run a part of the plan, and put its rows in its place; None if there are too many."""
         view = self._reading.view
-        rows: object | None = view.collect(self._reading.spark._jsparkSession, source, MAX_ROWS)
+        at_once = self.size(source) <= _MAX_BYTES_AT_ONCE
+        rows: object | None = view.collect(self._reading.spark._jsparkSession, source, MAX_ROWS, at_once)
         if rows is not None:
             view.replace(source, rows)
             self._reading.has_replacements = True
@@ -350,7 +353,7 @@ def _read_by_keys(
         _LOG.info("a lookup join failed: %s", first_line(error))
         return _with_lookups(item, used, first_line(error))
     if result.scan is None:
-        return _with_lookups(item, used, result.decision.reason or "")
+        return _with_lookups(item, used, result.decision.because)
     shown = None if where is None else str(where)
     return replace(result, decision=replace(result.decision, predicate=shown, lookups=tuple(used)))
 

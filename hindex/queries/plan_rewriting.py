@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from hindex.errors import ColumnError, HindexError, UnsupportedError
 from hindex.explanations.explanation import RowCount
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.plan.reasons import group_notes
+from hindex.plan.reasons import Reason, group_notes
 from hindex.queries import selectivity
 from hindex.queries.decisions import QueryExplanation, TableDecision
 from hindex.queries.index_aggregates import answer_aggregate
@@ -41,6 +41,7 @@ from hindex.spark.settings import setting_reason
 from hindex.spark.types import is_same_type, spark_ddl
 from hindex.sql.predicate import Predicate, columns, quote_name
 from hindex.sql.statements import TableRef
+from hindex.store.manifest import Manifest
 from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
 from hindex.table.location import normalize_uri
@@ -162,7 +163,7 @@ class PlanRewriter:
         for item in readings:
             self.used.update(item.indexes if item.is_accelerated else ())
             if item.decision.reason is not None:
-                self.declined[item.decision.reason] += 1
+                self.declined[item.decision.because] += 1
         log_readings(readings)
 
 
@@ -176,7 +177,9 @@ class PlanReading:
         self.plan = CatalystPlan.parse(view.json())
         self.zones = cache(lambda: session_time_zones(self.spark))
         self.has_replacements = False
-        self._indexed: dict[str, frozenset[str]] = {}
+        self._roots: dict[int, tuple[str, Manifest]] = {}
+        self._files: dict[int, str] = {}
+        self._accesses: dict[int, Access] = {}
         self._snapshots: dict[tuple[str | None, tuple[str, ...]], tuple[ResolvedTable, Snapshot]] = {}
 
     def read_relations(self) -> list[RelationReading]:
@@ -194,7 +197,9 @@ class PlanReading:
                     self._put_in_place(item)
                 except HindexError as error:
                     # a file was deleted after the plan
-                    result = self.declined(item.relation, str(error), notes=item.notes)
+                    result = self.declined(
+                        item.relation, Reason.UNSUPPORTED_TABLE, str(error), notes=item.notes
+                    )
             results.append(result)
         return results
 
@@ -224,45 +229,49 @@ class PlanReading:
         try:
             reason = self.unusable_reason(relation)
             if reason is not None:
-                return self.declined(relation, reason)
+                return self.declined(relation, *reason)
             if relation.is_transactional:
                 return self._read_transactional(relation, access)
             return self._read_plain(relation, access)
         except HindexError as error:
-            return self.declined(relation, str(error))
+            return self.declined(relation, Reason.UNSUPPORTED_TABLE, str(error))
 
     def access(self, relation: Relation) -> Access:
         """Return what the plan does with a relation."""
-        return Access.of(self.plan, relation)
+        if relation.node not in self._accesses:
+            self._accesses[relation.node] = Access.of(self.plan, relation)
+        return self._accesses[relation.node]
 
     def declined(
         self,
         relation: Relation,
-        reason: str,
+        reason: Reason,
+        detail: str,
         where: Predicate | None = None,
-        **detail: Any,  # noqa: ANN401
+        **rest: Any,  # noqa: ANN401
     ) -> RelationReading:
         """Return the reading of a relation that Spark reads."""
         predicate = None if where is None else str(where)
-        notes = detail.pop("notes", ())
-        decision = TableDecision(relation.name, predicate, reason, **detail)
+        notes = rest.pop("notes", ())
+        decision = TableDecision(relation.name, predicate, reason, detail, **rest)
         return RelationReading(relation, decision, notes=notes)
 
-    def unusable_reason(self, relation: Relation) -> str | None:
+    def unusable_reason(self, relation: Relation) -> tuple[Reason, str] | None:
         """Return why a relation cannot be read through indexes, whatever the conditions; None if it can."""
         if any(node.detail.get("depends_on_splits") for node in self.plan.nodes):
-            return "the query samples rows, draws random numbers with a seed, or reads the names of the files"
+            detail = (
+                "the query samples rows, draws random numbers with a seed, or reads the names of the files"
+            )
+            return Reason.UNSUPPORTED_PLAN, detail
         if relation.has_metadata:
-            return "the query reads the column _metadata"
+            return Reason.UNSUPPORTED_PLAN, "the query reads the column _metadata"
         written = {node.detail["writes"] for node in self.plan.nodes if "writes" in node.detail}
         for place in (relation.location, *relation.paths):
             if place and any(_overlap(place, other) for other in written):
-                return "the statement writes the files that it reads"
+                return Reason.UNSUPPORTED_PLAN, "the statement writes the files that it reads"
         if relation.is_transactional:
             return None
-        if relation.table is None and len(relation.paths) != 1:
-            return "it is read from several paths"
-        return None if self.indexed_columns(relation) else "it has no index"
+        return None if self.indexed_columns(relation) else (Reason.NO_INDEX, "it has no index")
 
     def indexed_columns(self, relation: Relation) -> frozenset[str]:
         """Return the columns of a relation that have an index, in lower case. The table is not listed.
@@ -270,12 +279,33 @@ class PlanReading:
         Raises:
             HindexError: if its store cannot be read.
         """
-        place = relation.paths[0] if relation.table is None else relation.location
-        if place not in self._indexed:
-            manifest = Store.for_table(normalize_uri(place), self.rewriter.store).load()
-            entries = () if manifest is None else manifest.indexes
-            self._indexed[place] = frozenset(entry.column.lower() for entry in entries)
-        return self._indexed[place]
+        return frozenset(entry.column.lower() for entry in self.manifest(relation).indexes)
+
+    def manifest(self, relation: Relation) -> Manifest:
+        """Return the manifest of the indexes of a relation, an empty one if there are none.
+
+        Raises:
+            HindexError: if its store cannot be read.
+        """
+        return self._root(relation)[1]
+
+    def _root(self, relation: Relation) -> tuple[str, Manifest]:
+        """Return the directory of the table of a relation, as Spark writes it, and the manifest of its indexes."""
+        if relation.node not in self._roots:
+            root, manifest = "", Manifest.empty("")
+            for root in relation.roots:
+                store = Store.for_table(normalize_uri(root), self.rewriter.store)
+                manifest = store.load() or manifest
+                if manifest.indexes:
+                    break
+            self._roots[relation.node] = root, manifest
+        return self._roots[relation.node]
+
+    def files(self, relation: Relation) -> str:
+        """Return the files that Spark reads for a relation: a line with URI, length and milliseconds for each."""
+        if relation.node not in self._files:
+            self._files[relation.node] = str(self.view.files(relation.node))
+        return self._files[relation.node]
 
     def condition(self, relation: Relation, access: Access) -> tuple[Predicate | None, bool, ConditionReader]:
         """Return the condition on the rows of a relation, and whether it is all that is above it."""
@@ -286,13 +316,16 @@ class PlanReading:
     def _read_plain(self, relation: Relation, access: Access) -> RelationReading:
         where, _, reader = self.condition(relation, access)
         if where is None:
-            reason = NO_USABLE_CONDITION if access.conditions else NO_CONDITION
-            return self.declined(relation, reason, unused=reader.unread(access.conditions))
+            if not access.conditions:
+                return self.declined(relation, Reason.NO_CONDITION, NO_CONDITION)
+            unused = reader.unread(access.conditions)
+            return self.declined(relation, Reason.UNSUPPORTED_PREDICATE, NO_USABLE_CONDITION, unused=unused)
         indexed = self.indexed_columns(relation)
         if not any(".".join(column.parts).lower() in indexed for column in columns(where)):
             listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
             unused = reader.unread(access.conditions)
-            return self.declined(relation, f"no index is on {listed}", where, unused=unused)
+            detail = f"no index is on {listed}"
+            return self.declined(relation, Reason.NO_INDEX, detail, where, unused=unused)
         return self.read_rows(relation, access, where, reader)
 
     def read_rows(
@@ -313,19 +346,30 @@ class PlanReading:
             looks_up: read indexes even if decoding a column takes no longer.
         """
         always = self.rewriter.always
-        if self.settings_problem is not None:
-            return self.declined(relation, self.settings_problem, where)
-        table, snapshot = self.snapshot(relation)
         used = self.used_columns(relation, access, where)
+        limit = 1.0 if always else selectivity.MAX_SHARE if max_share is None else max_share
+        compared = max(len({column.parts for column in columns(where)}), 1)
+        sampled = max(limit, selectivity.MAX_CANDIDATE_SHARE * len(used) / compared) if looks_up else limit
+        key = selectivity.reading_key(
+            self.manifest(relation), self.files(relation), where, len(used), limit, sampled
+        )
+        known = selectivity.DECLINED.get(key)
+        if known is not None:
+            unused = reader.unread(access.conditions)
+            return self.declined(relation, known.reason, known.detail, where, rows=known.rows, unused=unused)
+        if self.settings_problem is not None:
+            return self.declined(relation, Reason.SETTING, self.settings_problem, where)
+        table, snapshot = self.snapshot(relation)
         difference = self.difference(relation, snapshot, used, where, reader)
         if difference is not None:
-            return self.declined(relation, difference, where)
+            return self.declined(relation, Reason.UNSUPPORTED_TABLE, difference, where)
         rows = snapshot.num_rows
         if rows * len(used) < selectivity.MIN_VALUES and not always:
-            reason = f"TOO_SMALL: Spark reads {len(used)} columns of {rows:,} rows sooner"
-            return self.declined(relation, reason, where)
+            detail = f"Spark reads {len(used)} columns of {rows:,} rows sooner"
+            selectivity.DECLINED.put(key, selectivity.Declined(Reason.TOO_SMALL, detail))
+            return self.declined(relation, Reason.TOO_SMALL, detail, where)
         if not fits_types(where, snapshot.schema, self.zones):
-            return self.declined(relation, NO_USABLE_CONDITION, where)
+            return self.declined(relation, Reason.UNSUPPORTED_PREDICATE, NO_USABLE_CONDITION, where)
         names = [item.name for item in used]
         scan, plan = plan_table_scan(table, snapshot, where, names, self.zones)
         if looks_up or always:
@@ -334,11 +378,8 @@ class PlanReading:
         # without a task, no row can satisfy the conditions
         if plan.tasks and not is_indexed:
             listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
-            return self.declined(
-                relation, f"no index that could be used is on {listed}", where, notes=plan.notes
-            )
-        limit = 1.0 if always else selectivity.MAX_SHARE if max_share is None else max_share
-        sampled = max(limit, selectivity.MAX_CANDIDATE_SHARE) if looks_up else limit
+            detail = f"no index that could be used is on {listed}"
+            return self.declined(relation, Reason.NO_INDEX, detail, where, notes=plan.notes)
         estimate = selectivity.estimate_selectivity(scan, plan, sampled)
         notes = (*plan.notes, *estimate.fallbacks)
         kept, read = estimate.rows, None
@@ -350,13 +391,15 @@ class PlanReading:
                 kept = RowCount(read.num_rows, kept.total)
         share = kept.share
         if share is not None and share > limit:
-            reason = f"NOT_SELECTIVE: more than {limit:.1%} of the rows may match"
-            if estimate.fallbacks:
-                reason += "; " + "; ".join(map(str, group_notes(estimate.fallbacks)))
+            detail = selectivity.share_detail(limit, estimate)
+            if not estimate.fallbacks:
+                selectivity.DECLINED.put(key, selectivity.Declined(Reason.NOT_SELECTIVE, detail, kept))
             unused = reader.unread(access.conditions)
-            return self.declined(relation, reason, where, rows=kept, notes=notes, unused=unused)
+            return self.declined(
+                relation, Reason.NOT_SELECTIVE, detail, where, rows=kept, notes=notes, unused=unused
+            )
         table.check_against_catalog(snapshot)
-        decision = TableDecision(relation.name, str(where), None, kept)
+        decision = TableDecision(relation.name, str(where), rows=kept)
         return RelationReading(relation, decision, used, scan, plan, estimate.units, notes, read)
 
     def _read_transactional(self, relation: Relation, access: Access) -> RelationReading:
@@ -388,7 +431,7 @@ class PlanReading:
         """Return the table of a relation."""
         resolver = self.rewriter.resolver
         if relation.table is None:
-            ref = TableRef.path(relation.paths[0])
+            ref = TableRef.path(self._root(relation)[0])
         else:
             ref = TableRef.name(*relation.name_parts)
         return resolver.described_table(ref, resolver.describe(ref))
@@ -407,11 +450,11 @@ class PlanReading:
         return self._snapshots[key]
 
     def _with_files(self, relation: Relation, snapshot: Snapshot) -> Snapshot:
-        root = (relation.paths[0] if relation.table is None else relation.location).rstrip("/") + "/"
+        root = self._root(relation)[0].rstrip("/") + "/"
         views = {view.file.path: view for view in snapshot.files}
         by_uri = {view.file.uri: view for view in snapshot.files}
         read = []
-        for line in str(self.view.files(relation.node)).splitlines():
+        for line in self.files(relation).splitlines():
             uri, length, milliseconds = line.split("\0")
             if length == "0":
                 continue
@@ -564,10 +607,10 @@ def log_readings(readings: Sequence[RelationReading]) -> None:
         if decision.gives_keys:
             parts.append(f"{decision.table} once, for its keys")
         elif not item.is_accelerated:
-            reason = decision.reason or ""
+            because = decision.because
             if decision.unused:
-                reason += f"; no index answers {'; '.join(decision.unused)}"
-            parts.append(f"{decision.table} by Spark: {'; '.join([reason, *details])}")
+                because += f"; no index answers {'; '.join(decision.unused)}"
+            parts.append(f"{decision.table} by Spark: {'; '.join([because, *details])}")
         else:
             if decision.rows is not None:
                 details.append(f"about {decision.rows} rows")

@@ -196,7 +196,7 @@ def log_tables(text: str, tables: Sequence[PlannedTable], cause: str | None = No
     parts = []
     for item in tables:
         if item.scan is None:
-            parts.append(f"{item.decision.table} by Spark: {item.decision.reason}")
+            parts.append(f"{item.decision.table} by Spark: {item.decision.because}")
         else:
             details = [] if item.decision.rows is None else [f"about {item.decision.rows} rows"]
             through = ", ".join([*(item.indexes or ["a scan"]), *details])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError, HindexError, PredicateError, TableError, UnsupportedError
 from hindex.explanations.explanation import RowCount
-from hindex.plan.reasons import Note, group_notes
+from hindex.plan.reasons import Note, Reason
 from hindex.queries import selectivity
 from hindex.queries.decisions import TableDecision
 from hindex.queries.relation_reading import used_indexes
@@ -94,16 +94,16 @@ def plan_query(
     by_ref = resolve_tables(resolver, [table.ref for table in query.tables], **options)
     in_order = [by_ref[table.ref] for table in query.tables]
     if query.problem is not None:
+        code = Reason.UNSUPPORTED_PLAN if reason is None else Reason.SETTING
         return [
-            PlannedTable(state, _spark_decision(table, query.problem))
+            _by_spark(state, table, code, query.problem)
             for table, state in zip(query.tables, in_order, strict=True)
         ]
     conditions = query.conditions([state.names() for state in in_order])
     planner = TablePlanner(spark, query)
     planned = [
-        PlannedTable(state, _spark_decision(table, reason or ""))
-        if (reason := table.blocked or state.unusable_reason) is not None
-        or (has_rule and not state.is_transactional)
+        _by_spark(state, table, *unusable)
+        if (unusable := _unusable_reason(table, state, has_rule=has_rule)) is not None
         else planner.plan(table, state, predicates)
         for table, state, predicates in zip(query.tables, in_order, conditions, strict=True)
     ]
@@ -120,7 +120,7 @@ def _read_consistently(planned: Sequence[PlannedTable]) -> list[PlannedTable]:
     return [
         replace(
             item,
-            decision=replace(item.decision, reason=_READ_BY_SPARK_TOO),
+            decision=replace(item.decision, reason=Reason.UNSUPPORTED_PLAN, detail=_READ_BY_SPARK_TOO),
             scan=None,
             plan=None,
             units=None,
@@ -147,61 +147,68 @@ class TablePlanner:
         try:
             is_transactional = state.is_transactional
             if not is_transactional and not conditions:
-                return PlannedTable(state, _spark_decision(table, _NO_USABLE_CONDITION))
+                return _by_spark(state, table, Reason.UNSUPPORTED_PREDICATE, _NO_USABLE_CONDITION)
             schema = state.snapshot.schema
             usable = [item for item in conditions if self._is_usable(item, schema)]
         except HindexError as error:
-            return PlannedTable(state, _spark_decision(table, str(error)))
+            return _by_spark(state, table, Reason.UNSUPPORTED_TABLE, str(error))
         if is_transactional:
             if state.catalog_mismatch is not None:
-                return PlannedTable(state, _spark_decision(table, state.catalog_mismatch))
+                return _by_spark(state, table, Reason.UNSUPPORTED_TABLE, state.catalog_mismatch)
             return self._plan_transactional(table, state, usable)
         if not usable:
-            return PlannedTable(state, _spark_decision(table, _NO_USABLE_CONDITION))
+            return _by_spark(state, table, Reason.UNSUPPORTED_PREDICATE, _NO_USABLE_CONDITION)
         try:
             return self._plan_plain(table, state, all_of(usable))
         except UnsupportedError as error:
-            return PlannedTable(state, _spark_decision(table, str(error), all_of(usable)))
+            return _by_spark(state, table, Reason.UNSUPPORTED_TABLE, str(error), all_of(usable))
 
     def _plan_plain(self, table: QueryTable, state: QueryTableState, where: Predicate) -> PlannedTable:
         """Plan a table without deltas: read it through its indexes if few of its rows match."""
         if state.snapshot.listing.transactional:
-            reason = "its files are those of a transactional table, but its catalog entry is not"
-            return PlannedTable(state, _spark_decision(table, reason, where))
+            detail = "its files are those of a transactional table, but its catalog entry is not"
+            return _by_spark(state, table, Reason.UNSUPPORTED_TABLE, detail, where)
         names = self._query.needed(state.snapshot.schema.names)
         rows = state.snapshot.num_rows
         if rows * len(names) < selectivity.MIN_VALUES:
-            reason = f"TOO_SMALL: Spark reads {len(names)} columns of {rows:,} rows sooner"
-            return PlannedTable(state, _spark_decision(table, reason, where))
+            detail = f"Spark reads {len(names)} columns of {rows:,} rows sooner"
+            return _by_spark(state, table, Reason.TOO_SMALL, detail, where)
+        files = [view.file for view in state.snapshot.files]
+        key = selectivity.reading_key(state.snapshot.manifest, files, where, selectivity.MAX_SHARE)
+        declined = selectivity.DECLINED.get(key)
+        if declined is not None:
+            return _by_spark(state, table, declined.reason, declined.detail, where, declined.rows)
         try:
             scan, plan = plan_table_scan(state.table, state.snapshot, where, names, self._zones)
             is_indexed = plan.skipped or any(task.indexes or task.candidates for task in plan.tasks)
             # without a task, no row can satisfy the conditions
             if plan.tasks and not is_indexed:
                 listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
-                reason = f"no index that could be used is on {listed}"
-                return PlannedTable(state, _spark_decision(table, reason, where), notes=plan.notes)
+                detail = f"no index that could be used is on {listed}"
+                return _by_spark(state, table, Reason.NO_INDEX, detail, where, notes=plan.notes)
             estimate = selectivity.estimate_selectivity(scan, plan, selectivity.MAX_SHARE)
         except HindexError as error:
             # the error of a table that would not be read here anyway is no error of the query
             if state.catalog_mismatch is not None:
-                return PlannedTable(state, _spark_decision(table, state.catalog_mismatch, where))
+                detail = state.catalog_mismatch
+                return _by_spark(state, table, Reason.UNSUPPORTED_TABLE, detail, where)
             if isinstance(error, (ColumnError, PredicateError)):
-                return PlannedTable(state, _spark_decision(table, str(error), where))
+                return _by_spark(state, table, Reason.UNSUPPORTED_TABLE, str(error), where)
             raise
         notes = (*plan.notes, *estimate.fallbacks)
         if estimate.rows.share is not None and estimate.rows.share > selectivity.MAX_SHARE:
-            reason = f"NOT_SELECTIVE: more than {selectivity.MAX_SHARE:.1%} of the rows may match"
-            if estimate.fallbacks:
-                reason += "; " + "; ".join(map(str, group_notes(estimate.fallbacks)))
-            return PlannedTable(state, _spark_decision(table, reason, where, estimate.rows), notes=notes)
+            detail = selectivity.share_detail(selectivity.MAX_SHARE, estimate)
+            if not estimate.fallbacks:
+                declined = selectivity.Declined(Reason.NOT_SELECTIVE, detail, estimate.rows)
+                selectivity.DECLINED.put(key, declined)
+            return _by_spark(state, table, Reason.NOT_SELECTIVE, detail, where, estimate.rows, notes=notes)
         try:
             mismatch = _mismatch(state)
         except TableError as error:
             mismatch = str(error)
         if mismatch is not None:
-            return PlannedTable(state, _spark_decision(table, mismatch, where, estimate.rows))
-        decision = TableDecision(str(table.ref), str(where), None, estimate.rows)
+            return _by_spark(state, table, Reason.UNSUPPORTED_TABLE, mismatch, where, estimate.rows)
+        decision = TableDecision(str(table.ref), str(where), rows=estimate.rows)
         return PlannedTable(state, decision, scan, plan, state.spark_schema, estimate.units, notes)
 
     def _plan_transactional(
@@ -245,8 +252,28 @@ def _schema_difference(schema: TableSchema, spark_schema: StructType) -> str | N
     return None
 
 
-def _spark_decision(
-    table: QueryTable, reason: str, where: Predicate | None = None, rows: RowCount | None = None
-) -> TableDecision:
-    """Return the decision that Spark reads a table alone."""
-    return TableDecision(str(table.ref), None if where is None else str(where), reason, rows)
+def _by_spark(
+    state: QueryTableState,
+    table: QueryTable,
+    reason: Reason,
+    detail: str,
+    where: Predicate | None = None,
+    rows: RowCount | None = None,
+    notes: tuple[Note, ...] = (),
+) -> PlannedTable:
+    """Return a table that Spark reads by itself."""
+    decision = TableDecision(str(table.ref), None if where is None else str(where), reason, detail, rows)
+    return PlannedTable(state, decision, notes=notes)
+
+
+def _unusable_reason(
+    table: QueryTable, state: QueryTableState, *, has_rule: bool
+) -> tuple[Reason, str] | None:
+    """Return why a table is not read here, whatever the conditions; None if it may be."""
+    if table.blocked is not None:
+        return Reason.UNSUPPORTED_PLAN, table.blocked
+    if state.unusable_reason is not None:
+        return state.unusable_reason
+    if has_rule and not state.is_transactional:
+        return Reason.UNSUPPORTED_PLAN, "the rule of the optimizer reads it"
+    return None

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pickle
 from hashlib import blake2b
 
 from hindex.explanations.explanation import RowCount
 from hindex.lru_cache import LruCache
-from hindex.plan.reasons import Note
+from hindex.plan.reasons import Note, Reason, group_notes
 from hindex.scan.planning import ScanPlan
-from hindex.scan.scan_task import ScanTask
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import Unit
 from hindex.spark.scan import RowScan
-from hindex.table.listing import DataFile
+from hindex.sql.predicate import Predicate
+from hindex.store.manifest import Manifest
 from hindex.value_class import value_class
 
 #: Maximum share of a table's rows for reading it through its indexes. On twelve million rows of lineitem, with three
@@ -53,22 +53,13 @@ class SelectivityEstimate:
 def estimate_selectivity(scan: RowScan, plan: ScanPlan, max_share: float) -> SelectivityEstimate:
     """Estimate the number of matching rows from the indexes of all data files, or of a sample of many.
 
-    Reading ends as soon as more than ``max_share`` of the rows may match. That result is cached for the same condition
-    on the same files, unless an index could not be read, which may be temporary. Spark then reads the table, so a stale
-    entry affects speed only. Other estimates are never cached.
+    Reading ends as soon as more than ``max_share`` of the rows may match.
     """
     views = {view.file.path: view for view in plan.snapshot.files}
     total = plan.snapshot.num_rows
     possible = sum(views[task.path].num_rows for task in plan.tasks)
     step = max(len(plan.tasks) / _SAMPLED_FILES, 1.0)
     sample = [plan.tasks[int(at * step)] for at in range(min(len(plan.tasks), _SAMPLED_FILES))]
-    key = _digest(
-        (scan.mode, max_share, total, possible, step),
-        [(task, views[task.path].file) for task in sample],
-    )
-    too_many = TOO_MANY.get(key)
-    if too_many is not None:
-        return too_many
     kept = seen = 0
     units: list[Unit] = []
     opened: dict[int, ScanTaskReader] = {}
@@ -85,44 +76,36 @@ def estimate_selectivity(scan: RowScan, plan: ScanPlan, max_share: float) -> Sel
             return SelectivityEstimate(RowCount(kept, total), units)
     fallbacks = tuple(note for task in opened.values() for note in task.notes if note.reason.is_fallback)
     factor = possible / seen if seen else 0
-    rows = RowCount(round(kept * factor), total)
-    estimate = SelectivityEstimate(rows, None, fallbacks)
-    is_over = rows.share is not None and rows.share > max_share
-    if is_over and not fallbacks:
-        TOO_MANY.put(key, estimate)
-    return estimate
+    return SelectivityEstimate(RowCount(round(kept * factor), total), None, fallbacks)
 
 
-def _digest(limits: tuple[object, ...], sample: Sequence[tuple[ScanTask, DataFile]]) -> bytes:
-    """Return 16 bytes that identify the limits, the lookups in the index files, and the state of the data files.
+def share_detail(limit: float, estimate: SelectivityEstimate) -> str:
+    """Return in words that more rows may match than are read through indexes."""
+    detail = f"more than {limit:.1%} of the rows may match"
+    return "; ".join([detail, *map(str, group_notes(estimate.fallbacks))])
 
-    A digest is short even for conditions with long lists. The columns that are read do not matter, except whether the
-    columns of the condition are among them.
+
+@value_class
+class Declined:
+    """Why Spark reads a table by itself, and how many of its rows may match."""
+
+    reason: Reason
+    detail: str = ""
+    rows: RowCount | None = None
+
+
+def reading_key(manifest: Manifest, files: object, where: Predicate | None, *limits: object) -> bytes:
+    """Return 16 bytes that identify a condition on the files of a table, and the state of its indexes.
+
+    A digest is short even for conditions with long lists.
     """
-    # files share filters with long lists: each is in the sample while this function runs, so ids are unique
-    digests: dict[int, str] = {}
-
-    def digest(shared: object) -> str:
-        if id(shared) not in digests:
-            digests[id(shared)] = _hash(repr(shared)).hex()
-        return digests[id(shared)]
-
-    lookups = []
-    for task, file in sample:
-        names = {column.name for column in task.columns}
-        is_read = (bool(names), [column.name in names for column in task.filter_columns])
-        candidates = [
-            (item.name, item.column, digest(item.domain), item.row_group_rows, _hash(item.groups))
-            for item in task.candidates
-        ]
-        state = (file.uri, file.length, file.mtime_ns, file.changed_ns, task.length, task.tail_checksum)
-        lookups.append((digest(task.filter), task.filter_columns, is_read, task.indexes, candidates, state))
-    return _hash(repr((limits, lookups)))
+    state = manifest.table_uri, manifest.number, manifest.created_ms, files, limits
+    digest = blake2b(repr(state).encode(), digest_size=16)
+    # the text of an array leaves out values
+    digest.update(pickle.dumps(where))
+    return digest.digest()
 
 
-def _hash(value: str | bytes) -> bytes:
-    return blake2b(value.encode() if isinstance(value, str) else value, digest_size=16).digest()
-
-
-#: Of this process: estimates that exceed a maximum.
-TOO_MANY: LruCache[bytes, SelectivityEstimate] = LruCache(256)
+#: Of this process: readings that did not pay. A stale entry affects speed only: Spark reads the table. Nothing is kept
+#: where an index could not be read, which may be temporary.
+DECLINED: LruCache[bytes, Declined] = LruCache(256)

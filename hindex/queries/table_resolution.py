@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hindex.errors import HindexError, NotOrcError, TableError, UnsupportedError
+from hindex.plan.reasons import Reason
 from hindex.spark.catalog import described_columns, run
 from hindex.spark.jobs import first_line
 from hindex.spark.locations import path_difference, spark_path, view_transactional_location
@@ -169,16 +170,17 @@ class QueryTableState:
         return None
 
     @cached_property
-    def unusable_reason(self) -> str | None:
+    def unusable_reason(self) -> tuple[Reason, str] | None:
         """Return why the table cannot be read through indexes at all, or None."""
         try:
             if not self.table.index_names() and not self.is_transactional:
-                return "it has no index"
-            return path_difference(self._spark, self._ref.text, self.table.uri) if self.is_path else None
+                return Reason.NO_INDEX, "it has no index"
+            problem = path_difference(self._spark, self._ref.text, self.table.uri) if self.is_path else None
         except NotOrcError as error:
-            return error.reason
+            problem = error.reason
         except HindexError as error:
-            return str(error)
+            problem = str(error)
+        return None if problem is None else (Reason.UNSUPPORTED_TABLE, problem)
 
     @cached_property
     def spark_schema(self) -> StructType:
@@ -213,7 +215,7 @@ class QueryTableState:
                 return self.snapshot.schema.names
             return described_columns(self._description)
         except HindexError as error:
-            self.unusable_reason = str(error)
+            self.unusable_reason = Reason.UNSUPPORTED_TABLE, str(error)
             return None
 
     def spark_name(self) -> str | None:

@@ -392,26 +392,15 @@ public class OptimizerRule extends Rule {
      * Put rows in the place of a node, under its attributes.
      *
      * @param rows a plan whose columns are those at the positions of the node's output
-     * @param positions numbers with blanks between; other columns of the node are not used, and become null
+     * @param positions numbers with blanks between; other columns of the node are not used
      */
     public void standIn(int number, LogicalPlan rows, String positions) {
       LogicalPlan node = (LogicalPlan) nodes.get(number);
-      HashMap columns = new HashMap();
-      Iterator output = iterator(rows.output());
-      if (!positions.isEmpty()) {
-        String[] parts = positions.split(" ");
-        for (int at = 0; at < parts.length; at++) {
-          columns.put(Integer.valueOf(parts[at]), output.next());
-        }
-      }
       ArrayList items = new ArrayList();
-      int position = 0;
-      for (Iterator each = iterator(node.output()); each.hasNext(); position++) {
-        Attribute attribute = (Attribute) each.next();
-        Expression value = (Expression) columns.get(Integer.valueOf(position));
-        if (value == null) {
-          value = Literal.create(null, attribute.dataType());
-        }
+      String[] parts = positions.split(" ");
+      for (int at = 0; at < parts.length; at++) {
+        Attribute attribute = (Attribute) node.output().apply(Integer.parseInt(parts[at]));
+        Expression value = (Expression) rows.output().apply(at);
         items.add(new Alias(value, attribute.name(), attribute.exprId(), attribute.qualifier(),
             scala.Option.apply(attribute.metadata()), (Seq) seq(new ArrayList())));
       }
@@ -471,12 +460,15 @@ public class OptimizerRule extends Rule {
     /**
      * Run a part of the plan, with the replacements so far, for at most a number of rows.
      *
+     * @param atOnce run all tasks at once, each for so many rows; otherwise a few at a time, as long as rows are missing
      * @return its rows under its attributes; null if there are more
      */
-    public LocalRelation collect(org.apache.spark.sql.classic.SparkSession session, int number, int maxRows) {
+    public LocalRelation collect(org.apache.spark.sql.classic.SparkSession session, int number, int maxRows,
+        boolean atOnce) {
       LogicalPlan node = rebuiltNode(number);
-      LogicalPlan limited = (LogicalPlan) Limit.apply(Literal.create(Integer.valueOf(maxRows + 1),
-          org.apache.spark.sql.types.DataTypes.IntegerType), node);
+      Literal limit = Literal.create(Integer.valueOf(maxRows + 1),
+          org.apache.spark.sql.types.DataTypes.IntegerType);
+      LogicalPlan limited = atOnce ? new LocalLimit(limit, node) : (LogicalPlan) Limit.apply(limit, node);
       final QueryExecution execution =
           org.apache.spark.sql.classic.Dataset.ofRows(session, limited).queryExecution();
       final InternalRow[][] rows = new InternalRow[1][];

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -109,6 +110,21 @@ class Relation:
             return quote_string(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} paths"
         *_, database, name = ("", *self.name_parts)
         return name if database == self.database else f"{database}.{name}"
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The directories that may be the table's: the paths may be of partitions, or files, of a table above them."""
+        if self.table is not None:
+            return (self.location,)
+        root = list(posixpath.commonprefix([path.rstrip("/").split("/") for path in self.paths]))
+        roots = []
+        # neither the directory of all nor a scheme is a table's
+        while root and root[-1] and not root[-1].endswith(":"):
+            roots.append("/".join(root))
+            if "=" not in root[-1] and not root[-1].endswith(".orc"):
+                break
+            root.pop()
+        return tuple(roots)
 
     @property
     def name_parts(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -27,6 +28,7 @@ from hindex.explanations.explanation import (
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import ALWAYS, NEVER, AllOf, AnyOf, Filter, Leaf
 from hindex.plan.reasons import Note, Reason
+from hindex.queries.decisions import LookupJoin, QueryExplanation, TableDecision
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -169,6 +171,50 @@ def test_html(name: str) -> None:
     assert {"script", "link", "img", "iframe"}.isdisjoint(item.tag for item in root.iter())
     assert "http" not in html
     assert not any(name.startswith("on") for item in root.iter() for name in item.attrib)
+
+
+def test_explanation_of_a_query_that_spark_runs() -> None:
+    """Text, JSON and HTML have the same tables and reasons; HTML has the text's facts, escaped, in its order."""
+    scan = CASES["analyzed"]
+    keys = LookupJoin("o.c", "customer.id", 3)
+    explained = QueryExplanation(
+        (
+            TableDecision(
+                "orders", "d = '<b>' & 1", rows=RowCount(3, 700), explanation=scan, lookups=(keys,)
+            ),
+            TableDecision("parts", None, Reason.NO_INDEX, "it has no index", unused=("f(x) = 1",)),
+            TableDecision("customer", None, rows=RowCount(3, 40), gives_keys=True),
+        ),
+        problem="<it is nested>",
+        cause="JOIN",
+    )
+    html = explained.to_html()
+    assert explained._repr_html_() == html
+    root = ElementTree.fromstring(html.replace("&ensp;", " "))
+    shown = [" ".join(item.itertext()) for item in root if item.tag != "style"]
+    assert shown[:4] == [
+        "Query run by Spark: JOIN",
+        "  no table is read through indexes: <it is nested>",
+        "Table orders: through its indexes",
+        "where d = '<b>' & 1 lookup o.c by 3 keys of customer.id rows about 3 of 700",
+    ]
+    assert scan.to_html() in html
+    assert shown[5:] == [
+        "Table parts: by Spark alone",
+        "unused f(x) = 1 because NO_INDEX: it has no index",
+        "Table customer: once, and before the query",
+        "rows 3 of 40",
+    ]
+    text = explained.to_text()
+    assert [line for line in text.splitlines() if line.startswith("Table ")] == [
+        line for line in shown if line.startswith("Table ")
+    ]
+    assert "\n  because    NO_INDEX: it has no index\n" in text
+    tables: Any = explained.to_json()["tables"]
+    first, second, third = tables
+    assert (first["accelerated"], first["scan"]) == (True, scan.to_json())
+    assert (second["reason"], second["detail"]) == ("NO_INDEX", "it has no index")
+    assert (third["gives_keys"], third["reason"], third["detail"]) == (True, None, "")
 
 
 def test_html_shows_row_groups_and_says_what_is_left_out() -> None:

@@ -223,12 +223,12 @@ def test_hindex_log(named: WorkloadTable, events: Path, caplog: pytest.LogCaptur
 def test_log_of_an_accelerated_session(named: WorkloadTable) -> None:
     """A line has a query for each table of a plan that has conditions."""
     lines = f"""
-INFO:hindex.queries:accelerated: '{named.uri}' through by_user, about 5 rows; u by Spark: it has no index \
+INFO:hindex.queries:accelerated: '{named.uri}' through by_user, about 5 rows; u by Spark: NO_INDEX: it has no index \
 | SELECT id, user FROM '{named.uri}' WHERE user = 7; SELECT x FROM u WHERE s = 'b;c'
 INFO:hindex.queries:accelerated: '{named.uri}' through by_country alone \
 | SELECT c0 FROM '{named.uri}' WHERE country = 'NO'
-INFO:hindex.queries:not accelerated: u by Spark: it has no index | SELECT x FROM u WHERE x = 1
-INFO:hindex.queries:not accelerated: u by Spark: it has no index |
+INFO:hindex.queries:not accelerated: u by Spark: NO_INDEX: it has no index | SELECT x FROM u WHERE x = 1
+INFO:hindex.queries:not accelerated: u by Spark: NO_INDEX: it has no index |
 """.replace("\\\n", "")
     parsed = read_workload(lines, named)
     assert [str(query.predicate) for query in parsed.queries] == ["user = 7", "country = 'NO'"]

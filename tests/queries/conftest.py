@@ -12,7 +12,7 @@ import pytest
 
 import hindex
 from hindex.queries import selectivity
-from hindex.queries.selectivity import TOO_MANY
+from hindex.queries.selectivity import DECLINED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +51,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are read through their indexes however many rows are left."""
     monkeypatch.setattr(selectivity, "MAX_SHARE", 1.0)
     monkeypatch.setattr(selectivity, "MIN_VALUES", 0)
-    TOO_MANY.clear()
+    DECLINED.clear()
 
 
 @pytest.fixture(scope="session")

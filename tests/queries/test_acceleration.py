@@ -582,4 +582,6 @@ def test_the_log_names_conditions_that_no_index_answers(
         frame._jdf.queryExecution().optimizedPlan()
         assert f"; no index answers {unused}" in log.one()
         spark.table("sales").collect()
-        assert log.take()[-1] == f"not accelerated: sales by Spark: {plan_rewriting.NO_CONDITION}"
+        assert (
+            log.take()[-1] == f"not accelerated: sales by Spark: NO_CONDITION: {plan_rewriting.NO_CONDITION}"
+        )

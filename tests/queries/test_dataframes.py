@@ -46,8 +46,9 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     frame.repartition(2).write.insertInto("events")
     spark.sql("CREATE TABLE few USING orc AS SELECT id AS k, concat('n', id) AS name FROM range(6)")
     frame.drop("c").repartition(2).write.orc(str(folder / "files"))
+    frame.drop("c").repartition(2).write.partitionBy("p").orc(str(folder / "parts"))
     hx = hindex.connect(spark=spark)
-    for table in (hx.table("frames.events"), hx.table(folder / "files")):
+    for table in (hx.table("frames.events"), hx.table(folder / "files"), hx.table(folder / "parts")):
         names = ["k", "s", "d", "ts", "a", "f", "st.x"]
         names += ["c"] if "c" in table.columns else []
         table.create_indexes([hindex.IndexSpec(f"i_{name}", name) for name in names])
@@ -255,9 +256,26 @@ SNIPPETS: dict[str, tuple[bool, Snippet]] = {
         True,
         lambda s, f: s.sql("SELECT id, rand() < 2 AS r FROM events WHERE k = 7"),
     ),
-    "several paths": (
+    "some files": (
+        True,
+        lambda s, f: s.read.orc(sorted(map(str, (f / "files").glob("*.orc")))[1:]).where("k = 7"),
+    ),
+    "a partition": (True, lambda s, f: s.read.orc(str(f / "parts/p=1")).where("k = 7")),
+    "some partitions": (
+        True,
+        lambda s, f: s.read.orc([str(f / "parts/p=0"), str(f / "parts/p=2")]).where("k = 7"),
+    ),
+    "some partitions with their column": (
+        True,
+        lambda s, f: (
+            s.read.option("basePath", str(f / "parts"))
+            .orc([str(f / "parts/p=0"), str(f / "parts/p=2")])
+            .where("k = 7 AND p > 1")
+        ),
+    ),
+    "several tables": (
         False,
-        lambda s, f: s.read.orc(sorted(map(str, (f / "files").glob("*.orc")))).where("k = 7").select("id"),
+        lambda s, f: s.read.orc([str(f / "files"), str(f / "parts/p=1")]).where("k = 7").select("id"),
     ),
     "declared schema": (
         True,

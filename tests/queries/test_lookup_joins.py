@@ -477,7 +477,7 @@ def test_keys_that_leave_too_many_rows_are_not_used(
 ) -> None:
     monkeypatch.setattr(selectivity, "MAX_SHARE", 0.005)
     monkeypatch.setattr(selectivity, "MIN_VALUES", 0)
-    selectivity.TOO_MANY.clear()
+    selectivity.DECLINED.clear()
     text = "SELECT fact.id FROM fact JOIN dim ON fact.k = dim.k WHERE g > 3"
     expected = rows(spark.sql(text))
     with hindex.accelerate(spark) as handle:
@@ -488,6 +488,35 @@ def test_keys_that_leave_too_many_rows_are_not_used(
     assert lookup.endswith(" of dim.k: not used, NOT_SELECTIVE: more than 1.0% of the rows may match")
     # the rows of the small side stand for it all the same
     assert [table.gives_keys for table in explained.tables if table.table == "dim"] == [True]
+
+
+def test_keys_are_compared_with_the_rows_of_few_row_groups(
+    spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where an index knows row groups only, if their keys are a small part of the values that Spark would decode."""
+    monkeypatch.setattr(selectivity, "MIN_VALUES", 0)
+    # 20 row groups
+    frame = spark.range(20_000).selectExpr("id AS b", "id % 7 AS x", "id % 11 AS y", "id % 13 AS z")
+    frame.coalesce(1).write.option("orc.row.index.stride", 1000).orc(str(tmp_path / "t"))
+    hindex.connect(spark=spark).table(tmp_path / "t").create_index("i_b", "b", "btree")
+    spark.read.orc(str(tmp_path / "t")).createOrReplaceTempView("large")
+    # no index is on the condition; its keys are in two row groups: a tenth
+    text = "SELECT {} FROM large WHERE b IN (SELECT id * 700 + 31 FROM range(9) WHERE id % 6 = 1)"
+    try:
+        for columns, is_used in (("b, x, y", True), ("x", True), ("b", False)):
+            expected = rows(spark.sql(text.format(columns)))
+            assert len(expected) == 2
+            with hindex.accelerate(spark) as handle:
+                query = spark.sql(text.format(columns))
+                assert rows(query) == expected
+                (large,) = (table for table in handle.explain(query).tables if table.lookups)
+            assert large.is_accelerated is is_used, columns
+            if is_used:
+                assert (large.rows and large.rows.kept) == 2
+            else:
+                assert "not used, NOT_SELECTIVE: more than 2.0%" in str(large.lookups[0])
+    finally:
+        spark.catalog.dropTempView("large")
 
 
 def test_few_rows_are_not_shuffled(

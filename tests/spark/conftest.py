@@ -13,7 +13,7 @@ import pytest
 import hindex
 import hindex.api.table
 from hindex.queries import selectivity
-from hindex.queries.selectivity import TOO_MANY
+from hindex.queries.selectivity import DECLINED
 from tests.support.queries import ROWS, column
 from tests.support.small import write_columns
 
@@ -63,7 +63,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read tables through their indexes however many rows match."""
     monkeypatch.setattr(selectivity, "MAX_SHARE", 1.0)
     monkeypatch.setattr(selectivity, "MIN_VALUES", 0)
-    TOO_MANY.clear()
+    DECLINED.clear()
 
 
 @pytest.fixture

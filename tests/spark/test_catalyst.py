@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hindex.spark.catalyst import Attribute, CatalystPlan, ConditionReader, literal
+from hindex.spark.catalyst import Attribute, CatalystPlan, ConditionReader, Relation, literal
 from hindex.sql.predicate import ColumnRef
 
 A: list[Any] = ["Attribute", 1, "a"]
@@ -129,6 +129,26 @@ def test_a_plan_knows_what_is_above_and_below() -> None:
     assert relation.attributes == (Attribute(1, "x", '"integer"'),)
     assert [node.kind for node in plan.ancestors(0)] == ["Filter", "Join"]
     assert [list(plan.subtree(number)) for number in range(4)] == [[0], [0, 1], [2], [0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("paths", "roots"),
+    [
+        (["file:/w/t"], ["file:/w/t"]),
+        (["file:/w/t/"], ["file:/w/t"]),
+        (["/w/t/part-1.orc"], ["/w/t/part-1.orc", "/w/t"]),
+        (["/w/t/p=1/q=a"], ["/w/t/p=1/q=a", "/w/t/p=1", "/w/t"]),
+        (["/w/t/p=1/q=a", "/w/t/p=1/q=b"], ["/w/t/p=1", "/w/t"]),
+        (["/w/t/p=1", "/w/t/p=11"], ["/w/t"]),
+        # what comes after the first difference is no part of it
+        (["/w/a/t", "/w/b/t"], ["/w"]),
+        (["/t", "/u"], []),
+        (["s3a://b/x", "s3a://c/x"], []),
+    ],
+)
+def test_the_table_of_paths(paths: list[str], roots: list[str]) -> None:
+    assert list(Relation(0, None, tuple(paths), ()).roots) == roots
+    assert Relation(0, "`t`", tuple(paths), (), "/w/t").roots == ("/w/t",)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def check(spark: SparkSession, path: str, where: str, difference: str | None) ->
     assert query is not None
     (table,) = explain_query(hx, query).tables
     assert table.is_accelerated is (difference is None)
-    assert table.reason == found
+    assert table.detail == (found or "")
 
 
 @pytest.mark.parametrize("name", ["t*", "t[12]", "t?", "{t1,t2}"])

@@ -150,12 +150,11 @@ def test_results_of_sql(
     assert isinstance(explained, QueryExplanation)
     wide, other = explained.tables
     assert wide.predicate == "s = 's3' AND a IS NOT NULL"
-    assert wide.reason is not None
-    assert wide.reason.startswith("NOT_SELECTIVE")
+    assert wide.because.startswith("NOT_SELECTIVE: ")
     assert wide.rows is not None
     assert wide.rows.total == ROWS
     assert other.predicate == "k IS NOT NULL"
-    assert explained.to_json()["tables"][0]["reason"] == wide.reason  # type: ignore[index]
+    assert explained.to_json()["tables"][0]["reason"] == "NOT_SELECTIVE"  # type: ignore[index]
     assert "Table qt: by Spark alone" in str(explained)
     # hindex drops its own views
     assert spark.sql("SHOW VIEWS").collect() == views
@@ -196,7 +195,7 @@ def test_paths_and_their_columns(tables: hindex.Connection, spark: SparkSession,
     explained = explain_query(tables, query)
     # Spark takes the columns of an arbitrary file
     assert (
-        explained.tables[0].reason
+        explained.tables[0].detail
         == "its files have different columns, and Spark reads only the columns of one file"
     )
     assert rows(run_query(tables, query)) == rows(spark.sql(text.format(f"orc.`{path}`")))

@@ -70,7 +70,7 @@ def test_tables_that_are_too_small(tables: hindex.Connection, monkeypatch: pytes
     monkeypatch.setattr(selectivity, "MIN_VALUES", 2 * ROWS + 1)
     text = "SELECT sum(id) FROM qt WHERE {} = 3"
     (few,) = compare(tables, text.format("a")).tables
-    assert few.reason == f"TOO_SMALL: Spark reads 2 columns of {ROWS} rows sooner"
+    assert few.because == f"TOO_SMALL: Spark reads 2 columns of {ROWS} rows sooner"
     assert not lookups
     monkeypatch.setattr(selectivity, "MIN_VALUES", 2 * ROWS)
     assert compare(tables, text.format("a")).tables[0].is_accelerated
@@ -89,7 +89,7 @@ def test_lookups_stop_once_too_many_rows_match(
     lookups.clear()
     monkeypatch.setattr(selectivity, "MAX_SHARE", 0.1)
     (decision,) = explain_query(tables, query).tables
-    assert decision.reason == "NOT_SELECTIVE: more than 10.0% of the rows may match"
+    assert decision.because == "NOT_SELECTIVE: more than 10.0% of the rows may match"
     assert len(lookups) == 1
     assert decision.rows is not None
     assert 0.6 * ROWS < (decision.rows.kept or 0) < ROWS == decision.rows.total
@@ -143,22 +143,22 @@ def test_char_columns_are_compared_as_spark_does(
 
 
 def test_reasons(tables: hindex.Connection, spark: SparkSession, tmp_path: Path) -> None:
-    def reason(text: str) -> str | None:
+    def reason(text: str) -> str:
         query = parse_query(text)
         assert query is not None
-        return explain_query(tables, query).tables[0].reason
+        return explain_query(tables, query).tables[0].because
 
-    assert reason("SELECT * FROM qv CROSS JOIN qt WHERE z = 1") == "it has no index"
-    assert reason("SELECT sum(id) FROM qt WHERE id = 3") == "no index that could be used is on id"
+    assert reason("SELECT * FROM qv CROSS JOIN qt WHERE z = 1") == "NO_INDEX: it has no index"
+    assert reason("SELECT sum(id) FROM qt WHERE id = 3") == "NO_INDEX: no index that could be used is on id"
     assert reason("SELECT sum(id) FROM qt WHERE a = b") == (
-        "none of the query's conditions on it can be answered by indexes"
+        "UNSUPPORTED_PREDICATE: none of the query's conditions on it can be answered by indexes"
     )
     nothing = "SELECT sum(id) AS s, count(*) AS n FROM qt WHERE id = 3 AND id IS NULL"
     assert compare(tables, nothing).tables[0].is_accelerated
     spark.sql("CREATE TEMPORARY VIEW a_view AS SELECT * FROM qt")
     try:
         assert reason("SELECT sum(id) FROM a_view WHERE a = 3") == (
-            "Table 'a_view' is a view, and indexes are those of tables"
+            "UNSUPPORTED_TABLE: Table 'a_view' is a view, and indexes are those of tables"
         )
     finally:
         spark.catalog.dropTempView("a_view")
@@ -183,7 +183,7 @@ def test_statements_about_indexes_check_privileges(
             query = parse_query("SELECT count(*) FROM guarded WHERE a = 3")
             assert query is not None
             (decision,) = explain_query(hx, query).tables
-            assert (decision.reason, decision.rows) == ("no privilege", None)
+            assert (decision.because, decision.rows) == ("UNSUPPORTED_TABLE: no privilege", None)
             # Spark then runs the query, and checks privileges itself
             assert run_query(hx, query).collect()[0][0] == 1
             for text in (

@@ -42,7 +42,7 @@ def test_mistakes_about_tables_that_spark_reads(
         (decision,) = compare(strict, "SELECT sum(b) AS n FROM added WHERE a = 2").tables
         assert decision.is_accelerated
         (decision,) = compare(tables, "SELECT count(*) AS n FROM dotted WHERE a.x = 5 AND b = 2").tables
-        assert "Column 'a.x' is ambiguous" in str(decision.reason)
+        assert "Column 'a.x' is ambiguous" in decision.detail
         # Spark runs the query: in strict mode, too, it reads the file without an index
         (decision,) = compare(strict, "SELECT sum(b) AS n FROM same WHERE a = 2").tables
         assert decision.is_accelerated

@@ -15,7 +15,7 @@ import hindex.api.table
 from hindex.queries import selectivity
 from hindex.queries.query_execution import run_query
 from hindex.queries.query_plan import plan_query
-from hindex.queries.selectivity import TOO_MANY
+from hindex.queries.selectivity import DECLINED
 from hindex.scan.task_runner import Runner
 from hindex.sql.queries import parse_query
 from hindex.table.listing import DataFile
@@ -50,7 +50,7 @@ def test_an_unselective_predicate_is_looked_up_once(
         num_lookups = len(lookups)
         (planned,) = plan_query(tables, query)
         if planned.scan is None:
-            assert planned.decision.reason == "NOT_SELECTIVE: more than 10.0% of the rows may match"
+            assert planned.decision.because == "NOT_SELECTIVE: more than 10.0% of the rows may match"
             assert planned.decision.rows is not None
             assert (planned.decision.rows.kept, planned.decision.rows.total) == (18, 20)
             assert len(lookups) == num_lookups
@@ -80,7 +80,7 @@ def fallback_reason(
     query = parse_query(f"SELECT {expressions} FROM '{path}' WHERE {condition}")
     assert query is not None
     (planned,) = plan_query(hx, query)
-    return planned.decision.reason
+    return planned.decision.because or None
 
 
 def test_keys_of_the_cache(
@@ -152,6 +152,6 @@ def test_entries_of_the_cache_are_short(tables: hindex.Connection, wide: Path) -
     for number in range(3):
         members = ", ".join(map(str, (3, *range(100, 1100), 2000 + number)))
         assert "NOT_SELECTIVE" in str(fallback_reason(tables, wide, f"a IN ({members})"))
-    entries = TOO_MANY._entries
+    entries = DECLINED._entries
     assert len(entries) == 3
     assert len(pickle.dumps(list(entries))) < 200
