@@ -91,7 +91,9 @@ def accelerate(
 
 
 def explain(frame: DataFrame) -> QueryExplanation:
-    """Explain how an accelerated session reads the tables of a DataFrame, and why. No rows are read.
+    """Explain how an accelerated session reads the tables of a DataFrame, and why.
+
+    No more is read than planning reads.
 
     A session that is accelerated with a store is explained with that store; see `hindex.Connection.explain`.
 

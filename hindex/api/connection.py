@@ -534,7 +534,9 @@ class Connection:
         return self._plan_rule
 
     def explain(self, frame: DataFrame) -> QueryExplanation:
-        """Explain how an accelerated session reads the tables of a DataFrame, and why. No rows are read.
+        """Explain how an accelerated session reads the tables of a DataFrame, and why.
+
+        No more is read than planning reads.
 
         Raises:
             UnsupportedError: over Spark Connect, where Spark's plan is not in reach.
@@ -617,14 +619,15 @@ class Connection:
         """
         from hindex.sql.statements import TableRef, TableRefKind
 
-        if ref.kind is not TableRefKind.DATABASE:
-            try:
-                return [self.resolve(ref)]
-            except UnknownTableError:
-                if not self._has_session or not self.spark().catalog.databaseExists(str(ref)):
-                    raise
-            ref = TableRef.database(*ref.parts)
+        if ref.kind is TableRefKind.PATH:
+            return [self.resolve(ref)]
         self.check_catalog(ref)
+        if ref.kind is not TableRefKind.DATABASE:
+            catalog = self.spark().catalog
+            # Spark logs an error for a table that does not exist
+            if not catalog.databaseExists(str(ref)) or catalog.tableExists(str(ref)):
+                return [self.resolve(ref)]
+            ref = TableRef.database(*ref.parts)
         return self._database_tables(ref)
 
     def resolve(self, ref: TableRef) -> Table:

@@ -42,7 +42,8 @@ class TableDecision:
         predicate: the conditions of the query that all its relevant rows satisfy; None if there are none.
         reason: why Spark reads it alone; None if it is read through its indexes.
         detail: the same in words.
-        rows: the number of matching rows: read, of a table that gives keys; otherwise estimated by the indexes.
+        rows: the number of matching rows, by the indexes.
+        is_counted: True if they are counted; otherwise they are an estimate.
         explanation: explanation of the scan, if the table is read through its indexes.
         lookups: the joins that restrict its columns to keys of other tables.
         gives_keys: True if it is read once, for its keys and for the query.
@@ -54,6 +55,7 @@ class TableDecision:
     reason: Reason | None = None
     detail: str = ""
     rows: RowCount | None = None
+    is_counted: bool = False
     explanation: Explanation | None = None
     lookups: tuple[LookupJoin, ...] = ()
     gives_keys: bool = False
@@ -70,6 +72,11 @@ class TableDecision:
         return "" if self.reason is None else f"{self.reason}: {self.detail}"
 
     @property
+    def row_text(self) -> str:
+        """The number of matching rows of all, empty if it is unknown."""
+        return "" if self.rows is None else f"{'' if self.is_counted else 'about '}{self.rows}"
+
+    @property
     def title(self) -> str:
         """How the table is read, in a line."""
         how = "through its indexes" if self.is_accelerated else "by Spark alone"
@@ -84,7 +91,7 @@ class TableDecision:
         for lookup in self.lookups:
             yield "lookup", str(lookup)
         if self.rows is not None:
-            yield "rows", f"{'' if self.gives_keys else 'about '}{self.rows}"
+            yield "rows", self.row_text
         if self.reason is not None:
             yield "because", self.because
 

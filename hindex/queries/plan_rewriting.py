@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from hindex.errors import ColumnError, HindexError, UnsupportedError
 from hindex.explanations.explanation import RowCount
+from hindex.formatting import counted
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.reasons import Reason, group_notes
 from hindex.queries import selectivity
@@ -35,7 +36,7 @@ from hindex.spark.catalyst import (
     Relation,
     attribute_ids,
 )
-from hindex.spark.scan import collect_if_small, rows_frame, scan_frame
+from hindex.spark.scan import MAX_LOCAL_VALUES, collect_if_small, rows_frame, scan_frame
 from hindex.spark.session import session_time_zones
 from hindex.spark.settings import setting_reason
 from hindex.spark.types import is_same_type, spark_ddl
@@ -143,7 +144,7 @@ class PlanRewriter:
         return view.result() if reading.has_replacements else None
 
     def explain(self, view: Any) -> QueryExplanation:  # noqa: ANN401 Java objects
-        """Explain how the relations of a plan would be read. No rows are read."""
+        """Explain how the relations of a plan would be read."""
         reading = PlanReading(self, view)
         decisions = [
             item.decision if item.scan is None else replace(item.decision, explanation=item.scan.explain())
@@ -348,11 +349,7 @@ class PlanReading:
         always = self.rewriter.always
         used = self.used_columns(relation, access, where)
         limit = 1.0 if always else selectivity.MAX_SHARE if max_share is None else max_share
-        compared = max(len({column.parts for column in columns(where)}), 1)
-        sampled = max(limit, selectivity.MAX_CANDIDATE_SHARE * len(used) / compared) if looks_up else limit
-        key = selectivity.reading_key(
-            self.manifest(relation), self.files(relation), where, len(used), limit, sampled
-        )
+        key = selectivity.reading_key(self.manifest(relation), self.files(relation), where, len(used), limit)
         known = selectivity.DECLINED.get(key)
         if known is not None:
             unused = reader.unread(access.conditions)
@@ -365,7 +362,7 @@ class PlanReading:
             return self.declined(relation, Reason.UNSUPPORTED_TABLE, difference, where)
         rows = snapshot.num_rows
         if rows * len(used) < selectivity.MIN_VALUES and not always:
-            detail = f"Spark reads {len(used)} columns of {rows:,} rows sooner"
+            detail = f"Spark reads {counted(len(used), 'column')} of {counted(rows, 'row')} sooner"
             selectivity.DECLINED.put(key, selectivity.Declined(Reason.TOO_SMALL, detail))
             return self.declined(relation, Reason.TOO_SMALL, detail, where)
         if not fits_types(where, snapshot.schema, self.zones):
@@ -380,12 +377,18 @@ class PlanReading:
             listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
             detail = f"no index that could be used is on {listed}"
             return self.declined(relation, Reason.NO_INDEX, detail, where, notes=plan.notes)
-        estimate = selectivity.estimate_selectivity(scan, plan, sampled)
+        compared = max(len({column.parts for column in columns(where)}), 1)
+        candidates = selectivity.MAX_CANDIDATE_SHARE * rows * len(used) / compared
+        candidates = min(candidates, selectivity.MAX_CANDIDATES)
+        estimate = selectivity.estimate_selectivity(scan, plan, limit, candidates)
         notes = (*plan.notes, *estimate.fallbacks)
         kept, read = estimate.rows, None
-        if kept.share is not None and limit < kept.share <= sampled:
+        possible = kept.kept or 0
+        is_open = estimate.certain < possible <= candidates and estimate.certain <= limit * rows
+        # fewer are read by the driver in any case
+        if is_open and (possible > limit * rows or possible * len(used) > MAX_LOCAL_VALUES) and not always:
             # an index of row groups: only their rows show how many match
-            most = min(int(limit * (kept.total or 0)), selectivity.MAX_CANDIDATE_VALUES // len(used))
+            most = min(int(limit * rows), selectivity.MAX_CANDIDATE_VALUES // len(used))
             read = collect_if_small(scan, plan, most, estimate.units)
             if read is not None:
                 kept = RowCount(read.num_rows, kept.total)
@@ -399,7 +402,8 @@ class PlanReading:
                 relation, Reason.NOT_SELECTIVE, detail, where, rows=kept, notes=notes, unused=unused
             )
         table.check_against_catalog(snapshot)
-        decision = TableDecision(relation.name, str(where), rows=kept)
+        is_counted = read is not None or (estimate.units is not None and estimate.certain == possible)
+        decision = TableDecision(relation.name, str(where), rows=kept, is_counted=is_counted)
         return RelationReading(relation, decision, used, scan, plan, estimate.units, notes, read)
 
     def _read_transactional(self, relation: Relation, access: Access) -> RelationReading:
@@ -613,7 +617,7 @@ def log_readings(readings: Sequence[RelationReading]) -> None:
             parts.append(f"{decision.table} by Spark: {'; '.join([because, *details])}")
         else:
             if decision.rows is not None:
-                details.append(f"about {decision.rows} rows")
+                details.append(f"{decision.row_text} rows")
             through = ", ".join(item.indexes) or ("a scan" if item.relation.is_transactional else "hindex")
             if item.aggregate_node is not None:
                 through += " alone"

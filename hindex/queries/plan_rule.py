@@ -43,7 +43,7 @@ class PlanRule:
         return self._rule.forced(is_on)
 
     def explain(self, frame: DataFrame) -> QueryExplanation:
-        """Explain how the tables of a DataFrame are read. No rows are read."""
+        """Explain how the tables of a DataFrame are read."""
         execution = frame._jdf.queryExecution()
         with self.forced(False):
             optimizer = java_session(self._spark).sessionState().optimizer()

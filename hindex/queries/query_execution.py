@@ -198,7 +198,7 @@ def log_tables(text: str, tables: Sequence[PlannedTable], cause: str | None = No
         if item.scan is None:
             parts.append(f"{item.decision.table} by Spark: {item.decision.because}")
         else:
-            details = [] if item.decision.rows is None else [f"about {item.decision.rows} rows"]
+            details = [] if item.decision.rows is None else [f"{item.decision.row_text} rows"]
             through = ", ".join([*(item.indexes or ["a scan"]), *details])
             parts.append(f"{item.decision.table} through {through}")
     is_accelerated = any(item.scan is not None for item in tables)

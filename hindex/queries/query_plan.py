@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hindex.errors import ColumnError, HindexError, PredicateError, TableError, UnsupportedError
 from hindex.explanations.explanation import RowCount
+from hindex.formatting import counted
 from hindex.plan.reasons import Note, Reason
 from hindex.queries import selectivity
 from hindex.queries.decisions import TableDecision
@@ -171,7 +172,7 @@ class TablePlanner:
         names = self._query.needed(state.snapshot.schema.names)
         rows = state.snapshot.num_rows
         if rows * len(names) < selectivity.MIN_VALUES:
-            detail = f"Spark reads {len(names)} columns of {rows:,} rows sooner"
+            detail = f"Spark reads {counted(len(names), 'column')} of {counted(rows, 'row')} sooner"
             return _by_spark(state, table, Reason.TOO_SMALL, detail, where)
         files = [view.file for view in state.snapshot.files]
         key = selectivity.reading_key(state.snapshot.manifest, files, where, selectivity.MAX_SHARE)
@@ -208,7 +209,8 @@ class TablePlanner:
             mismatch = str(error)
         if mismatch is not None:
             return _by_spark(state, table, Reason.UNSUPPORTED_TABLE, mismatch, where, estimate.rows)
-        decision = TableDecision(str(table.ref), str(where), rows=estimate.rows)
+        is_counted = estimate.units is not None and estimate.certain == estimate.rows.kept
+        decision = TableDecision(str(table.ref), str(where), rows=estimate.rows, is_counted=is_counted)
         return PlannedTable(state, decision, scan, plan, state.spark_schema, estimate.units, notes)
 
     def _plan_transactional(

@@ -24,9 +24,12 @@ MAX_SHARE = 0.01
 #: The same for lookup joins, as a multiple: Spark has to join all rows that it reads. The processor time was 0.55 of
 #: Spark's at 0.5 % of the rows, 0.9 of it at 1 % and 2 %, and equal at 3 %.
 LOOKUP_FACTOR = 2
-#: Maximum share of a table's rows that are compared with keys here, to see how many match.
+#: Maximum share of the values that Spark would decode (rows times columns) that are compared with a condition here, to
+#: see how many rows match where indexes know row groups only.
 MAX_CANDIDATE_SHARE = 0.05
-#: Maximum number of matching values (rows times columns) of such a table: the driver passes them to Spark.
+#: Maximum number of such rows: the driver decodes them.
+MAX_CANDIDATES = 10_000_000
+#: Maximum number of matching values among them: the driver passes them to Spark.
 MAX_CANDIDATE_VALUES = 1_000_000
 #: Minimum number of values (rows times needed columns) for using indexes at all: planning takes about as long as Spark
 #: takes to decode so many.
@@ -41,42 +44,50 @@ class SelectivityEstimate:
 
     Args:
         rows: rows that may match.
+        certain: how many of them match in any case.
         units: all stripes with matching rows; None if only a sample of the indexes was read.
         fallbacks: indexes that could not be read, which makes the estimate too high.
     """
 
     rows: RowCount
+    certain: int
     units: list[Unit] | None
     fallbacks: tuple[Note, ...] = ()
 
 
-def estimate_selectivity(scan: RowScan, plan: ScanPlan, max_share: float) -> SelectivityEstimate:
+def estimate_selectivity(
+    scan: RowScan, plan: ScanPlan, max_share: float, max_candidates: float = 0
+) -> SelectivityEstimate:
     """Estimate the number of matching rows from the indexes of all data files, or of a sample of many.
 
-    Reading ends as soon as more than ``max_share`` of the rows may match.
+    Reading ends as soon as more than ``max_share`` of the rows match, or may match if these are more than
+    ``max_candidates``, too.
     """
     views = {view.file.path: view for view in plan.snapshot.files}
     total = plan.snapshot.num_rows
     possible = sum(views[task.path].num_rows for task in plan.tasks)
     step = max(len(plan.tasks) / _SAMPLED_FILES, 1.0)
     sample = [plan.tasks[int(at * step)] for at in range(min(len(plan.tasks), _SAMPLED_FILES))]
-    kept = seen = 0
+    most = max_share * total
+    kept = certain = seen = 0
     units: list[Unit] = []
     opened: dict[int, ScanTaskReader] = {}
     for task, result in scan.runner.run_lookups(sample, every=True):
         opened[id(task)] = task
         kept += len(result.bounds.upper)
+        certain += len(result.bounds.lower)
         seen += result.num_rows
-        if kept > max_share * total / step:
+        if certain > most / step or kept > max(most, max_candidates) / step:
             break
         if len(result.bounds.upper):
             units.append((task, result))
     else:
         if step == 1.0:
-            return SelectivityEstimate(RowCount(kept, total), units)
+            return SelectivityEstimate(RowCount(kept, total), certain, units)
     fallbacks = tuple(note for task in opened.values() for note in task.notes if note.reason.is_fallback)
     factor = possible / seen if seen else 0
-    return SelectivityEstimate(RowCount(round(kept * factor), total), None, fallbacks)
+    rows = RowCount(round(kept * factor), total)
+    return SelectivityEstimate(rows, round(certain * factor), None, fallbacks)
 
 
 def share_detail(limit: float, estimate: SelectivityEstimate) -> str:

@@ -183,7 +183,7 @@ def test_explanation_of_a_query_that_spark_runs() -> None:
                 "orders", "d = '<b>' & 1", rows=RowCount(3, 700), explanation=scan, lookups=(keys,)
             ),
             TableDecision("parts", None, Reason.NO_INDEX, "it has no index", unused=("f(x) = 1",)),
-            TableDecision("customer", None, rows=RowCount(3, 40), gives_keys=True),
+            TableDecision("customer", None, rows=RowCount(3, 40), is_counted=True, gives_keys=True),
         ),
         problem="<it is nested>",
         cause="JOIN",

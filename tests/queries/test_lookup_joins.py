@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import hindex
-from hindex.queries import lookup_joins, selectivity
+from hindex.plan.reasons import Reason
+from hindex.queries import lookup_joins, plan_rewriting, selectivity
 from hindex.queries.decisions import QueryExplanation
 from hindex.spark import scan
 from tests.support.queries import compare_plans, count_calls, rows
@@ -490,31 +491,40 @@ def test_keys_that_leave_too_many_rows_are_not_used(
     assert [table.gives_keys for table in explained.tables if table.table == "dim"] == [True]
 
 
-def test_keys_are_compared_with_the_rows_of_few_row_groups(
+def test_conditions_are_compared_with_the_rows_of_few_row_groups(
     spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Where an index knows row groups only, if their keys are a small part of the values that Spark would decode."""
+    """Where an index knows row groups only, if what is compared is a small part of what Spark would decode."""
     monkeypatch.setattr(selectivity, "MIN_VALUES", 0)
     # 20 row groups
     frame = spark.range(20_000).selectExpr("id AS b", "id % 7 AS x", "id % 11 AS y", "id % 13 AS z")
     frame.coalesce(1).write.option("orc.row.index.stride", 1000).orc(str(tmp_path / "t"))
     hindex.connect(spark=spark).table(tmp_path / "t").create_index("i_b", "b", "btree")
     spark.read.orc(str(tmp_path / "t")).createOrReplaceTempView("large")
-    # no index is on the condition; its keys are in two row groups: a tenth
-    text = "SELECT {} FROM large WHERE b IN (SELECT id * 700 + 31 FROM range(9) WHERE id % 6 = 1)"
+    # two keys in two row groups of twenty; no index is on the condition of the first ones' side
+    keys = "SELECT {} FROM large WHERE b IN (SELECT id * 700 + 31 FROM range(9) WHERE id % 6 = 1)"
+    literals = "SELECT {} FROM large WHERE b IN (731, 4931)"
     try:
-        for columns, is_used in (("b, x, y", True), ("x", True), ("b", False)):
-            expected = rows(spark.sql(text.format(columns)))
-            assert len(expected) == 2
-            with hindex.accelerate(spark) as handle:
-                query = spark.sql(text.format(columns))
-                assert rows(query) == expected
-                (large,) = (table for table in handle.explain(query).tables if table.lookups)
-            assert large.is_accelerated is is_used, columns
-            if is_used:
-                assert (large.rows and large.rows.kept) == 2
-            else:
-                assert "not used, NOT_SELECTIVE: more than 2.0%" in str(large.lookups[0])
+        for text, limit in ((keys, "2.0%"), (literals, "1.0%")):
+            for columns, is_used in (("b, x, y", True), ("x", True), ("b", False)):
+                expected = rows(spark.sql(text.format(columns)))
+                assert len(expected) == 2
+                with hindex.accelerate(spark) as handle:
+                    query = spark.sql(text.format(columns))
+                    assert rows(query) == expected
+                    (large,) = (table for table in handle.explain(query).tables if "/t" in table.table)
+                assert large.is_accelerated is is_used, columns
+                if is_used:
+                    assert (large.row_text, large.is_counted) == ("2 of 20,000", True)
+                else:
+                    assert f"more than {limit}" in f"{large.detail} {large.lookups}"
+        # a condition that more rows satisfy: those beyond the limit are not compared
+        compared = count_calls(monkeypatch, plan_rewriting, scan.collect_if_small)
+        monkeypatch.setattr(selectivity, "MAX_CANDIDATES", 1999)
+        with hindex.accelerate(spark) as handle:
+            (large,) = handle.explain(spark.sql(literals.format("b, x, z"))).tables
+        assert not compared
+        assert large.reason is Reason.NOT_SELECTIVE
     finally:
         spark.catalog.dropTempView("large")
 
