@@ -27,6 +27,7 @@ from hindex.queries.decisions import QueryExplanation, TableDecision
 from hindex.queries.index_aggregates import answer_aggregate
 from hindex.queries.lookup_joins import apply_lookup_joins
 from hindex.queries.relation_reading import RelationReading
+from hindex.queries.selectivity import SelectivityEstimate
 from hindex.queries.table_scans import fits_types, plan_table_scan
 from hindex.spark.catalyst import (
     Attribute,
@@ -36,7 +37,7 @@ from hindex.spark.catalyst import (
     Relation,
     attribute_ids,
 )
-from hindex.spark.scan import MAX_LOCAL_VALUES, collect_if_small, rows_frame, scan_frame
+from hindex.spark.scan import MAX_LOCAL_FILES, MAX_LOCAL_VALUES, collect_if_small, rows_frame, scan_frame
 from hindex.spark.session import session_time_zones
 from hindex.spark.settings import setting_reason
 from hindex.spark.types import is_same_type, spark_ddl
@@ -49,10 +50,13 @@ from hindex.table.location import normalize_uri
 from hindex.value_class import value_class
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
     from hindex.queries.table_resolution import ResolvedTable, TableResolver
+    from hindex.scan.planning import ScanPlan
+    from hindex.spark.scan import RowScan
 
 _LOG = logging.getLogger("hindex.queries")
 
@@ -377,23 +381,10 @@ class PlanReading:
             listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
             detail = f"no index that could be used is on {listed}"
             return self.declined(relation, Reason.NO_INDEX, detail, where, notes=plan.notes)
-        compared = max(len({column.parts for column in columns(where)}), 1)
-        candidates = selectivity.MAX_CANDIDATE_SHARE * rows * len(used) / compared
-        candidates = min(candidates, selectivity.MAX_CANDIDATES)
-        estimate = selectivity.estimate_selectivity(scan, plan, limit, candidates)
+        estimate, read = self._matches(scan, plan, where, limit)
         notes = (*plan.notes, *estimate.fallbacks)
-        kept, read = estimate.rows, None
-        possible = kept.kept or 0
-        is_open = estimate.certain < possible <= candidates and estimate.certain <= limit * rows
-        # fewer are read by the driver in any case
-        if is_open and (possible > limit * rows or possible * len(used) > MAX_LOCAL_VALUES) and not always:
-            # an index of row groups: only their rows show how many match
-            most = min(int(limit * rows), selectivity.MAX_CANDIDATE_VALUES // len(used))
-            read = collect_if_small(scan, plan, most, estimate.units)
-            if read is not None:
-                kept = RowCount(read.num_rows, kept.total)
-        share = kept.share
-        if share is not None and share > limit:
+        kept = estimate.rows if read is None else RowCount(read.num_rows, rows)
+        if kept.share is not None and kept.share > limit:
             detail = selectivity.share_detail(limit, estimate)
             if not estimate.fallbacks:
                 selectivity.DECLINED.put(key, selectivity.Declined(Reason.NOT_SELECTIVE, detail, kept))
@@ -402,9 +393,30 @@ class PlanReading:
                 relation, Reason.NOT_SELECTIVE, detail, where, rows=kept, notes=notes, unused=unused
             )
         table.check_against_catalog(snapshot)
-        is_counted = read is not None or (estimate.units is not None and estimate.certain == possible)
+        is_counted = read is not None or estimate.is_exact
         decision = TableDecision(relation.name, str(where), rows=kept, is_counted=is_counted)
         return RelationReading(relation, decision, used, scan, plan, estimate.units, notes, read)
+
+    def _matches(
+        self, scan: RowScan, plan: ScanPlan, where: Predicate, max_share: float
+    ) -> tuple[SelectivityEstimate, pa.Table | None]:
+        """Return how many rows may match, and the rows if they had to be read to know."""
+        rows, width = plan.snapshot.num_rows, len(plan.columns)
+        compared = max(len({column.parts for column in columns(where)}), 1)
+        candidates = 0.0
+        if len(plan.tasks) <= MAX_LOCAL_FILES and not self.rewriter.always:
+            share = selectivity.MAX_CANDIDATE_SHARE * width / compared
+            candidates = min(share * rows, selectivity.MAX_CANDIDATES)
+        estimate = selectivity.estimate_selectivity(scan, plan, max_share, candidates)
+        most = max_share * rows
+        possible = estimate.rows.kept or 0
+        is_open = estimate.certain < possible <= candidates and estimate.certain <= most
+        # fewer are read by the driver in any case
+        if not is_open or (possible <= most and possible * width <= MAX_LOCAL_VALUES):
+            return estimate, None
+        # an index of row groups: only their rows show how many match
+        limit = min(int(most), selectivity.MAX_CANDIDATE_VALUES // width)
+        return estimate, collect_if_small(scan, plan, limit, estimate.units)
 
     def _read_transactional(self, relation: Relation, access: Access) -> RelationReading:
         """Read a transactional table, whatever the condition: Spark would read its deltas as rows."""

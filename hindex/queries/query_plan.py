@@ -209,8 +209,7 @@ class TablePlanner:
             mismatch = str(error)
         if mismatch is not None:
             return _by_spark(state, table, Reason.UNSUPPORTED_TABLE, mismatch, where, estimate.rows)
-        is_counted = estimate.units is not None and estimate.certain == estimate.rows.kept
-        decision = TableDecision(str(table.ref), str(where), rows=estimate.rows, is_counted=is_counted)
+        decision = TableDecision(str(table.ref), str(where), rows=estimate.rows, is_counted=estimate.is_exact)
         return PlannedTable(state, decision, scan, plan, state.spark_schema, estimate.units, notes)
 
     def _plan_transactional(

@@ -54,6 +54,11 @@ class SelectivityEstimate:
     units: list[Unit] | None
     fallbacks: tuple[Note, ...] = ()
 
+    @property
+    def is_exact(self) -> bool:
+        """Return True if the rows are counted."""
+        return self.units is not None and self.certain == self.rows.kept
+
 
 def estimate_selectivity(
     scan: RowScan, plan: ScanPlan, max_share: float, max_candidates: float = 0

@@ -520,11 +520,15 @@ def test_conditions_are_compared_with_the_rows_of_few_row_groups(
                     assert f"more than {limit}" in f"{large.detail} {large.lookups}"
         # a condition that more rows satisfy: those beyond the limit are not compared
         compared = count_calls(monkeypatch, plan_rewriting, scan.collect_if_small)
-        monkeypatch.setattr(selectivity, "MAX_CANDIDATES", 1999)
-        with hindex.accelerate(spark) as handle:
-            (large,) = handle.explain(spark.sql(literals.format("b, x, z"))).tables
-        assert not compared
-        assert large.reason is Reason.NOT_SELECTIVE
+        for owner, name, most in (
+            (selectivity, "MAX_CANDIDATES", 1999),
+            (plan_rewriting, "MAX_LOCAL_FILES", 0),
+        ):
+            with monkeypatch.context() as patch, hindex.accelerate(spark) as handle:
+                patch.setattr(owner, name, most)
+                (large,) = handle.explain(spark.sql(literals.format(f"b, x, z, y + {len(name)}"))).tables
+            assert not compared
+            assert large.reason is Reason.NOT_SELECTIVE
     finally:
         spark.catalog.dropTempView("large")
 
