@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hindex
-from tests.support.queries import rows
+from tests.support.queries import compare_plans, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -174,6 +174,10 @@ SNIPPETS: dict[str, tuple[bool, Snippet]] = {
     "one struct field by path": (True, lambda s, f: _files(s, f).where("st.x = 3 AND p = 1").select("st.x")),
     "char": (True, lambda s, f: _events(s).where("c = 'c3'").select("id", "c")),
     "partition and column": (True, lambda s, f: _events(s).where("p = 1 AND k = 7")),
+    "count of one constant": (
+        True,
+        lambda s, f: s.sql("SELECT count(DISTINCT 1) AS n FROM events WHERE k = 7"),
+    ),
     "many keys": (True, lambda s, f: _events(s).where(_events(s).k.isin(list(range(100, 400)))).select("id")),
     "renamed": (True, lambda s, f: _events(s).withColumnRenamed("k", "key").where("key = 7").select("id")),
     "computed column": (
@@ -313,6 +317,23 @@ def test_times_are_those_of_the_session(spark: SparkSession, tables: Path, zone:
             assert "i_" in handle.summary()
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(before))
+
+
+@pytest.mark.parametrize(
+    "condition", ["r = 0.1F", "r IN (0.3F, 2F, NULL)", "r > 0.7F", "r <= 0.2F", "r = float('NaN')"]
+)
+def test_constants_are_the_floats_that_spark_compares(
+    spark: SparkSession, tables: Path, condition: str
+) -> None:
+    """A FLOAT of 0.1 is another number than a DOUBLE of it."""
+    hx = hindex.connect(spark=spark)
+    if not spark.catalog.tableExists("floats"):
+        values = "CAST(if(id = 9, 'NaN', id / 10) AS FLOAT) AS r"
+        spark.sql(f"CREATE TABLE floats USING orc AS SELECT id, {values} FROM range(10)")
+        hx.table("floats").create_index("ir", "r")
+    (decision,) = compare_plans(hx, f"SELECT id, r FROM floats WHERE {condition}").tables
+    assert decision.is_accelerated
+    assert spark.table("floats").where(condition).count() > 0
 
 
 def test_the_second_data_source_interface(

@@ -82,6 +82,7 @@ CONDITIONS: list[tuple[str, list[str]]] = [
     ("SELECT * FROM t JOIN w ON t.k = w.k WHERE a = 3 AND q = 4", ["a = 3", ""]),
     ("SELECT * FROM t WHERE k.f = 3 AND t.s.f = 4", ["k.f = 3, s.f = 4"]),
     ("SELECT * FROM t k WHERE k.f = 3 AND k.a = 4", ["a = 4"]),
+    ("SELECT * FROM t JOIN K ON t.a = K.x WHERE k.f = 3", ["", ""]),
     ("SELECT * FROM t, t WHERE a = 3", ["", ""]),
     # subqueries
     (
