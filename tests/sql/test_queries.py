@@ -112,6 +112,7 @@ CONDITIONS: list[tuple[str, list[str]]] = [
     ("SELECT * FROM (SELECT * FROM t) AS z(p, q, r, m, n) WHERE p = 3", [""]),
     # common table expressions
     ("WITH q AS (SELECT * FROM t) SELECT * FROM q WHERE a = 5 AND s.f.g = 3", [""]),
+    ("WITH Q AS (SELECT * FROM t) SELECT * FROM q WHERE a = 5", [""]),
     ("WITH q AS (SELECT * FROM t) SELECT * FROM q x JOIN q y ON x.k = y.k WHERE x.a = 1", [""]),
     (
         "WITH q AS (SELECT * FROM t) SELECT * FROM q WHERE a = 1 AND EXISTS (SELECT 1 FROM (q JOIN u ON true))",
@@ -296,6 +297,7 @@ def test_columns_that_are_asked_for(text: str, needed: str) -> None:
     query = parse_query(text)
     assert query is not None
     assert "".join(query.needed(COLUMNS["t"])) == needed
+    assert "".join(query.needed([name.upper() for name in COLUMNS["t"]])) == needed.upper()
 
 
 @pytest.mark.parametrize(
