@@ -73,6 +73,7 @@ def test_tables_and_keywords_take_precedence_over_columns(spark: SparkSession, t
             "SELECT max(nt.a) FROM nt WHERE id < 3",
             "SELECT id FROM default.nt WHERE default.nt.a = 3",
             "SELECT id FROM default.nt WHERE DEFAULT.NT.A = 3",
+            "SELECT a, count(*) FROM default.nt GROUP BY a HAVING count(DISTINCT default.nt.id) > 0",
             "SELECT nt.nt.a FROM nt",
             "SELECT ALL id, a FROM nt",
             "SELECT ALL id FROM nt",

@@ -137,7 +137,7 @@ def test_settings_of_the_hadoop_configuration(spark: SparkSession, table: hindex
     [
         ("spark.sql.decimalOperations.allowPrecisionLoss", "true"),
         ("spark.sql.caseSensitive", "FALSE"),
-        ("orc.force.positional.evolution", "false"),
+        ("orc.force.positional.evolution", "False"),
         ("hive.exec.dynamic.partition.mode", "nonstrict"),
         ("my.variable", "7"),
         ("spark.sql.adaptive.enabled", "false"),
