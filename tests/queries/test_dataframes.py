@@ -185,6 +185,7 @@ SNIPPETS: dict[str, tuple[bool, Snippet]] = {
         lambda s, f: _events(s).withColumn("t", _events(s).k * 2).where("k = 7").select("t", "id"),
     ),
     "count": (True, lambda s, f: _events(s).where("k = 7").count()),
+    "count with an unknown part": (True, lambda s, f: _events(s).where("k = 3 AND upper(s) = 'S3'").count()),
     "first": (True, lambda s, f: _events(s).where("id < 300 AND k = 7").orderBy("id").first()),
     "take": (True, lambda s, f: _events(s).where("k = 7").orderBy("id").take(3)),
     "collect": (True, lambda s, f: sorted(map(str, _events(s).where("k = 7").collect()))),

@@ -92,6 +92,31 @@ def test_tables_and_keywords_take_precedence_over_columns(spark: SparkSession, t
         spark.sql("DROP TABLE nt")
 
 
+def test_the_table_of_a_database_takes_precedence_over_fields(spark: SparkSession, tmp_path: Path) -> None:
+    """A struct may have the name of the current database, and a field of it that of the table."""
+    fields = pa.array([{"t": {"a": value}} for value in (3, 2, None)])
+    columns = {"id": pa.array([1, 2, 3]), "a": pa.array([None, 2, 3]), "s": fields}
+    write_columns(tmp_path / "1.orc", columns)
+    spark.sql("CREATE DATABASE s")
+    spark.sql("USE s")
+    spark.sql(f"CREATE TABLE t USING orc LOCATION '{tmp_path}'")
+    try:
+        hx = hindex.connect(spark=spark)
+        for text in (
+            "SELECT id FROM t WHERE s.t.a = 3",
+            "SELECT id FROM t WHERE S.T.a = 3",
+            "SELECT id, S.T.A FROM t",
+            "SELECT id, count(*) FROM t GROUP BY id HAVING count(DISTINCT S.T.a) > 0",
+            "SELECT id, s.t.s.t.a AS f FROM s.t",
+        ):
+            result: Any = hx.sql(text)
+            wanted = spark.sql(text).toArrow().to_pylist()
+            assert sorted(result.to_arrow().to_pylist(), key=repr) == sorted(wanted, key=repr), text
+    finally:
+        spark.sql("USE default")
+        spark.sql("DROP DATABASE s CASCADE")
+
+
 def _plain(value: Any) -> Any:
     return value.asDict() if hasattr(value, "asDict") else value
 
