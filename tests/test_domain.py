@@ -129,6 +129,7 @@ def test_the_complement_of_many_keys(ends: tuple[int, ...]) -> None:
     keys = [*range(0, 3 * MANY_RANGES, 3), *ends]
     domain = Domain.points(keys)
     assert isinstance(domain.ranges, RangeArray)
+    assert list(domain.ranges[2:5]) == list(domain.ranges)[2:5] == [domain.ranges[at] for at in (2, 3, 4)]
     complement = domain.complement(null_allowed=True)
     near = {key + step for key in keys for step in (-2, -1, 0, 1, 2)}
     universe = tuple(sorted(key for key in near if MIN_KEY <= key <= MAX_KEY))

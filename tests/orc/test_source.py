@@ -123,6 +123,19 @@ def test_times_in_headers(file: Path, metadata: Any, seconds: int) -> None:
     source.close()
 
 
+def test_a_descriptor_that_belongs_to_another_file(file: Path, tmp_path: Path) -> None:
+    """Another thread has closed it, and opened a file of the same length."""
+    other = tmp_path / "other"
+    other.write_bytes(DATA[::-1])
+    source = LocalSource(file, detects_changes=False)
+    assert source._file is not None
+    with other.open("rb") as opened:
+        os.dup2(opened.fileno(), source._file.fileno())
+    with pytest.raises(OrcError, match="the file is closed"):
+        source.read([(0, 10)])
+    source.close()
+
+
 def test_near_ranges_are_one_request(file: Path) -> None:
     source = FileSystemSource(pyarrow.fs.LocalFileSystem(), str(file))
     counting = source._file = CountingFile(source._file)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import datetime
 import json
 import logging
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import hindex
 from tests.support.queries import compare_plans, rows
+from tests.support.small import write_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -276,6 +279,15 @@ SNIPPETS: dict[str, tuple[bool, Snippet]] = {
         False,
         lambda s, f: s.read.schema("id BIGINT, k STRING").orc(str(f / "files")).where("k = '7'").select("id"),
     ),
+    "another type of a field": (
+        False,
+        lambda s, f: (
+            s.read.schema("id BIGINT, st STRUCT<x: STRING>")
+            .orc(str(f / "files"))
+            .where("st.x = '3'")
+            .select("id")
+        ),
+    ),
     "option of files": (
         True,
         lambda s, f: (
@@ -424,6 +436,14 @@ def test_files_that_changed_since_spark_listed_them_are_left_to_spark(
         first.write_bytes(content)
         assert frame.where("k = 3 AND id > 1").count() == 20
         assert "was changed after Spark listed it" in caplog.messages[-1]
+        # of the same time and another length
+        status = first.stat()
+        frame = spark.read.orc(str(place))
+        write_columns(first, {"id": pa.array([7] * 9), "k": pa.array([3] * 9)})
+        os.utime(first, ns=(status.st_atime_ns, status.st_mtime_ns))
+        caplog.clear()
+        frame.where("k = 3 AND id > 1").explain()
+        assert "Spark's list of its files differs from the files" in caplog.messages[-1]
 
 
 def test_a_statement_that_writes_what_it_reads_is_sparks(

@@ -355,6 +355,20 @@ def test_tables_that_only_spark_reads(
         spark.sql("DROP TABLE partial")
 
 
+def test_partition_columns_keep_their_letter_case(spark: SparkSession, tmp_path: Path) -> None:
+    for partition in (1, 2):
+        write_columns(tmp_path / f"Part={partition}" / "1.orc", {"a": pa.array([partition] * 3, pa.int32())})
+    spark.sql(f"CREATE TABLE cased (a INT, Part INT) USING orc PARTITIONED BY (Part) LOCATION '{tmp_path}'")
+    try:
+        spark.sql("MSCK REPAIR TABLE cased")
+        table = hindex.connect(spark=spark).table("cased")
+        assert list(table.columns) == spark.table("cased").columns == ["a", "Part"]
+        for where, count in (("PART = 1", 3), ("part > 1 AND A = 2", 3), ("Part IS NULL", 0)):
+            assert table.scan(where).count() == spark.table("cased").where(where).count() == count
+    finally:
+        spark.sql("DROP TABLE cased")
+
+
 def test_types_of_a_file_that_was_replaced(spark: SparkSession, tmp_path: Path) -> None:
     """The new file has the length and time of the old one, as copies may have."""
     data = spark.range(3).selectExpr("INTERVAL '1' DAY AS N")

@@ -57,6 +57,7 @@ def read(*conditions: list[Any], zone_is_utc: bool = True) -> tuple[str | None, 
         (["EqualTo", A, S], None, False),
         (["EqualTo", ["Attribute", 9, "a"], FIVE], None, False),
         (["EqualTo", S, ["Value"]], None, False),
+        (["In", S, ["Literal", "string", "ab"], ["Value"]], None, False),
         (["EqualTo", A, ["Literal", "interval day", "5"]], None, False),
     ],
 )
@@ -73,6 +74,7 @@ def test_conditions(condition: list[Any], text: str | None, is_exact: bool) -> N
         ("timestamp", "1704067200500000", "TIMESTAMP '2024-01-01 00:00:00.5'"),
         ("boolean", "false", "FALSE"),
         ("double", "NaN", "double('NaN')"),
+        ("float", "0.10000000149011612", "0.10000000149011612D"),
         ("binary", "00ff", "X'00FF'"),
     ],
 )

@@ -75,6 +75,8 @@ def test_a_plain_directory(tmp_path: Path) -> None:
 def test_listings_that_a_file_system_caches() -> None:
     fsspec.register_implementation("caching", CachingFileSystem, clobber=True)
     filesystem = fsspec.filesystem("caching")
+    for state in (filesystem.store, filesystem.listings):
+        state.clear()
     filesystem.pipe("/t/a.orc", b"data")
     assert paths("caching://t") == ["a.orc"]
     filesystem.pipe("/t/b.orc", b"data")
