@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from tests.support.chars import as_char
 from tests.support.queries import compare_plans, rows
 from tests.support.small import write_columns
 
@@ -351,6 +352,34 @@ def test_constants_are_the_floats_that_spark_compares(
     (decision,) = compare_plans(hx, f"SELECT id, r FROM floats WHERE {condition}").tables
     assert decision.is_accelerated
     assert spark.table("floats").where(condition).count() > 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        (None, ""),
+        ("spark.sql.legacy.noCharPaddingInPredicate", "true"),
+    ],
+)
+def test_char_columns_of_files_are_padded_by_settings(
+    spark: SparkSession, tables: Path, tmp_path: Path, setting: str | None, value: str
+) -> None:
+    """No catalog has them, and an index has keys that are padded."""
+    place = tmp_path / "t"
+    place.mkdir()
+    as_char(place / "0.orc", ["ab", "x", "", None, "abc", "ab  "] * 10, 4)
+    hx = hindex.connect(spark=spark)
+    hx.table(place).create_indexes([hindex.IndexSpec("ic", "c"), hindex.IndexSpec("ii", "id")])
+    if setting is not None:
+        spark.conf.set(setting, value)
+    try:
+        for condition in ("c = 'ab'", "c < 'ab '", "c IN ('ab', 'x ')", "c > 'a'", "c LIKE 'ab'", "id < 9"):
+            text = f"SELECT id, c, length(c) AS n FROM orc.`{place}` WHERE {condition}"
+            (decision,) = compare_plans(hx, text).tables
+            assert decision.is_accelerated or setting is not None
+    finally:
+        if setting is not None:
+            spark.conf.unset(setting)
 
 
 def test_the_second_data_source_interface(
