@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hindex.domain import Domain, Key, Range, make_range
+from hindex.domain import MANY_RANGES, MAX_KEY, MIN_KEY, Domain, Key, Range, RangeArray, make_range
 
 INTEGERS: tuple[Key, ...] = tuple(range(-6, 7))
 #: Every string of up to two letters, and neighbours that no bound in the tests names.
@@ -121,6 +121,28 @@ def test_between(name: str, data: st.DataObject) -> None:
     if low == high and not (first and last):
         ends = set()
     assert members(domain, universe) == inside | ends
+
+
+@pytest.mark.parametrize("ends", [(), (MIN_KEY,), (MAX_KEY,), (MIN_KEY, MAX_KEY)])
+def test_the_complement_of_many_keys(ends: tuple[int, ...]) -> None:
+    """Arrays of ranges: keys at the ends of 64 bits leave no range beyond them."""
+    keys = [*range(0, 3 * MANY_RANGES, 3), *ends]
+    domain = Domain.points(keys)
+    assert isinstance(domain.ranges, RangeArray)
+    assert list(domain.ranges[2:5]) == list(domain.ranges)[2:5] == [domain.ranges[at] for at in (2, 3, 4)]
+    complement = domain.complement(null_allowed=True)
+    near = {key + step for key in keys for step in (-2, -1, 0, 1, 2)}
+    universe = tuple(sorted(key for key in near if MIN_KEY <= key <= MAX_KEY))
+    assert members(complement, universe) == {None, *universe} - set(keys)
+    assert complement.intersect(domain).is_none
+    assert complement.complement(null_allowed=False) == domain
+
+
+def test_many_keys_beyond_64_bits() -> None:
+    """Literals may lie anywhere."""
+    keys = [*range(0, 3 * MANY_RANGES, 3), MAX_KEY + 1, MIN_KEY - 1]
+    domain = Domain.points(keys, null_allowed=True)
+    assert members(domain, (*keys, 1, MAX_KEY, MIN_KEY)) == {None, *keys}
 
 
 def test_constants() -> None:

@@ -102,6 +102,8 @@ def keys_list(data_type: OrcType, array: pa.Array) -> list[Key | None]:
     keys = array_keys(data_type, array)
     listed: list[Key] = keys.tolist() if isinstance(keys, np.ndarray) else keys.to_pylist()
     assert len(listed) == len(array)
+    # null slots of integers have any key
+    assert isinstance(keys, np.ndarray) or keys.is_valid().equals(array.is_valid())
     return [key if valid else None for key, valid in zip(listed, array.is_valid().to_pylist(), strict=True)]
 
 

@@ -130,6 +130,16 @@ def test_answers_of_indexes_alone_leave_out_what_is_deleted(
     assert table.scan(where="k = 0", columns=["id"], limit=3).to_arrow()["id"].to_pylist() == [5, 15, 25]
 
 
+def test_a_transaction_deletes_rows_of_its_own(tmp_path: Path, connection: LocalConnection) -> None:
+    """Statements of one transaction write under one id."""
+    insert(tmp_path / "delta_0000001_0000001_0000", 1, range(10))
+    delete(tmp_path / "delete_delta_0000001_0000001_0001", [(1, B0, 3)], 1)
+    table = connection.table(str(tmp_path))
+    table.create_index("by_k", "k", using="bitmap")
+    assert ids(table, "k = 3") == [8]
+    assert ids(table, "k IS NOT NULL") == [i for i in range(10) if i != 3]
+
+
 def test_a_check_compares_deleted_rows_too(tmp_path: Path, connection: LocalConnection) -> None:
     insert(tmp_path / "delta_1_1", 1, range(100))
     table = connection.table(str(tmp_path))

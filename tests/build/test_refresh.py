@@ -81,12 +81,35 @@ def test_a_file_replaced_with_the_same_length_and_time(path: Path, table: Table)
     a = [i % 9 for i in range(ROWS)]
     keep_stat(file, lambda: write_rows(file, 0, a))
     assert table.index("by_a").status == "stale: 1 changed; 1 of 2 files indexed, 50 % of the rows"
-    table.index("by_a").refresh()
+    refreshed = table.index("by_a").refresh()
+    assert (refreshed.files_read, refreshed.files_forgotten, refreshed.rows) == (1, 0, ROWS)
     scan = table.scan(WHERE)
     assert ids(scan) == [i for i in range(ROWS) if a[i] in (3, 4)] + expected(ROWS)
     assert scan.explain().exact
     # the other index of that file described the old one
     assert table.index("by_s").status == "stale: 1 added; 1 of 2 files indexed, 50 % of the rows"
+
+
+def test_a_replaced_file_without_the_column_is_forgotten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the length and the time of the indexed one: a refresh does not read it, and drops its entry."""
+    local_build.install(monkeypatch)
+    table = LocalConnection().table(str(path))
+    table.create_index("by_s", "s")
+    file = path / "one.orc"
+    data = file.read_bytes()
+    name, other = b"\x1a\x01s", b"\x1a\x01t"
+    assert data.count(name) == 1
+    keep_stat(file, lambda: file.write_bytes(data.replace(name, other)))
+
+    refreshed = table.index("by_s").refresh()
+    assert (refreshed.files_read, refreshed.files_forgotten, refreshed.changed) == (0, 1, True)
+    assert [entry.path for entry in table.snapshot().manifest.files] == ["two.orc"]
+    assert table.index("by_s").status == "fresh"
+    scan = table.scan("s = 's3'")
+    assert ids(scan) == [i for i in range(ROWS, 2 * ROWS) if i % 10 == 3]
+    assert scan.explain().exact
+    assert ids(table.scan("s IS NULL")) == list(range(ROWS))
+    assert table.index("by_s").refresh().changed is False
 
 
 def test_by_statement_and_by_name(path: Path, table: Table, spark: SparkSession) -> None:

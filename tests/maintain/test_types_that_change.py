@@ -31,9 +31,17 @@ def decimals(path: Path, number: int) -> None:
     write_columns(path, {"id": pa.array(range(3 * number, 3 * number + 3)), "c": pa.array(values, data_type)})
 
 
+def wide_decimals(path: Path, number: int) -> None:
+    """Of one scale; the keys of more than 18 digits are bytes."""
+    values = [Decimal(text) for text in (("1.50", "2.50", "1.50"), ("1.50", "2.00", "1.51"))[number]]
+    data_type = pa.decimal128((9, 30)[number], 2)
+    write_columns(path, {"id": pa.array(range(3 * number, 3 * number + 3)), "c": pa.array(values, data_type)})
+
+
 CHANGES = [
     pytest.param(chars, "c = 'ab'", "char(4)", "string", id="char"),
     pytest.param(decimals, "c = 1.5", "decimal(9,2)", "decimal(12,4)", id="decimal"),
+    pytest.param(wide_decimals, "c = 1.5", "decimal(9,2)", "decimal(30,2)", id="wide decimal"),
 ]
 BEFORE, AFTER = [0, 2], [0, 2, 3]
 

@@ -66,6 +66,8 @@ STREAMS: list[tuple[str, StreamKind, bytes, str]] = [
     ("money", StreamKind.SECONDARY, direct_64([zigzag(-(1 << 30))] * ROWS), "exceeds the format's limits"),
     ("money", StreamKind.DATA, b"\xff" * 2000, "too many bytes"),
     ("moment", StreamKind.SECONDARY, direct_64([(1 << 40) << 3] * ROWS), "more than 999,999,999 nanoseconds"),
+    # ten, and the eight zeros that the last bits stand for
+    ("moment", StreamKind.SECONDARY, direct_64([10 << 3 | 7] * ROWS), "more than 999,999,999 nanoseconds"),
     # seconds from 2015 on, so that the sum is the least integer
     (
         "moment",

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -58,15 +58,82 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_every_source_gives_the_same_bytes(file: Path) -> None:
-    ranges = [(0, 3), (700_000, 5), (10, 0), (100, 300), (len(DATA) - 1, 1)]
+    ranges = [(0, 3), (700_000, 5), (10, 0), (100, 300), (len(DATA) - 1, 1), (len(DATA), 0), (0, 0)]
     filesystem = pyarrow.fs.LocalFileSystem()
     for source in (BytesSource(DATA), LocalSource(file), FileSystemSource(filesystem, str(file))):
         assert source.size() == len(DATA)
         assert [bytes(view) for view in source.read(ranges)] == [DATA[o : o + n] for o, n in ranges]
+        assert [bytes(view) for view in source.read([(len(DATA), 0), (5, 0)])] == [b"", b""]
         for outside in ((len(DATA), 1), (-1, 1), (0, len(DATA) + 1)):
             with pytest.raises(OrcError, match="truncated or corrupt"):
                 source.read([outside])
         source.close()
+
+
+def test_reads_that_the_system_cuts(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads at most 2 GiB at once."""
+    whole = os.pread
+    monkeypatch.setattr(
+        os, "pread", lambda descriptor, length, offset: whole(descriptor, min(length, 700), offset)
+    )
+    source = LocalSource(file)
+    ranges = [(0, 700), (1000, 2500), (len(DATA) - 2000, 2000)]
+    assert [bytes(view) for view in source.read(ranges)] == [DATA[o : o + n] for o, n in ranges]
+    source.close()
+
+
+def test_times_of_headers_have_whole_seconds_and_those_of_listings_fractions(file: Path) -> None:
+    source = FileSystemSource(pyarrow.fs.LocalFileSystem(), str(file))
+    second = 10**9
+    for own, listed, is_other in (
+        (100 * second, 100 * second, False),
+        (100 * second, 101 * second - 1, False),
+        (100 * second, 101 * second, True),
+        (100 * second, 99 * second, True),
+        # with a fraction, it is as fine as the listing's
+        (100 * second + 5, 100 * second + 5, False),
+        (100 * second + 5, 100 * second + 6, True),
+        (0, 100 * second, False),
+        (100 * second, 0, False),
+    ):
+        source._mtime_ns = own
+        assert source.has_other_mtime(listed) is is_other, (own, listed)
+    source.close()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "seconds"),
+    [
+        ({"Last-Modified": "2024-02-29T12:00:00Z"}, 1_709_208_000),
+        ({b"Content-Length": b"7", b"Last-Modified": b"2024-02-29T12:00:00Z"}, 1_709_208_000),
+        ({"Last-Modified": "yesterday"}, 0),
+        ({"ETag": "1"}, 0),
+        ({}, 0),
+        (None, 0),
+    ],
+)
+def test_times_in_headers(file: Path, metadata: Any, seconds: int) -> None:
+    class Headers(pyarrow.fs.LocalFileSystem):  # type: ignore[misc]
+        def open_input_file(self, path: str) -> Any:
+            opened = super().open_input_file(path)
+            return SimpleNamespace(size=opened.size, metadata=lambda: metadata, close=opened.close)
+
+    source = FileSystemSource(Headers(), str(file))
+    assert source._mtime_ns == seconds * 10**9
+    source.close()
+
+
+def test_a_descriptor_that_belongs_to_another_file(file: Path, tmp_path: Path) -> None:
+    """Another thread has closed it, and opened a file of the same length."""
+    other = tmp_path / "other"
+    other.write_bytes(DATA[::-1])
+    source = LocalSource(file, detects_changes=False)
+    assert source._file is not None
+    with other.open("rb") as opened:
+        os.dup2(opened.fileno(), source._file.fileno())
+    with pytest.raises(OrcError, match="the file is closed"):
+        source.read([(0, 10)])
+    source.close()
 
 
 def test_near_ranges_are_one_request(file: Path) -> None:

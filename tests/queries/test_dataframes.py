@@ -5,15 +5,19 @@ from __future__ import annotations
 import datetime
 import json
 import logging
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import hindex
-from tests.support.queries import rows
+from tests.support.chars import as_char
+from tests.support.queries import compare_plans, rows
+from tests.support.small import write_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -175,6 +179,10 @@ SNIPPETS: dict[str, tuple[bool, Snippet]] = {
     "one struct field by path": (True, lambda s, f: _files(s, f).where("st.x = 3 AND p = 1").select("st.x")),
     "char": (True, lambda s, f: _events(s).where("c = 'c3'").select("id", "c")),
     "partition and column": (True, lambda s, f: _events(s).where("p = 1 AND k = 7")),
+    "count of one constant": (
+        False,
+        lambda s, f: s.sql("SELECT k, count(DISTINCT 1) AS n FROM events GROUP BY k"),
+    ),
     "many keys": (True, lambda s, f: _events(s).where(_events(s).k.isin(list(range(100, 400)))).select("id")),
     "renamed": (True, lambda s, f: _events(s).withColumnRenamed("k", "key").where("key = 7").select("id")),
     "computed column": (
@@ -182,6 +190,7 @@ SNIPPETS: dict[str, tuple[bool, Snippet]] = {
         lambda s, f: _events(s).withColumn("t", _events(s).k * 2).where("k = 7").select("t", "id"),
     ),
     "count": (True, lambda s, f: _events(s).where("k = 7").count()),
+    "count with an unknown part": (True, lambda s, f: _events(s).where("k = 3 AND upper(s) = 'S3'").count()),
     "first": (True, lambda s, f: _events(s).where("id < 300 AND k = 7").orderBy("id").first()),
     "take": (True, lambda s, f: _events(s).where("k = 7").orderBy("id").take(3)),
     "collect": (True, lambda s, f: sorted(map(str, _events(s).where("k = 7").collect()))),
@@ -252,6 +261,10 @@ SNIPPETS: dict[str, tuple[bool, Snippet]] = {
         False,
         lambda s, f: _events(s).where("k = 7").selectExpr("id", "rand(3) AS r", "randn(4) AS n"),
     ),
+    "normal random numbers with a seed": (
+        False,
+        lambda s, f: _events(s).where("k = 7").selectExpr("id", "randn(4) AS n"),
+    ),
     "random numbers of each run": (
         True,
         lambda s, f: s.sql("SELECT id, rand() < 2 AS r FROM events WHERE k = 7"),
@@ -284,6 +297,15 @@ SNIPPETS: dict[str, tuple[bool, Snippet]] = {
     "another schema": (
         False,
         lambda s, f: s.read.schema("id BIGINT, k STRING").orc(str(f / "files")).where("k = '7'").select("id"),
+    ),
+    "another type of a field": (
+        False,
+        lambda s, f: (
+            s.read.schema("id BIGINT, st STRUCT<x: STRING>")
+            .orc(str(f / "files"))
+            .where("st.x = '3'")
+            .select("id")
+        ),
     ),
     "option of files": (
         True,
@@ -331,6 +353,51 @@ def test_times_are_those_of_the_session(spark: SparkSession, tables: Path, zone:
             assert "i_" in handle.summary()
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(before))
+
+
+@pytest.mark.parametrize(
+    "condition", ["r = 0.1F", "r IN (0.3F, 2F, NULL)", "r > 0.7F", "r <= 0.2F", "r = float('NaN')"]
+)
+def test_constants_are_the_floats_that_spark_compares(
+    spark: SparkSession, tables: Path, condition: str
+) -> None:
+    """A FLOAT of 0.1 is another number than a DOUBLE of it."""
+    hx = hindex.connect(spark=spark)
+    if not spark.catalog.tableExists("floats"):
+        values = "CAST(if(id = 9, 'NaN', id / 10) AS FLOAT) AS r"
+        spark.sql(f"CREATE TABLE floats USING orc AS SELECT id, {values} FROM range(10)")
+        hx.table("floats").create_index("ir", "r")
+    (decision,) = compare_plans(hx, f"SELECT id, r FROM floats WHERE {condition}").tables
+    assert decision.is_accelerated
+    assert spark.table("floats").where(condition).count() > 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        (None, ""),
+        ("spark.sql.legacy.noCharPaddingInPredicate", "true"),
+    ],
+)
+def test_char_columns_of_files_are_padded_by_settings(
+    spark: SparkSession, tables: Path, tmp_path: Path, setting: str | None, value: str
+) -> None:
+    """No catalog has them, and an index has keys that are padded."""
+    place = tmp_path / "t"
+    place.mkdir()
+    as_char(place / "0.orc", ["ab", "x", "", None, "abc", "ab  "] * 10, 4)
+    hx = hindex.connect(spark=spark)
+    hx.table(place).create_indexes([hindex.IndexSpec("ic", "c"), hindex.IndexSpec("ii", "id")])
+    if setting is not None:
+        spark.conf.set(setting, value)
+    try:
+        for condition in ("c = 'ab'", "c < 'ab '", "c IN ('ab', 'x ')", "c > 'a'", "c LIKE 'ab'", "id < 9"):
+            text = f"SELECT id, c, length(c) AS n FROM orc.`{place}` WHERE {condition}"
+            (decision,) = compare_plans(hx, text).tables
+            assert decision.is_accelerated or setting is not None
+    finally:
+        if setting is not None:
+            spark.conf.unset(setting)
 
 
 def test_the_second_data_source_interface(
@@ -416,6 +483,14 @@ def test_files_that_changed_since_spark_listed_them_are_left_to_spark(
         first.write_bytes(content)
         assert frame.where("k = 3 AND id > 1").count() == 20
         assert "was changed after Spark listed it" in caplog.messages[-1]
+        # of the same time and another length
+        status = first.stat()
+        frame = spark.read.orc(str(place))
+        write_columns(first, {"id": pa.array([7] * 9), "k": pa.array([3] * 9)})
+        os.utime(first, ns=(status.st_atime_ns, status.st_mtime_ns))
+        caplog.clear()
+        frame.where("k = 3 AND id > 1").explain()
+        assert "Spark's list of its files differs from the files" in caplog.messages[-1]
 
 
 def test_a_statement_that_writes_what_it_reads_is_sparks(

@@ -288,6 +288,7 @@ def test_a_path_does_not_know_external_partitions(spark: SparkSession, made: str
         assert sorted(row["p"] for row in read.load().where("a > 0").collect()) == partitions
 
 
+@pytest.mark.usefixtures("always")
 @pytest.mark.filterwarnings("ignore:deep/3.orc. the file is outside")
 @pytest.mark.parametrize(
     ("definition", "message"),
@@ -305,6 +306,7 @@ def test_a_path_does_not_know_external_partitions(spark: SparkSession, made: str
             "with the option 'pathGlobFilter'",
         ),
         ("(a INT, c INT) OPTIONS (recursiveFileLookup true)", "the option 'recursiveFileLookup'"),
+        ("(a INT, c INT) OPTIONS (recursivefilelookup 'TRUE')", "the option 'recursivefilelookup'"),
         ("(a INT, c INT) OPTIONS (recursiveFileLookup false)", None),
         ("(a INT, c INT) OPTIONS (modifiedBefore '2020-01-01T00:00:00')", "the option 'modifiedBefore'"),
         ("(a INT, c INT, i INTERVAL DAY)", "Column 'i' cannot be read here: its type is interval day"),
@@ -353,9 +355,23 @@ def test_tables_that_only_spark_reads(
         spark.sql("DROP TABLE partial")
 
 
+def test_partition_columns_keep_their_letter_case(spark: SparkSession, tmp_path: Path) -> None:
+    for partition in (1, 2):
+        write_columns(tmp_path / f"Part={partition}" / "1.orc", {"a": pa.array([partition] * 3, pa.int32())})
+    spark.sql(f"CREATE TABLE cased (a INT, Part INT) USING orc PARTITIONED BY (Part) LOCATION '{tmp_path}'")
+    try:
+        spark.sql("MSCK REPAIR TABLE cased")
+        table = hindex.connect(spark=spark).table("cased")
+        assert list(table.columns) == spark.table("cased").columns == ["a", "Part"]
+        for where, count in (("PART = 1", 3), ("part > 1 AND A = 2", 3), ("Part IS NULL", 0)):
+            assert table.scan(where).count() == spark.table("cased").where(where).count() == count
+    finally:
+        spark.sql("DROP TABLE cased")
+
+
 def test_types_of_a_file_that_was_replaced(spark: SparkSession, tmp_path: Path) -> None:
     """The new file has the length and time of the old one, as copies may have."""
-    data = spark.range(3).selectExpr("INTERVAL '1' DAY AS n")
+    data = spark.range(3).selectExpr("INTERVAL '1' DAY AS N")
     data.coalesce(1).write.option("compression", "none").orc(str(tmp_path / "t"))
     (path,) = (tmp_path / "t").glob("*.orc")
     select = parse("SELECT n FROM 't'")
@@ -368,11 +384,11 @@ def test_types_of_a_file_that_was_replaced(spark: SparkSession, tmp_path: Path) 
         return str(raised.value)
 
     before = path.stat()
-    assert error_message() == error_message() == "Spark has the column 'n' as interval day"
+    assert error_message() == error_message() == "Spark has the column 'N' as interval day"
     path.write_bytes(path.read_bytes().replace(b"interval day", b"interval new"))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    assert error_message() == "Spark has the column 'n' as interval new"
+    assert error_message() == "Spark has the column 'N' as interval new"
 
 
 def test_partition_values_that_need_escapes(spark: SparkSession, tmp_path: Path) -> None:

@@ -293,3 +293,31 @@ def test_names_are_resolved_in_the_current_database(spark: SparkSession, tmp_pat
         spark.catalog.setCurrentDatabase(current)
         for database in ("one", "two"):
             spark.sql(f"DROP DATABASE {database} CASCADE")
+
+
+def test_a_view_has_the_files_of_its_table(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark remembers the files of a table, and a query may name it and a view of it."""
+
+    def add(number: int) -> None:
+        ids = range(50 * number, 50 * number + 50)
+        values = {"id": pa.array(ids, pa.int64()), "a": pa.array([at % 5 for at in ids], pa.int64())}
+        write_columns(tmp_path / "t" / f"{number}.orc", values)
+
+    add(0)
+    spark.sql(f"CREATE TABLE viewed (id BIGINT, a BIGINT) USING orc LOCATION '{tmp_path / 't'}'")
+    spark.sql("CREATE VIEW of_viewed AS SELECT id FROM viewed")
+    try:
+        tables.table("viewed").create_index("by_a", "a")
+        query = parse_query(
+            "SELECT count(*) AS n FROM viewed t JOIN of_viewed v ON t.id = v.id WHERE t.a = 3"
+        )
+        assert query is not None
+        for number in (1, 2):
+            assert run_query(tables, query).collect()[0]["n"] == 10 * number
+            assert [item.is_accelerated for item in explain_query(tables, query).tables] == [True, False]
+            add(number)
+    finally:
+        spark.sql("DROP VIEW of_viewed")
+        spark.sql("DROP TABLE viewed")

@@ -87,3 +87,50 @@ def test_a_view_of_a_transactional_table(
     finally:
         for relation in ("VIEW inside", "VIEW of_acid", "TABLE acid"):
             spark.sql(f"DROP {relation}")
+
+
+def test_partitions_of_a_transactional_table_are_also_the_catalog_s(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Those of the directories alone were dropped, and others may be elsewhere."""
+    for partition in (1, 2):
+        rows_of = [((1, bucket_property(0), n), 1, (n, n, "x")) for n in range(5)]
+        directory = tmp_path / "t" / f"p={partition}" / "delta_0000001_0000001"
+        write_acid(directory / "bucket_00000", rows_of)
+    spark.sql(
+        "CREATE TABLE acid (id BIGINT, k INT, s STRING, p INT) USING orc PARTITIONED BY (p) "
+        f"LOCATION '{tmp_path / 't'}'"
+    )
+    try:
+        for partition, problem in (
+            (1, "partition 'p=2' has files and is not in the catalog"),
+            (2, None),
+            (3, "partition 'p=3' is in the catalog and has no files below the table's location"),
+        ):
+            spark.sql(f"ALTER TABLE acid ADD PARTITION (p = {partition})")
+            if problem is None:
+                assert tables.table("acid").scan().count() == 10
+                assert tables.table("acid").scan("p = 2 AND k = 3").count() == 1
+            else:
+                with pytest.raises(UnsupportedError, match=problem):
+                    tables.table("acid").scan().count()
+    finally:
+        spark.sql("DROP TABLE acid")
+
+
+def test_the_property_of_a_transactional_table_in_any_case(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
+    """An accelerated session asks the catalog alone."""
+    rows_of = [((1, bucket_property(0), n), 1, (n, n, "x")) for n in range(5)]
+    write_acid(tmp_path / "t" / "delta_0000001_0000001" / "bucket_00000", rows_of)
+    deleted = [((1, bucket_property(0), n), 2, None) for n in (2, 3)]
+    write_acid(tmp_path / "t" / "delete_delta_0000002_0000002" / "bucket_00000", deleted)
+    spark.sql(f"CREATE TABLE acid (id BIGINT, k INT, s STRING) USING orc LOCATION '{tmp_path / 't'}'")
+    try:
+        spark.sql("ALTER TABLE acid SET TBLPROPERTIES ('transactional' = 'TRUE')")
+        with hindex.accelerate(spark):
+            assert sorted(row.id for row in spark.sql("SELECT id FROM acid").collect()) == [0, 1, 4]
+            assert spark.sql("SELECT id FROM acid WHERE k > 2").count() == 1
+    finally:
+        spark.sql("DROP TABLE acid")

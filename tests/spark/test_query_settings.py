@@ -176,6 +176,24 @@ def test_settings_before_the_session_starts(monkeypatch: pytest.MonkeyPatch, tmp
     assert has_own_settings(None)
 
 
+def test_floats_are_compared_with_integers_as_floats_without_ansi_mode(
+    tables: hindex.Connection, spark: SparkSession, tmp_path: Path
+) -> None:
+    """No FLOAT is 16777217: beside one, Spark's older rules round it to 16777216."""
+    values = [2.0**24, 2.0**24 + 2, 3.0, None]
+    write_columns(tmp_path / "1.orc", {"f": pa.array(values, pa.float32())})
+    tables.table(str(tmp_path)).create_index("by_f", "f")
+    for value, expected in (("true", []), ("false", [2.0**24])):
+        spark.conf.set("spark.sql.ansi.enabled", value)
+        try:
+            result: Any = tables.sql(f"SELECT f FROM '{tmp_path}' WHERE f = 16777217")
+            assert result.to_arrow()["f"].to_pylist() == expected
+            frame = spark.read.orc(str(tmp_path)).where("f = 16777217")
+            assert [row.f for row in frame.collect()] == expected
+        finally:
+            spark.conf.unset("spark.sql.ansi.enabled")
+
+
 def test_partition_values_that_are_strings_in_the_session(
     tables: hindex.Connection, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -72,6 +72,8 @@ def test_tables_and_keywords_take_precedence_over_columns(spark: SparkSession, t
             "SELECT id FROM nt ORDER BY NT.A",
             "SELECT max(nt.a) FROM nt WHERE id < 3",
             "SELECT id FROM default.nt WHERE default.nt.a = 3",
+            "SELECT id FROM default.nt WHERE DEFAULT.NT.A = 3",
+            "SELECT a, count(*) FROM default.nt GROUP BY a HAVING count(DISTINCT default.nt.id) > 0",
             "SELECT nt.nt.a FROM nt",
             "SELECT ALL id, a FROM nt",
             "SELECT ALL id FROM nt",
@@ -88,6 +90,31 @@ def test_tables_and_keywords_take_precedence_over_columns(spark: SparkSession, t
             assert rows == sorted(wanted.toArrow().to_pylist(), key=repr), text
     finally:
         spark.sql("DROP TABLE nt")
+
+
+def test_the_table_of_a_database_takes_precedence_over_fields(spark: SparkSession, tmp_path: Path) -> None:
+    """A struct may have the name of the current database, and a field of it that of the table."""
+    fields = pa.array([{"t": {"a": value}} for value in (3, 2, None)])
+    columns = {"id": pa.array([1, 2, 3]), "a": pa.array([None, 2, 3]), "s": fields}
+    write_columns(tmp_path / "1.orc", columns)
+    spark.sql("CREATE DATABASE s")
+    spark.sql("USE s")
+    spark.sql(f"CREATE TABLE t USING orc LOCATION '{tmp_path}'")
+    try:
+        hx = hindex.connect(spark=spark)
+        for text in (
+            "SELECT id FROM t WHERE s.t.a = 3",
+            "SELECT id FROM t WHERE S.T.a = 3",
+            "SELECT id, S.T.A FROM t",
+            "SELECT id, count(*) FROM t GROUP BY id HAVING count(DISTINCT S.T.a) > 0",
+            "SELECT id, s.t.s.t.a AS f FROM s.t",
+        ):
+            result: Any = hx.sql(text)
+            wanted = spark.sql(text).toArrow().to_pylist()
+            assert sorted(result.to_arrow().to_pylist(), key=repr) == sorted(wanted, key=repr), text
+    finally:
+        spark.sql("USE default")
+        spark.sql("DROP DATABASE s CASCADE")
 
 
 def _plain(value: Any) -> Any:

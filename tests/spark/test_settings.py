@@ -13,7 +13,7 @@ import hindex
 from hindex.errors import UnsupportedError
 from hindex.spark.settings import FOLLOWED, HADOOP_DEFAULTS, is_neutral, reason_in, setting_reason
 from tests.spark.layouts import rows
-from tests.support.queries import compare
+from tests.support.queries import compare, compare_plans
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -102,11 +102,18 @@ def test_settings_that_may_change_rows(
         assert reason in str(result.explain())
         explained = compare(table, text)
         assert not any(item.is_accelerated for item in explained.tables)
+        # the index alone would answer it
+        grouped = compare_plans(
+            table, f"SELECT a, count(*) AS n FROM orc.`{table.table('settled').uri}` GROUP BY a"
+        )
+        assert not any(item.is_accelerated for item in grouped.tables)
         with pytest.raises(UnsupportedError, match=re.escape(f"cannot be read here: {reason}")):
             table.table("settled").scan(where).to_arrow()
     finally:
         spark.conf.unset(key)
     assert table.table("settled").scan("a = 20").explain().exact
+    (decision,) = compare_plans(table, "SELECT a, count(*) AS n FROM settled GROUP BY a").tables
+    assert decision.is_accelerated
 
 
 @pytest.mark.usefixtures("always")
@@ -130,7 +137,7 @@ def test_settings_of_the_hadoop_configuration(spark: SparkSession, table: hindex
     [
         ("spark.sql.decimalOperations.allowPrecisionLoss", "true"),
         ("spark.sql.caseSensitive", "FALSE"),
-        ("orc.force.positional.evolution", "false"),
+        ("orc.force.positional.evolution", "False"),
         ("hive.exec.dynamic.partition.mode", "nonstrict"),
         ("my.variable", "7"),
         ("spark.sql.adaptive.enabled", "false"),

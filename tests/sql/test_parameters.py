@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import time
 from decimal import Decimal
 from typing import Any
 
@@ -177,3 +178,26 @@ def test_a_local_time_is_the_instant_that_pyspark_takes_it_for() -> None:
     statement = parse("SELECT a FROM t WHERE a = ?", [moment], for_spark=True)
     wanted = parse("SELECT a FROM t WHERE a = ?", [moment.astimezone()])
     assert statement == wanted != parse("SELECT a FROM t WHERE a = ?", [moment])
+
+
+def test_local_times_that_are_not_one_instant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark takes a datetime without a zone for a time of this machine, whose clock may skip or repeat an hour."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        for value, condition in (
+            (datetime.datetime(2024, 10, 27, 1, 30), "b = TIMESTAMP '2024-10-27 01:30:00+02:00'"),
+            (datetime.datetime(2024, 10, 27, 2, 30), None),
+            (datetime.datetime(2024, 10, 27, 2, 30, fold=1), None),
+            (datetime.datetime(2024, 10, 27, 3, 30), "b = TIMESTAMP '2024-10-27 03:30:00+01:00'"),
+            (datetime.datetime(2024, 3, 31, 2, 30), None),
+        ):
+            query = parse_query("SELECT a FROM t WHERE b = :v", {"v": value})
+            assert query is not None
+            problem = "a parameter is of a type that hindex does not bind"
+            assert query.problem == (problem if condition is None else None)
+            listed = [str(item) for items in query.conditions([["a", "b"]]) for item in items]
+            assert listed == ([] if condition is None else [condition])
+    finally:
+        monkeypatch.undo()
+        time.tzset()

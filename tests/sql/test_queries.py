@@ -82,6 +82,7 @@ CONDITIONS: list[tuple[str, list[str]]] = [
     ("SELECT * FROM t JOIN w ON t.k = w.k WHERE a = 3 AND q = 4", ["a = 3", ""]),
     ("SELECT * FROM t WHERE k.f = 3 AND t.s.f = 4", ["k.f = 3, s.f = 4"]),
     ("SELECT * FROM t k WHERE k.f = 3 AND k.a = 4", ["a = 4"]),
+    ("SELECT * FROM t JOIN K ON t.a = K.x WHERE k.f = 3", ["", ""]),
     ("SELECT * FROM t, t WHERE a = 3", ["", ""]),
     # subqueries
     (
@@ -111,6 +112,7 @@ CONDITIONS: list[tuple[str, list[str]]] = [
     ("SELECT * FROM (SELECT * FROM t) AS z(p, q, r, m, n) WHERE p = 3", [""]),
     # common table expressions
     ("WITH q AS (SELECT * FROM t) SELECT * FROM q WHERE a = 5 AND s.f.g = 3", [""]),
+    ("WITH Q AS (SELECT * FROM t) SELECT * FROM q WHERE a = 5", [""]),
     ("WITH q AS (SELECT * FROM t) SELECT * FROM q x JOIN q y ON x.k = y.k WHERE x.a = 1", [""]),
     (
         "WITH q AS (SELECT * FROM t) SELECT * FROM q WHERE a = 1 AND EXISTS (SELECT 1 FROM (q JOIN u ON true))",
@@ -295,6 +297,7 @@ def test_columns_that_are_asked_for(text: str, needed: str) -> None:
     query = parse_query(text)
     assert query is not None
     assert "".join(query.needed(COLUMNS["t"])) == needed
+    assert "".join(query.needed([name.upper() for name in COLUMNS["t"]])) == needed.upper()
 
 
 @pytest.mark.parametrize(

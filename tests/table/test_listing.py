@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
 import fsspec
 import pyarrow as pa
 import pyarrow.fs
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow import orc
 
 from hindex.errors import TableError, UnsupportedError
@@ -28,6 +29,27 @@ def fill(root: Path, names: list[str]) -> None:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"data")
+
+
+class CachingFileSystem(MemoryFileSystem):  # type: ignore[misc]
+    """A file system in memory that caches listings, as those of object stores do."""
+
+    protocol = "caching"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    listings: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.removeprefix("caching://")))
+
+    def find(self, path: str, **options: Any) -> Any:
+        if path not in self.listings:
+            self.listings[path] = super().find(path, **options)
+        return self.listings[path]
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.listings.clear()
 
 
 def paths(table: str | Path) -> list[str]:
@@ -48,6 +70,18 @@ def test_a_plain_directory(tmp_path: Path) -> None:
     assert not first.may_match(Fingerprint(4, 1_600_000_000_123_456_788, 7))
     assert not first.may_match(Fingerprint(5, 1_600_000_000_123_456_789, 7))
     assert listing.partition_values(first) == ()
+
+
+def test_listings_that_a_file_system_caches() -> None:
+    fsspec.register_implementation("caching", CachingFileSystem, clobber=True)
+    filesystem = fsspec.filesystem("caching")
+    for state in (filesystem.store, filesystem.listings):
+        state.clear()
+    filesystem.pipe("/t/a.orc", b"data")
+    assert paths("caching://t") == ["a.orc"]
+    filesystem.pipe("/t/b.orc", b"data")
+    assert "/t/b.orc" not in filesystem.find("/t")
+    assert paths("caching://t") == ["a.orc", "b.orc"]
 
 
 def test_hidden_names(tmp_path: Path) -> None:

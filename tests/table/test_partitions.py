@@ -15,8 +15,8 @@ from pyarrow import orc
 
 from hindex.errors import TableError
 from hindex.keys import array_keys, float_key
-from hindex.orc.metadata.types import Kind
-from hindex.table.partitions import NULL_PARTITION, PartitionValue, discover, unescape
+from hindex.orc.metadata.types import Kind, OrcType
+from hindex.table.partitions import NULL_PARTITION, PartitionColumn, PartitionValue, discover, unescape
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,6 +80,14 @@ def test_a_column_of_nulls_only_is_a_string() -> None:
     assert partition_of == {f"p={NULL_PARTITION}": (None,)}
     assert partitioning.columns[0].type.kind is Kind.STRING
     assert partitioning.values[(None,)] == (PartitionValue(None, None),)
+
+
+def test_escaped_values_of_declared_columns() -> None:
+    """A catalog has ``p=1`` for the directory ``p=%31``; without one it is a string, as Spark infers it."""
+    paths = ["p=%31%32", "p=3"]
+    for declared, values in ((None, ["12", "3"]), ([PartitionColumn("p", OrcType(Kind.INT))], [12, 3])):
+        partitioning, partition_of = discover("t", paths, declared)
+        assert [partitioning.values[partition_of[path]][0].value for path in paths] == values
 
 
 def test_several_columns() -> None:
