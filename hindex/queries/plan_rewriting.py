@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("hindex.queries")
 
+_CHAR_PADDING = "spark.sql.readSideCharPadding"
 #: Reasons why Spark reads a table whose indexes cannot narrow it.
 NO_CONDITION = "the query has no condition on it"
 NO_USABLE_CONDITION = "none of the query's conditions on it can be answered by indexes"
@@ -519,6 +520,9 @@ class PlanReading:
                 )
             if not is_same:
                 return f"column {item.name!r} has another type in Spark than {data_type}"
+            has_char = any(part.kind is Kind.CHAR for part in data_type.walk())
+            if has_char and item in used and self.view.setting(_CHAR_PADDING) != "true":
+                return f"the session reads {item.name!r} without the blanks of CHAR"
         for column in reader.unpadded:
             if schema.resolve(column.parts).type.kind is Kind.CHAR:
                 return f"the session compares {column.name!r} without the blanks of CHAR"

@@ -377,6 +377,7 @@ def test_constants_are_the_floats_that_spark_compares(
     [
         (None, ""),
         ("spark.sql.legacy.noCharPaddingInPredicate", "true"),
+        ("spark.sql.readSideCharPadding", "false"),
     ],
 )
 def test_char_columns_of_files_are_padded_by_settings(

@@ -6,18 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from hindex.queries.selectivity import TOO_MANY, SelectivityEstimate, estimate_selectivity
+from hindex.queries.selectivity import SelectivityEstimate, estimate_selectivity
 from hindex.queries.table_scans import plan_table_scan
 from hindex.sql import parse_predicate
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_rows
 
 ROWS = 20
-
-
-@pytest.fixture(autouse=True)
-def no_cached_estimates() -> None:
-    TOO_MANY.clear()
 
 
 def estimate(path: Path, connection: LocalConnection, files: int, max_share: float) -> SelectivityEstimate:
