@@ -507,9 +507,14 @@ class PlanReading:
             if item not in used and item.name.lower() not in in_where:
                 continue
             try:
-                data_type = schema.resolve((item.name,)).type
+                resolved = schema.resolve((item.name,))
             except ColumnError as error:
                 return str(error)
+            data_type = resolved.type
+            if resolved.is_partition != item.is_partition:
+                # a path of one partition, and a schema that names its column
+                kind = "a" if item.is_partition else "no"
+                return f"column {item.name!r} is {kind} partition column in Spark"
             # Spark leaves out fields that the plan does not use
             read = json.loads(item.type_json)
             if declared is not None:

@@ -327,6 +327,13 @@ public class OptimizerRule extends Rule {
         }
       }
       out.append("],\"attributes\":[");
+      HashSet partitions = new HashSet();
+      if (index != null) {
+        String[] names = index.partitionSchema().fieldNames();
+        for (int at = 0; at < names.length; at++) {
+          partitions.add(names[at]);
+        }
+      }
       boolean hasMetadata = false;
       first = true;
       for (Iterator each = iterator(node.output()); each.hasNext(); ) {
@@ -344,7 +351,7 @@ public class OptimizerRule extends Rule {
         out.append(',');
         Json.text(out, attribute.metadata().contains("__CHAR_VARCHAR_TYPE_STRING")
             ? attribute.metadata().getString("__CHAR_VARCHAR_TYPE_STRING") : "");
-        out.append(']');
+        out.append(',').append(partitions.contains(attribute.name())).append(']');
       }
       out.append("],\"has_metadata\":").append(hasMetadata).append('}');
     }

@@ -286,6 +286,16 @@ SNIPPETS: dict[str, tuple[bool, Snippet]] = {
             .where("k = 7 AND p > 1")
         ),
     ),
+    "a partition whose column is declared": (
+        False,
+        lambda s, f: s.read.schema("id BIGINT, k INT, p INT").orc(str(f / "parts/p=1")).where("k = 7"),
+    ),
+    "a partition whose declared column is not used": (
+        True,
+        lambda s, f: (
+            s.read.schema("id BIGINT, k INT, p INT").orc(str(f / "parts/p=1")).where("k = 7").select("id")
+        ),
+    ),
     "several tables": (
         False,
         lambda s, f: s.read.orc([str(f / "files"), str(f / "parts/p=1")]).where("k = 7").select("id"),
