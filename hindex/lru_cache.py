@@ -75,7 +75,7 @@ class LruCache(Generic[K, V]):
     def _restore(self) -> None:
         """Free the lock in a forked process, where another thread of the parent may have had it."""
         is_half_done = self._lock.locked()
-        # even if it is not: a thread may have had the lock without having said so yet
+        # also where it is not: a thread that waited for a lock has it before `locked` says so
         self._lock = threading.Lock()
         if is_half_done:
             self.clear()

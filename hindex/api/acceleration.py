@@ -93,7 +93,7 @@ def accelerate(
 def explain(frame: DataFrame) -> QueryExplanation:
     """Explain how an accelerated session reads the tables of a DataFrame, and why.
 
-    No more is read than planning reads.
+    That plans the query: it computes the small sides of lookup joins, and compares the rows of row groups.
 
     A session that is accelerated with a store is explained with that store; see `hindex.Connection.explain`.
 

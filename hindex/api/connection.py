@@ -536,7 +536,7 @@ class Connection:
     def explain(self, frame: DataFrame) -> QueryExplanation:
         """Explain how an accelerated session reads the tables of a DataFrame, and why.
 
-        No more is read than planning reads.
+        That plans the query: it computes the small sides of lookup joins, and compares the rows of row groups.
 
         Raises:
             UnsupportedError: over Spark Connect, where Spark's plan is not in reach.

@@ -80,11 +80,14 @@ class Reason(enum.Enum):
     # of tables in queries that Spark runs: why Spark reads one by itself
     NO_CONDITION = ("table", "The query has no condition on the table, so Spark reads all of it.")
     TOO_SMALL = ("table", "Spark reads so few values sooner than indexes are looked up.")
-    SETTING = ("session", "A setting changes how Spark reads or computes; unset it to use indexes.")
+    SETTING = (
+        "session",
+        "A setting of the session changes how Spark reads or computes, so Spark reads the table.",
+    )
     UNSUPPORTED_PLAN = ("query", "The query uses the table in a way that needs Spark's own reading of it.")
     UNSUPPORTED_TABLE = (
         "table",
-        "The files, columns or types that Spark reads are others than those indexed.",
+        "Spark reads other files, columns or types than those indexed, or hindex cannot read the table.",
     )
 
     def __init__(self, noun: str, sentence: str) -> None:

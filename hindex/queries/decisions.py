@@ -42,7 +42,7 @@ class TableDecision:
         predicate: the conditions of the query that all its relevant rows satisfy; None if there are none.
         reason: why Spark reads it alone; None if it is read through its indexes.
         detail: the same in words.
-        rows: the number of matching rows, by the indexes.
+        rows: the number of matching rows.
         is_counted: True if they are counted; otherwise they are an estimate.
         explanation: explanation of the scan, if the table is read through its indexes.
         lookups: the joins that restrict its columns to keys of other tables.
@@ -148,6 +148,7 @@ class QueryExplanation:
                     "reason": None if item.reason is None else item.reason.name,
                     "detail": item.detail,
                     "rows": None if item.rows is None else {"kept": item.rows.kept, "total": item.rows.total},
+                    "counted": item.is_counted,
                     "gives_keys": item.gives_keys,
                     "unused": list(item.unused),
                     "lookups": [asdict(lookup) for lookup in item.lookups],

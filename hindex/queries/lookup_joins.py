@@ -51,7 +51,7 @@ _LOG = logging.getLogger("hindex.queries")
 MAX_ROWS = 50_000
 #: Bytes, by Spark's statistics, of a side without conditions: most larger ones have all keys that a large table has.
 MAX_UNFILTERED_BYTES = 256 << 10
-#: Bytes, by Spark's statistics, of a side whose tasks run at once: the driver may get ``MAX_ROWS`` rows of each.
+#: Bytes, by Spark's statistics, of a side whose tasks run at once: the driver may get ``MAX_ROWS`` rows of each task.
 _MAX_BYTES_AT_ONCE = 128 << 20
 #: Parts of plans that had too many rows.
 _MAX_DECLINED = 256

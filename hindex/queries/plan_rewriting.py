@@ -186,7 +186,7 @@ class PlanReading:
         self._roots: dict[int, tuple[str, Manifest]] = {}
         self._files: dict[int, str] = {}
         self._accesses: dict[int, Access] = {}
-        self._snapshots: dict[tuple[str | None, tuple[str, ...]], tuple[ResolvedTable, Snapshot]] = {}
+        self._snapshots: dict[tuple[str | None, tuple[str, ...], str], tuple[ResolvedTable, Snapshot]] = {}
 
     def read_relations(self) -> list[RelationReading]:
         """Decide how each relation is read: by an aggregate of it, the conditions above it, or the keys of joins."""
@@ -296,15 +296,14 @@ class PlanReading:
         return self._root(relation)[1]
 
     def _root(self, relation: Relation) -> tuple[str, Manifest]:
-        """Return the directory of the table of a relation, as Spark writes it, and the manifest of its indexes."""
+        """Return the directory of a relation's table, spelled as in Spark, and the manifest of its indexes."""
         if relation.node not in self._roots:
-            root, manifest = "", Manifest.empty("")
+            self._roots[relation.node] = "", Manifest.empty("")
             for root in relation.roots:
-                store = Store.for_table(normalize_uri(root), self.rewriter.store)
-                manifest = store.load() or manifest
-                if manifest.indexes:
+                manifest = Store.for_table(normalize_uri(root), self.rewriter.store).load()
+                self._roots[relation.node] = root, manifest or Manifest.empty(root)
+                if manifest is not None and manifest.indexes:
                     break
-            self._roots[relation.node] = root, manifest
         return self._roots[relation.node]
 
     def files(self, relation: Relation) -> str:
@@ -358,7 +357,9 @@ class PlanReading:
         known = selectivity.DECLINED.get(key)
         if known is not None:
             unused = reader.unread(access.conditions)
-            return self.declined(relation, known.reason, known.detail, where, rows=known.rows, unused=unused)
+            return self.declined(
+                relation, known.reason, known.detail, where, rows=known.rows, notes=known.notes, unused=unused
+            )
         if self.settings_problem is not None:
             return self.declined(relation, Reason.SETTING, self.settings_problem, where)
         table, snapshot = self.snapshot(relation)
@@ -382,13 +383,14 @@ class PlanReading:
             listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
             detail = f"no index that could be used is on {listed}"
             return self.declined(relation, Reason.NO_INDEX, detail, where, notes=plan.notes)
-        estimate, read = self._matches(scan, plan, where, limit)
+        estimate, read = self._count_matches(scan, plan, where, limit)
         notes = (*plan.notes, *estimate.fallbacks)
         kept = estimate.rows if read is None else RowCount(read.num_rows, rows)
         if kept.share is not None and kept.share > limit:
             detail = selectivity.share_detail(limit, estimate)
-            if not estimate.fallbacks:
-                selectivity.DECLINED.put(key, selectivity.Declined(Reason.NOT_SELECTIVE, detail, kept))
+            if selectivity.may_be_kept(estimate, plan.notes):
+                known = selectivity.Declined(Reason.NOT_SELECTIVE, detail, kept, notes)
+                selectivity.DECLINED.put(key, known)
             unused = reader.unread(access.conditions)
             return self.declined(
                 relation, Reason.NOT_SELECTIVE, detail, where, rows=kept, notes=notes, unused=unused
@@ -398,25 +400,29 @@ class PlanReading:
         decision = TableDecision(relation.name, str(where), rows=kept, is_counted=is_counted)
         return RelationReading(relation, decision, used, scan, plan, estimate.units, notes, read)
 
-    def _matches(
+    def _count_matches(
         self, scan: RowScan, plan: ScanPlan, where: Predicate, max_share: float
     ) -> tuple[SelectivityEstimate, pa.Table | None]:
-        """Return how many rows may match, and the rows if they had to be read to know."""
+        """Estimate how many rows match by the indexes; if these leave few candidates, compare them.
+
+        Returns:
+            the estimate, and the matching rows if candidates were compared and at most ``max_share`` of the rows match.
+        """
         rows, width = plan.snapshot.num_rows, len(plan.columns)
         compared = max(len({column.parts for column in columns(where)}), 1)
-        candidates = 0.0
+        max_candidates = 0.0
         if len(plan.tasks) <= MAX_LOCAL_FILES and not self.rewriter.always:
             share = selectivity.MAX_CANDIDATE_SHARE * width / compared
-            candidates = min(share * rows, selectivity.MAX_CANDIDATES)
-        estimate = selectivity.estimate_selectivity(scan, plan, max_share, candidates)
-        most = max_share * rows
-        possible = estimate.rows.kept or 0
-        is_open = estimate.certain < possible <= candidates and estimate.certain <= most
-        # fewer are read by the driver in any case
-        if not is_open or (possible <= most and possible * width <= MAX_LOCAL_VALUES):
-            return estimate, None
+            max_candidates = min(share * rows, selectivity.MAX_CANDIDATES)
+        estimate = selectivity.estimate_selectivity(scan, plan, max_share, max_candidates)
+        max_rows = max_share * rows
+        candidates = estimate.rows.kept or 0
         # an index of row groups: only their rows show how many match
-        limit = min(int(most), selectivity.MAX_CANDIDATE_VALUES // width)
+        is_open = estimate.certain < candidates <= max_candidates and estimate.certain <= max_rows
+        # so few are read by the driver, not by executors, without a count before
+        if not is_open or (candidates <= max_rows and candidates * width <= MAX_LOCAL_VALUES):
+            return estimate, None
+        limit = min(int(max_rows), selectivity.MAX_CANDIDATE_VALUES // width)
         return estimate, collect_if_small(scan, plan, limit, estimate.units)
 
     def _read_transactional(self, relation: Relation, access: Access) -> RelationReading:
@@ -459,7 +465,8 @@ class PlanReading:
         Raises:
             UnsupportedError: if a file has changed since Spark listed it.
         """
-        key = relation.table, relation.paths
+        # two relations of the same paths may read other files of them
+        key = relation.table, relation.paths, self.files(relation)
         if key not in self._snapshots:
             table = self.table(relation)
             snapshot = self.rewriter.resolver.list_table(table)

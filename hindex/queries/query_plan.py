@@ -178,7 +178,9 @@ class TablePlanner:
         key = selectivity.reading_key(state.snapshot.manifest, files, where, selectivity.MAX_SHARE)
         declined = selectivity.DECLINED.get(key)
         if declined is not None:
-            return _by_spark(state, table, declined.reason, declined.detail, where, declined.rows)
+            return _by_spark(
+                state, table, declined.reason, declined.detail, where, declined.rows, declined.notes
+            )
         try:
             scan, plan = plan_table_scan(state.table, state.snapshot, where, names, self._zones)
             is_indexed = plan.skipped or any(task.indexes or task.candidates for task in plan.tasks)
@@ -199,8 +201,8 @@ class TablePlanner:
         notes = (*plan.notes, *estimate.fallbacks)
         if estimate.rows.share is not None and estimate.rows.share > selectivity.MAX_SHARE:
             detail = selectivity.share_detail(selectivity.MAX_SHARE, estimate)
-            if not estimate.fallbacks:
-                declined = selectivity.Declined(Reason.NOT_SELECTIVE, detail, estimate.rows)
+            if selectivity.may_be_kept(estimate, plan.notes):
+                declined = selectivity.Declined(Reason.NOT_SELECTIVE, detail, estimate.rows, notes)
                 selectivity.DECLINED.put(key, declined)
             return _by_spark(state, table, Reason.NOT_SELECTIVE, detail, where, estimate.rows, notes=notes)
         try:

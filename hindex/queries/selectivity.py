@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable
 from hashlib import blake2b
 
 from hindex.explanations.explanation import RowCount
@@ -24,16 +25,18 @@ MAX_SHARE = 0.01
 #: The same for lookup joins, as a multiple: Spark has to join all rows that it reads. The processor time was 0.55 of
 #: Spark's at 0.5 % of the rows, 0.9 of it at 1 % and 2 %, and equal at 3 %.
 LOOKUP_FACTOR = 2
-#: Maximum share of the values that Spark would decode (rows times columns) that are compared with a condition here, to
-#: see how many rows match where indexes know row groups only.
+#: Where indexes know row groups only, the driver compares the rows of these with the condition, to count the matching
+#: ones. Maximum of the values that it decodes for that, as a share of those that Spark would (rows times columns).
 MAX_CANDIDATE_SHARE = 0.05
-#: Maximum number of such rows: the driver decodes them.
+#: Maximum number of the rows that it compares.
 MAX_CANDIDATES = 10_000_000
-#: Maximum number of matching values among them: the driver passes them to Spark.
+#: Maximum number of values (rows times columns) of the matching rows, which it passes to Spark.
 MAX_CANDIDATE_VALUES = 1_000_000
 #: Minimum number of values (rows times needed columns) for using indexes at all: planning takes about as long as Spark
 #: takes to decode so many.
 MIN_VALUES = 5_000_000
+#: Problems of index files that end without a change of the manifest.
+_FAILURES = frozenset({Reason.INDEX_MISSING, Reason.UNREADABLE, Reason.CORRUPT})
 #: Maximum number of data files whose indexes are sampled.
 _SAMPLED_FILES = 16
 
@@ -44,7 +47,7 @@ class SelectivityEstimate:
 
     Args:
         rows: rows that may match.
-        certain: how many of them match in any case.
+        certain: the number of rows that match, by the indexes alone.
         units: all stripes with matching rows; None if only a sample of the indexes was read.
         fallbacks: indexes that could not be read, which makes the estimate too high.
     """
@@ -65,8 +68,8 @@ def estimate_selectivity(
 ) -> SelectivityEstimate:
     """Estimate the number of matching rows from the indexes of all data files, or of a sample of many.
 
-    Reading ends as soon as more than ``max_share`` of the rows match, or may match if these are more than
-    ``max_candidates``, too.
+    Reading ends as soon as more rows match than ``max_share`` of all, or more may match than both that and
+    ``max_candidates``.
     """
     views = {view.file.path: view for view in plan.snapshot.files}
     total = plan.snapshot.num_rows
@@ -88,11 +91,19 @@ def estimate_selectivity(
             units.append((task, result))
     else:
         if step == 1.0:
-            return SelectivityEstimate(RowCount(kept, total), certain, units)
-    fallbacks = tuple(note for task in opened.values() for note in task.notes if note.reason.is_fallback)
+            return SelectivityEstimate(RowCount(kept, total), certain, units, _fallbacks(opened.values()))
     factor = possible / seen if seen else 0
     rows = RowCount(round(kept * factor), total)
-    return SelectivityEstimate(rows, round(certain * factor), None, fallbacks)
+    return SelectivityEstimate(rows, round(certain * factor), None, _fallbacks(opened.values()))
+
+
+def _fallbacks(opened: Iterable[ScanTaskReader]) -> tuple[Note, ...]:
+    return tuple(note for task in opened for note in task.notes if note.reason.is_fallback)
+
+
+def may_be_kept(estimate: SelectivityEstimate, notes: Iterable[Note]) -> bool:
+    """Return True if the same condition on the same files would give the same estimate: no index file failed."""
+    return not estimate.fallbacks and not any(note.reason in _FAILURES for note in notes)
 
 
 def share_detail(limit: float, estimate: SelectivityEstimate) -> str:
@@ -103,11 +114,12 @@ def share_detail(limit: float, estimate: SelectivityEstimate) -> str:
 
 @value_class
 class Declined:
-    """Why Spark reads a table by itself, and how many of its rows may match."""
+    """Why Spark reads a table by itself, how many of its rows may match, and the indexes that could not be used."""
 
     reason: Reason
     detail: str = ""
     rows: RowCount | None = None
+    notes: tuple[Note, ...] = ()
 
 
 def reading_key(manifest: Manifest, files: object, where: Predicate | None, *limits: object) -> bytes:
@@ -117,7 +129,7 @@ def reading_key(manifest: Manifest, files: object, where: Predicate | None, *lim
     """
     state = manifest.table_uri, manifest.number, manifest.created_ms, files, limits
     digest = blake2b(repr(state).encode(), digest_size=16)
-    # the text of an array leaves out values
+    # repr() abbreviates arrays
     digest.update(pickle.dumps(where))
     return digest.digest()
 

@@ -111,7 +111,8 @@ class Relation:
     def name(self) -> str:
         """The name of the table in messages: as short as the current database allows, or the path."""
         if self.table is None:
-            return quote_string(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} paths"
+            (path,) = self.paths if len(self.paths) == 1 else self.roots[-1:] or (f"{len(self.paths)} paths",)
+            return quote_string(path)
         *_, database, name = ("", *self.name_parts)
         return name if database == self.database else f"{database}.{name}"
 
@@ -122,7 +123,7 @@ class Relation:
             return (self.location,)
         root = list(posixpath.commonprefix([path.rstrip("/").split("/") for path in self.paths]))
         roots = []
-        # neither the directory of all nor a scheme is a table's
+        # neither "/" nor a scheme is a table
         while root and root[-1] and not root[-1].endswith(":"):
             roots.append("/".join(root))
             if "=" not in root[-1] and not root[-1].endswith(".orc"):

@@ -15,9 +15,11 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.queries import selectivity
+from hindex.scan.task_runner import Runner
 from tests.support.chars import as_char
-from tests.support.queries import compare_plans, rows
-from tests.support.small import write_columns
+from tests.support.queries import compare_plans, count_calls, rows
+from tests.support.small import write_columns, write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -273,6 +275,15 @@ SNIPPETS: dict[str, tuple[bool, Snippet]] = {
         True,
         lambda s, f: s.read.orc(sorted(map(str, (f / "files").glob("*.orc")))[1:]).where("k = 7"),
     ),
+    "two readings of a path": (
+        True,
+        lambda s, f: (
+            s.read.option("pathGlobFilter", "part-00000*")
+            .orc(str(f / "files"))
+            .where("k = 7")
+            .unionAll(_files(s, f).where("k = 7"))
+        ),
+    ),
     "a partition": (True, lambda s, f: s.read.orc(str(f / "parts/p=1")).where("k = 7")),
     "some partitions": (
         True,
@@ -409,6 +420,30 @@ def test_char_columns_of_files_are_padded_by_settings(
     finally:
         if setting is not None:
             spark.conf.unset(setting)
+
+
+def test_warnings_about_changed_files_repeat(
+    spark: SparkSession,
+    tables: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Also where the reading is remembered as one that does not pay."""
+    monkeypatch.setattr(selectivity, "MIN_VALUES", 0)
+    for number in range(2):
+        write_rows(tmp_path / "t" / f"{number}.orc", number * 100, [3] * 90)
+    hindex.connect(spark=spark).table(tmp_path / "t").create_index("ia", "a")
+    write_rows(tmp_path / "t" / "1.orc", 100, [3] * 91)
+    lookups = count_calls(monkeypatch, Runner, Runner.look_up)
+    with hindex.accelerate(spark):
+        for _ in range(3):
+            caplog.clear()
+            assert len(spark.read.orc(str(tmp_path / "t")).where("a = 3").select("s").collect()) == 181
+            assert any("index not used on" in line and "1.orc" in line for line in caplog.messages), (
+                caplog.messages
+            )
+    assert len(lookups) == 1
 
 
 def test_the_second_data_source_interface(
