@@ -61,7 +61,7 @@ def local_session(
         raise MissingRuntimeError(
             f"PySpark is missing ({error}): pip install 'pyspark>=4.1' 'pandas>=2.2,<3'"
         ) from error
-    running = SparkSession.getActiveSession()
+    running = running_session()
     if running is not None:
         return _configure(running, master, settings)
     if master is not None and master.startswith("sc://"):
@@ -89,9 +89,17 @@ def default_conf(master: str) -> dict[str, str]:
 
 
 def running_session() -> SparkSession | None:
-    """Return the active session of this process, which `local_session` uses; None if there is none."""
+    """Return the session of this process, which `local_session` uses; None if there is none."""
     sql = sys.modules.get("pyspark.sql")  # not imported: there is no session yet
-    session: SparkSession | None = None if sql is None else sql.SparkSession.getActiveSession()
+    if sql is None:
+        return None
+    session: SparkSession | None = sql.SparkSession.getActiveSession()
+    if session is None:
+        # a thread of Java that has not used the session knows none, and one serves each thread of Python
+        session = getattr(sql.SparkSession, "_instantiatedSession", None)
+        if session is not None and session.sparkContext._jsc is None:
+            # it was stopped
+            return None
     return session
 
 

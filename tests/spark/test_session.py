@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,6 +24,7 @@ from hindex.spark.session import (
     java_version,
     local_session,
     may_have_tables,
+    running_session,
 )
 
 if TYPE_CHECKING:
@@ -191,6 +192,18 @@ def test_a_running_session_is_used_again(spark: SparkSession) -> None:
     assert local_session(conf={"spark.sql.shuffle.partitions": "3"}) is spark
     assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
     local_session(conf={"spark.sql.shuffle.partitions": "1"})
+
+
+def test_a_running_session_is_known_to_threads_that_have_not_used_it(spark: SparkSession) -> None:
+    """Spark keeps the active session by threads of Java, which may be new ones for a thread of Python."""
+    sessions: Any = getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
+    sessions.clearActiveSession()
+    try:
+        assert spark.getActiveSession() is None
+        assert running_session() is spark
+        assert local_session() is spark
+    finally:
+        sessions.setActiveSession(spark._jsparkSession)
 
 
 def test_a_running_session_rejects_static_settings(spark: SparkSession) -> None:
