@@ -103,9 +103,7 @@ def test_settings_that_may_change_rows(
         explained = compare(table, text)
         assert not any(item.is_accelerated for item in explained.tables)
         # the index alone would answer it
-        grouped = compare_plans(
-            table, f"SELECT a, count(*) AS n FROM orc.`{table.table('settled').uri}` GROUP BY a"
-        )
+        grouped = compare_plans(table, "SELECT a, count(*) AS n FROM settled GROUP BY a")
         assert not any(item.is_accelerated for item in grouped.tables)
         with pytest.raises(UnsupportedError, match=re.escape(f"cannot be read here: {reason}")):
             table.table("settled").scan(where).to_arrow()
