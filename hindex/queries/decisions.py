@@ -78,7 +78,7 @@ class TableDecision:
 
     @property
     def title(self) -> str:
-        """How the table is read, in a line."""
+        """The heading of the table: its name, and whether indexes are used."""
         how = "through its indexes" if self.is_accelerated else "by Spark alone"
         return f"Table {self.table}: {'once, and before the query' if self.gives_keys else how}"
 

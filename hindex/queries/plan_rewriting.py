@@ -389,8 +389,8 @@ class PlanReading:
         if kept.share is not None and kept.share > limit:
             detail = selectivity.share_detail(limit, estimate)
             if selectivity.may_be_kept(estimate, plan.notes):
-                known = selectivity.Declined(Reason.NOT_SELECTIVE, detail, kept, notes)
-                selectivity.DECLINED.put(key, known)
+                declined = selectivity.Declined(Reason.NOT_SELECTIVE, detail, kept, notes)
+                selectivity.DECLINED.put(key, declined)
             unused = reader.unread(access.conditions)
             return self.declined(
                 relation, Reason.NOT_SELECTIVE, detail, where, rows=kept, notes=notes, unused=unused

@@ -32,7 +32,7 @@ def decimals(path: Path, number: int) -> None:
 
 
 def wide_decimals(path: Path, number: int) -> None:
-    """Of one scale; the keys of more than 18 digits are bytes."""
+    """Decimals of one scale that get more than 18 digits: their keys become bytes."""
     values = [Decimal(text) for text in (("1.50", "2.50", "1.50"), ("1.50", "2.00", "1.51"))[number]]
     data_type = pa.decimal128((9, 30)[number], 2)
     write_columns(path, {"id": pa.array(range(3 * number, 3 * number + 3)), "c": pa.array(values, data_type)})

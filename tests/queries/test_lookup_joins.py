@@ -494,7 +494,7 @@ def test_keys_that_leave_too_many_rows_are_not_used(
 def test_conditions_are_compared_with_the_rows_of_few_row_groups(
     spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Where an index knows row groups only, if what is compared is a small part of what Spark would decode."""
+    """Only if that decodes a small part of the values that Spark would."""
     monkeypatch.setattr(selectivity, "MIN_VALUES", 0)
     # 20 row groups
     frame = spark.range(20_000).selectExpr("id AS b", "id % 7 AS x", "id % 11 AS y", "id % 13 AS z")

@@ -1,4 +1,4 @@
-"""What the catalog says of a table, before its files are listed."""
+"""Tables are resolved by the catalog's description, without a listing of their files."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_partitions_of_a_transactional_table_are_also_the_catalog_s(
 def test_the_property_of_a_transactional_table_in_any_case(
     tables: hindex.Connection, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """An accelerated session asks the catalog alone."""
+    """The catalog decides whether an accelerated session reads a table as transactional."""
     rows_of = [((1, bucket_property(0), n), 1, (n, n, "x")) for n in range(5)]
     write_acid(tmp_path / "t" / "delta_0000001_0000001" / "bucket_00000", rows_of)
     deleted = [((1, bucket_property(0), n), 2, None) for n in (2, 3)]
