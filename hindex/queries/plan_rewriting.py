@@ -47,6 +47,7 @@ from hindex.store.manifest import Manifest
 from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
 from hindex.table.location import normalize_uri
+from hindex.table.schema import are_positional
 from hindex.value_class import value_class
 
 if TYPE_CHECKING:
@@ -509,6 +510,12 @@ class PlanReading:
                 field["name"].lower(): field["type"]
                 for field in json.loads(snapshot.declared.spark_json)["fields"]
             }
+        elif any(are_positional(view.names) for view in snapshot.files):
+            read_names = [item.name for item in relation.attributes if not item.is_partition]
+            if read_names != [column.name for column in schema.data_columns][: len(read_names)]:
+                return (
+                    "files without names of their columns are read by position, and Spark's schema is another"
+                )
         in_where = {column.parts[0].lower() for column in (columns(where) if where is not None else ())}
         for item in relation.attributes:
             if item not in used and item.name.lower() not in in_where:

@@ -323,7 +323,8 @@ def merge_schemas(
     """Merge the schemas of all files of a table.
 
     A name in another letter case is the same column, unless one file holds both. Integers widen up to bigint,
-    float to double, decimals to one that holds both, char and varchar to string; structs gain fields.
+    float to double, decimals to one that holds both, char and varchar to string; structs gain fields. Files without
+    names give the columns beyond those that other files name.
 
     Args:
         files: path of each file (for messages) and its top-level columns. Passing the same sequence object for files of
@@ -342,7 +343,10 @@ def merge_schemas(
             distinct.setdefault(tuple(columns), path)
     partition_names = {item.name.lower() for item in partition_columns}
     names: list[str] = []
-    for columns, path in distinct.items():
+    # files without names are read by the positions of the columns that the others name
+    for columns, path in sorted(
+        distinct.items(), key=lambda item: are_positional([name for name, _ in item[0]])
+    ):
         own_names = _distinct_names(columns)
         taken = set(bind_file_columns(names, own_names))
         added = [name for at, name in enumerate(own_names) if at not in taken]

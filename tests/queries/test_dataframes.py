@@ -422,6 +422,43 @@ def test_char_columns_of_files_are_padded_by_settings(
             spark.conf.unset(setting)
 
 
+@pytest.mark.parametrize("with_names", [True, False])
+@pytest.mark.parametrize(("schema", "is_same"), [("a INT, b INT", True), ("b INT, a INT", False)])
+def test_schemas_of_files_without_names(
+    spark: SparkSession,
+    tables: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    schema: str,
+    *,
+    is_same: bool,
+    with_names: bool,
+) -> None:
+    """Each column of such a file is the one that the schema has at its position."""
+    values = [pa.array([1, 2, 3], pa.int32()), pa.array([2, 3, 4], pa.int32())]
+    write_columns(tmp_path / "t/day=1/0.orc", dict(zip(["_col0", "_col1"], values, strict=True)))
+    if with_names:
+        write_columns(tmp_path / "t/day=2/0.orc", dict(zip("ab", values, strict=True)))
+    else:
+        (tmp_path / "t/day=2").mkdir()
+    column = "a" if with_names else "_col0"
+    hindex.connect(spark=spark).table(tmp_path / "t").create_index("i", column)
+    if not with_names:
+        schema = schema.replace("a", "_col0").replace("b", "_col1")
+    caplog.set_level(logging.INFO, "hindex.queries")
+
+    def find() -> list[Any]:
+        frame = spark.read.schema(schema).orc(str(tmp_path / "t"))
+        return rows(frame.where(f"{column} = 2").select("*"))
+
+    expected = find()
+    with hindex.accelerate(spark, always=True):
+        assert find() == expected
+    assert len(expected) == 1 + with_names
+    message = "through i" if is_same else "are read by position, and Spark's schema is another"
+    assert message in caplog.messages[-1]
+
+
 def test_warnings_about_changed_files_repeat(
     spark: SparkSession,
     tables: Path,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,15 +71,20 @@ def assert_same_rows(rows: pa.Table, expected: pa.Table, context: str) -> None:
 
 
 def comparable(column: pa.ChunkedArray) -> pa.Array:
-    """A column whose equality is that of values: NaN equals NaN, and -0.0 equals 0.0.
+    """A column whose equality is that of values: NaN equals NaN, -0.0 equals 0.0, and fields are in one order.
 
-    Java's reader takes a batch of nothing but zeros for one repeated value, and loses the others' signs.
+    Java's reader takes a batch of nothing but zeros for one repeated value, and loses the others' signs. Fields of a
+    struct come in the order in which files add them, and in Spark in that of the schema it is given.
     """
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if pa.types.is_timestamp(array.type):
         return array.cast(pa.int64())
+    if pa.types.is_struct(array.type):
+        names = sorted(field.name for field in array.type)
+        fields = [comparable(pa.chunked_array([pc.struct_field(array, [name])])) for name in names]
+        return pa.StructArray.from_arrays(fields, names, mask=array.is_null())
     if pa.types.is_floating(array.type):
         bits = np.asarray(array.fill_null(0.0).cast(pa.float64()))
         bits = (np.where(np.isnan(bits), np.nan, bits) + 0.0).view(np.int64)

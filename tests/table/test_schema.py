@@ -289,7 +289,8 @@ def test_a_deep_type() -> None:
     [
         (["a:int,b:int", "_col0:bigint,_col1:int"], "a:bigint,b:int"),
         (["_col0:int,_col1:int", "_col1:int,_col2:bigint"], "_col0:int,_col1:bigint"),
-        (["_col1:int", "a:int"], "_col1:int,a:int"),
+        (["_col1:int", "a:int"], "a:int"),
+        (["_col0:int,_col1:bigint,_col2:int", "a:int,b:int"], "a:int,b:bigint,_col2:int"),
         (["a:int", "_col0:int,_col1:date"], "a:int,_col1:date"),
         (["_column_a:int,_column_b:int", "_column_b:bigint,_column_a:int"], "_column_a:int,_column_b:bigint"),
     ],
