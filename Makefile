@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test lint types docs proto wheel bench clean
+.PHONY: help venv java demo test integration lint types docs proto wheel bench clean
 
 # the first interpreter that is new enough, unless PYTHON names one
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -22,7 +22,7 @@ PAIMON := build/bench/paimon-env
 PROTOS := $(notdir $(wildcard proto/*.proto))
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(STAMP) ## make .venv and install hindex in it, editable, with all that developing needs
 
@@ -42,6 +42,9 @@ demo: $(STAMP) java ## index TPC-H lineitem, query it with hindex and with Spark
 # whole files go to a process, in their order: fixtures of a file are made once; programs that tests start keep bytecode
 test: $(STAMP) java $(ARCHIVE) ## run all tests (JOBS=3 processes: Spark waits now and then)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+
+integration: $(STAMP) java ## run the tests that start servers, such as HDFS (Maven fetches its jar)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest tests/integration
 
 # classes of Spark, from which Java starts in half the time
 $(ARCHIVE): $(STAMP) | java

@@ -15,8 +15,9 @@ except ImportError as error:
         "make venv); it cannot be in an archive, as those of --py-files"
     ) from None
 
+from hindex.orc.io.file_system import open_source
 from hindex.orc.io.metrics import ReadCounts
-from hindex.orc.io.source import ByteSource, open_source
+from hindex.orc.io.source import ByteSource
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.orc.reader.orc_reader import OrcReader
 from hindex.orc.reader.row_selection import RowSelection

@@ -134,11 +134,15 @@ def imported_packages() -> set[str]:
     return imported - {"hindex"} - sys.stdlib_module_names
 
 
+#: The extras whose packages hindex imports.
+EXTRAS = ("spark", "fsspec", "s3", "gcs", "azure", "hdfs")
+
+
 def test_every_import_is_a_declared_dependency() -> None:
     optional = PROJECT["optional-dependencies"]
     declared = {
         re.split(r"[^A-Za-z0-9_.-]", line)[0].lower()
-        for line in (*PROJECT["dependencies"], *optional["spark"], *optional["fsspec"])
+        for line in (*PROJECT["dependencies"], *(line for extra in EXTRAS for line in optional[extra]))
     }
     declared.add("py4j")  # PySpark's own, and pinned by it
     distributions = packages_distributions()
@@ -157,7 +161,12 @@ def test_spark_extra_installs_a_pandas_that_pyspark_supports() -> None:
 
 @pytest.mark.parametrize(
     ("module", "extra"),
-    [("hindex/spark/session.py", "spark"), ("hindex/cli/demo.py", "demo"), ("hindex/store/remote.py", "s3")],
+    [
+        ("hindex/spark/session.py", "spark"),
+        ("hindex/cli/demo.py", "demo"),
+        *(("orc/io/object_store.py", extra) for extra in ("s3", "gcs", "azure")),
+        ("orc/io/hdfs.py", "hdfs"),
+    ],
 )
 def test_remedies_name_what_an_extra_asks_for(module: str, extra: str) -> None:
     """The extras themselves, which also serve a checkout."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
@@ -41,6 +42,7 @@ from hindex.sql.predicate import Predicate, all_of, quote_name
 from hindex.sql.statements import AggregateFunction
 from hindex.store.manifest import Manifest
 from hindex.store.snapshot import Snapshot
+from hindex.table.location import is_local
 from hindex.table.schema import ColumnName, column_names, spelled
 from hindex.validation import check_keywords, check_session, is_whole, raise_missing_attribute, suggestion
 
@@ -59,6 +61,9 @@ T = TypeVar("T")
 #: Greatest limit of rows.
 _MAX_ROWS = (1 << 63) - 1
 
+#: Seconds for which a listing of a remote table serves the query that asked for it.
+_RECENT_S = 1.0
+
 #: Undecided stripes that `Scan.exists` defers, in case another one certainly has a row.
 _MAX_DEFERRED = 64
 
@@ -74,6 +79,18 @@ class SchemaSnapshot:
         self._take = take
         self._snapshot: Snapshot | None = None
         self._is_fresh = False
+        self._recent: tuple[float, Snapshot] | None = None
+
+    def current(self) -> Snapshot:
+        """Return the table as it is now.
+
+        The whole snapshot of the first call serves once, up to `_RECENT_S` seconds later, where a listing takes
+        requests: a new process that reads a table checks the query and runs it.
+        """
+        recent, self._recent = self._recent, None
+        if recent is not None and time.monotonic() - recent[0] < _RECENT_S:
+            return recent[1]
+        return self._take()
 
     def __call__(self) -> Snapshot:
         """Return the snapshot; it is taken at the first call."""
@@ -85,6 +102,8 @@ class SchemaSnapshot:
                 if not is_deleted_file(error):
                     raise
                 taken = self._take()
+            if not is_local(taken.listing.uri):
+                self._recent = time.monotonic(), taken
             self._snapshot = replace(
                 taken,
                 files=(),
@@ -95,7 +114,7 @@ class SchemaSnapshot:
 
     def __getstate__(self) -> dict[str, object]:
         # another process takes its own
-        return {"_take": self._take, "_snapshot": None, "_is_fresh": False}
+        return {"_take": self._take, "_snapshot": None, "_is_fresh": False, "_recent": None}
 
     def refresh(self) -> bool:
         """Drop a snapshot that an earlier call has taken; return False if it was just taken."""

@@ -230,13 +230,12 @@ class Table:
         """Return a scan as `scan` does, whose names and types are checked when rows are read."""
         if limit is not None:
             check_limit(limit)
-        snapshot, schema = self.snapshot, self._schema_snapshot
+        schema = self._schema_snapshot
         if valid_write_ids is not None:
             options = replace(self._options or AcidOptions(), valid=ValidWriteIds.parse(valid_write_ids))
-            snapshot = partial(self.snapshot, options)
-            schema = SchemaSnapshot(snapshot)
+            schema = SchemaSnapshot(partial(self.snapshot, options))
         return Scan(
-            snapshot,
+            schema.current,
             parse_condition(where, self._translate),
             columns,
             limit,

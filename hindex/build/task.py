@@ -24,7 +24,7 @@ from hindex.index.page_cache import Cache
 from hindex.keys import decimal_key, float_key, same_keys
 from hindex.orc import OrcReader
 from hindex.orc.acid.delta_files import AcidFile
-from hindex.orc.io.source import open_source
+from hindex.orc.io.file_system import open_source
 from hindex.orc.metadata.statistics import ColumnStatistics, Distrust, Nulls, Value, value_range
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.orc.reader.file_indexes import FileIndexes

@@ -21,7 +21,7 @@ from hindex.cli.comparison import in_turn, ratios, same_rows
 from hindex.errors import HindexError
 from hindex.orc import Kind, OrcReader, OrcType
 from hindex.orc.calendars import GREGORIAN_START
-from hindex.orc.io.source import resolve_filesystem
+from hindex.orc.io.file_system import arrow_file_system
 from hindex.orc.metadata.types import INTEGER_KINDS, SHORT_PRECISION
 from hindex.plan.filter_evaluation import mask
 from hindex.scan.file_columns import output_schema
@@ -250,7 +250,7 @@ def _stripe(zones: TimeZones | None, task: ScanTask, reader: OrcReader, stripe: 
     bound = bind_paths(task.binding, reader.tail.schema, columns)
     paths = {name: item.path for name, item in bound.items()}
     _check(reader, list(paths.values()), stripe, zones)
-    filesystem, path = resolve_filesystem(task.uri)
+    filesystem, path = arrow_file_system(task.uri)
     file = pyarrow.orc.ORCFile(filesystem.open_input_file(path))
 
     def decoded(columns: Sequence[OutputColumn]) -> dict[str, pa.Array]:

@@ -5,14 +5,13 @@ An inspection is a JSON document, which is rendered as text for people.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import textwrap
-from collections.abc import Callable, Sequence
-from pathlib import PurePosixPath
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 import pyarrow as pa
-import pyarrow.fs
 
 from hindex.api.value_formatting import printable
 from hindex.cli.inspect_document import Document
@@ -20,9 +19,11 @@ from hindex.cli.output import TableOutput
 from hindex.errors import HindexError, OrcError, TableError
 from hindex.index.index_file import MAGIC
 from hindex.orc.acid.directory import is_acid_directory
-from hindex.orc.io.source import ByteSource, open_source, resolve_filesystem
+from hindex.orc.io.file_system import file_system, open_source
+from hindex.orc.io.source import ByteSource, one_line
 from hindex.orc.metadata.file_tail import MAGIC as ORC_MAGIC
 from hindex.store.manifest_file import MAGIC as MANIFEST_MAGIC
+from hindex.table.location import is_local, join_uri
 from hindex.validation import is_utf8
 from hindex.value_class import value_class
 
@@ -72,23 +73,38 @@ def inspect_path(path: str, *, row_groups: bool = False, valid_write_ids: str = 
         raise TableError(
             f"the name {path!a} is not UTF-8; rename it, or set PYTHONUTF8=1 if it is and the locale is not"
         )
-    filesystem, inner = resolve_filesystem(path)
+    names = _names(path)
+    if names is None:
+        return _inspected(open_source(path), row_groups=row_groups)
+    if any(map(_is_acid, names)):
+        return _transactional(path, valid_write_ids)
+    return _directory(path, names)
+
+
+def _names(path: str) -> dict[str, int] | None:
+    """Return the lengths of all files below a directory, by path within it; None for a file.
+
+    Raises:
+        TableError: if there is nothing, or it cannot be read.
+    """
+    files, inner = file_system(path)
     try:
-        info = filesystem.get_file_info(inner)
-        if info.type == pyarrow.fs.FileType.Directory:
-            infos = filesystem.get_file_info(pyarrow.fs.FileSelector(inner, recursive=True))
-            if any(_is_acid(item.path[len(inner) :]) for item in infos):
-                return _transactional(path, valid_write_ids)
-            return _directory(filesystem, inner, infos)
+        # an object store has files only
+        with contextlib.suppress(FileNotFoundError):
+            if not files.info(inner).is_directory:
+                return None
+        names = {info.path: info.length for info in files.entries(inner) if not info.is_directory}
+    except FileNotFoundError:
+        raise TableError(f"there is no file {path!r}") from None
     except OSError as error:
-        raise TableError(f"{path!r} cannot be read: {error}") from error
+        raise TableError(f"{path!r} cannot be read: {one_line(error)}") from error
     except UnicodeDecodeError as error:
         raise TableError(
             f"{path!r} has a file whose name {error.object!r} is not UTF-8; rename it"
         ) from error
-    if info.type == pyarrow.fs.FileType.NotFound:
+    if not names and not is_local(path):
         raise TableError(f"there is no file {path!r}")
-    return _inspected(open_source(path), row_groups=row_groups)
+    return names
 
 
 def _inspected(source: ByteSource, *, row_groups: bool = False) -> Inspection:
@@ -137,21 +153,16 @@ def _transactional(path: str, valid_write_ids: str) -> Inspection:
     return Inspection({"version": JSON_VERSION, **document}, inspect_acid.text)
 
 
-def _directory(
-    filesystem: pyarrow.fs.FileSystem, path: str, infos: Sequence[pyarrow.fs.FileInfo]
-) -> pa.Table:
+def _directory(path: str, lengths: Mapping[str, int]) -> pa.Table:
     """Return a row for each file in order of paths: data files first, then hidden ones, such as an index store."""
     rows = []
-    for info in sorted(infos, key=lambda i: (_is_hidden(i.path[len(path) :]), i.path)):
-        if not info.is_file or info.base_name.startswith(".") or info.base_name == "_SUCCESS":
+    for name in sorted(lengths, key=lambda name: (_is_hidden(name), name)):
+        base_name = name.rpartition("/")[2]
+        if base_name.startswith(".") or base_name == "_SUCCESS":
             continue
-        row: Document = {
-            "file": str(PurePosixPath(info.path).relative_to(path)),
-            "kind": None,
-            "bytes": info.size,
-        }
+        row: Document = {"file": name, "kind": None, "bytes": lengths[name]}
         try:
-            document = _inspected(open_source((filesystem, info.path))).document
+            document = _inspected(open_source(join_uri(path, name))).document
         except HindexError as error:
             row["detail"] = error.message if isinstance(error, OrcError) else str(error)
         else:

@@ -487,7 +487,9 @@ class IndexFileReader:
         if self.length < len(MAGIC) + _TRAILER.size:
             raise self.error(f"it has {self.length} bytes, too few for an index file")
         start = max(0, self.length - TAIL_READ)
-        tail = self._fetch([(start, self.length - start)])[0]
+        #: The bytes that are kept with a remote file: the pages near its end, all those of a small file.
+        self.kept_bytes = self.length - start if source.is_remote else 0
+        tail = self._fetch([(start, self.length - start)], keep=True)[0]
         size, version, crc, magic = _TRAILER.unpack(tail[-_TRAILER.size :])
         if magic != MAGIC:
             raise self.error("it does not end as an index file does: it is truncated or of another kind")
@@ -644,8 +646,10 @@ class IndexFileReader:
     def _identity(self) -> tuple[str, int, int]:
         return self.path, self.length, self.footer_crc32c
 
-    def _fetch(self, ranges: list[tuple[int, int]]) -> list[memoryview]:
+    def _fetch(self, ranges: list[tuple[int, int]], *, keep: bool = False) -> list[memoryview]:
         try:
+            if keep:
+                self._source.prefetch(ranges)
             return self._source.read(ranges)
         except (OSError, OrcError) as error:
             raise IndexFileError(f"Index file {self.path!r} cannot be read: {error}") from error

@@ -10,7 +10,7 @@ from hindex.index.btree import BTreeReader
 from hindex.index.index_file import Footer, IndexFileReader
 from hindex.index.index_type import FileIndexType, IndexReader, file_index_type
 from hindex.index.page_cache import Cache, shared_cache
-from hindex.orc.io.source import open_source
+from hindex.orc.io.file_system import open_source
 from hindex.value_class import value_class
 
 # the memory that a reader takes beside its directory, which is about four times as long once it is parsed
@@ -48,7 +48,7 @@ def open_index_file(path: str, length: int, footer_checksum: int, cache: Cache |
     file = _opened(path, length, footer_checksum, cache)
     index = file_index_type(file.footer.index_type)
     opened = OpenIndex(index, file.footer, index.reader(file))
-    cache.put_file(key, opened, _OPEN_BYTES + _DIRECTORY_FACTOR * len(file.footer.body))
+    cache.put_file(key, opened, _weight(file))
     return opened
 
 
@@ -65,14 +65,18 @@ def open_btree_file(path: str, length: int, footer_checksum: int, cache: Cache |
     if isinstance(cached, BTreeReader):
         return cached
     reader = BTreeReader(_opened(path, length, footer_checksum, cache))
-    cache.put_file(key, reader, _OPEN_BYTES + _DIRECTORY_FACTOR * len(reader.file.footer.body))
+    cache.put_file(key, reader, _weight(reader.file))
     return reader
+
+
+def _weight(file: IndexFileReader) -> int:
+    return _OPEN_BYTES + _DIRECTORY_FACTOR * len(file.footer.body) + file.kept_bytes
 
 
 def _opened(path: str, length: int, footer_checksum: int, cache: Cache) -> IndexFileReader:
     try:
         # each page is verified when it is read
-        file = IndexFileReader(open_source(path, detects_changes=False), cache)
+        file = IndexFileReader(open_source(path, length=length, detects_changes=False), cache)
     except (OrcError, TableError) as error:
         message = error.message if isinstance(error, OrcError) else error
         is_missing = isinstance(root_os_error(error), FileNotFoundError)

@@ -314,6 +314,7 @@ class _Planner:
             acid=view.file.acid,
             names=view.names,
             timezone=None if self._zones is None else self._zones.reader,
+            version=view.file.version,
         )
 
     def _has_own_times(self, view: FileView) -> bool:

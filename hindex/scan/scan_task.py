@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -67,8 +67,8 @@ class ScanTask:
     ``mtime_ns``, both as listed, and ``tail_checksum``.
     ``binding`` names the table's data columns, against which the file's own columns are matched by name; these are
     ``names``, if it is still the file of that length and checksum. ``acid`` tells the rows of a transactional table's
-    file that are there. ``timezone`` is the reader's time zone: with it, ``timestamp`` columns are read as instants,
-    which ``filter`` is on.
+    file that are there. ``version`` is that of the file in the listing of a remote store. ``timezone`` is the reader's
+    time zone: with it, ``timestamp`` columns are read as instants, which ``filter`` is on.
     """
 
     path: str
@@ -89,6 +89,7 @@ class ScanTask:
     acid: AcidFile | None = None
     names: tuple[str, ...] = ()
     timezone: str | None = None
+    version: Hashable | None = None
 
 
 @value_class

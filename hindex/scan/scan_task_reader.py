@@ -5,6 +5,7 @@ Nothing here knows Spark or SQL: executors import it.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,13 +15,14 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from hindex.domain import Domain
-from hindex.errors import DeletedFileError, HindexError, OrcError
+from hindex.errors import DeletedFileError, HindexError, OrcError, root_os_error
 from hindex.index.index_type import Bounds, KeyedReader, MinMax
 from hindex.index.page_cache import Cache
 from hindex.index.roaring import group_count
 from hindex.orc import OrcReader, RowSelection
 from hindex.orc.acid.schema import ROW_ID
 from hindex.orc.decode.arrow_arrays import bool_array
+from hindex.orc.io.file_system import open_source
 from hindex.orc.io.thread_pool import SERIAL, ThreadPool
 from hindex.orc.reader.row_selection import Rows
 from hindex.plan.filter import Leaf
@@ -56,13 +58,13 @@ class ScanTaskReader:
         self.notes: list[Note] = []
         try:
             if task.acid is None:
-                self.reader = OrcReader(task.uri, timezone=task.timezone)
+                self.reader = _open_reader(task)
             else:
                 from hindex.orc.acid.delta_files import open_file
 
                 self.reader = open_file(task.acid.file, timezone=task.timezone)
         except OrcError as error:
-            if isinstance(error.__cause__, FileNotFoundError):
+            if isinstance(root_os_error(error), FileNotFoundError):
                 raise DeletedFileError(
                     f"data file {task.path!r} was deleted after the scan was planned: run the query again"
                 ) from error
@@ -290,3 +292,16 @@ class ScanTaskReader:
             return None
         rows = tuple(stripe.num_rows for stripe in self.reader.stripes)
         return IndexLookups(self.task, self._columns, rows, self.notes, self._cache)
+
+
+def _open_reader(task: ScanTask) -> OrcReader:
+    """Open the data file of a task; in the planned version, unless a remote one has been replaced since."""
+    if task.version is not None:
+        try:
+            source = open_source(task.uri, length=task.length, version=task.version)
+            return OrcReader(source, timezone=task.timezone)
+        except OrcError as error:
+            cause = root_os_error(error)
+            if cause is None or cause.errno != errno.ESTALE:
+                raise
+    return OrcReader(task.uri, timezone=task.timezone)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from typing import Concatenate, ParamSpec, TypeVar
 
-from hindex.errors import DeletedFileError, HindexError, OrcError
+from hindex.errors import DeletedFileError, HindexError, OrcError, root_os_error
+from hindex.index.reader_cache import open_index_file
 from hindex.orc.io.thread_pool import ThreadPool, processors
 from hindex.plan.modes import Mode
 from hindex.scan.metrics import NO_METER, MetricsCollector, QueryMetrics, Step
 from hindex.scan.planning import ScanPlan
 from hindex.scan.query_log import log_query
-from hindex.scan.scan_task import ScanTask, StripeResult
+from hindex.scan.scan_task import IndexUse, ScanTask, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.store.snapshot import Snapshot
 from hindex.value_class import value_class
@@ -30,8 +34,15 @@ Unit = tuple[ScanTaskReader, StripeResult]
 #: Work on a unit, which idle threads of a pool may help with.
 UnitWork = Callable[[ScanTaskReader, StripeResult, ThreadPool], T]
 
-#: Data files of a remote store that are opened at once.
-_REMOTE_OPENS = 8
+#: Stripes of a remote store that are read at once.
+_REMOTE_UNITS = 16
+
+#: Rows that are read ahead of their use, but for those of a few stripes: they are in memory.
+_MAX_ROWS_AHEAD = 1 << 20
+_FEW_AHEAD = 2 * processors()
+
+#: Data files of a remote store whose indexes are asked at once.
+_REMOTE_FILES = 32
 
 
 @value_class
@@ -95,17 +106,39 @@ class Runner:
     def run_lookups(self, tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[Unit]:
         """Each stripe that may have wanted rows (each at all, if ``every``), in order; no rows are read.
 
-        In this thread alone: asking an index is a little Python work, which threads would only hinder.
+        Local files in this thread alone: asking an index is a little Python work, which threads would only hinder.
 
         Raises:
             FallbackError: in strict mode, where an index turns out not to be usable.
         """
-        opened = self._opened(tasks)
-        while (task := next(opened, None)) is not None:
-            for stripe in task.stripes:
-                result = self.look_up(task, stripe)
+        look_up = self._look_up_remote if tasks and "://" in tasks[0].uri else self._look_up_local
+        for task, results in look_up(tasks):
+            for result in results:
                 if every or len(result.bounds.upper):
                     yield task, result
+
+    def _look_up_local(
+        self, tasks: Sequence[ScanTask]
+    ) -> Iterator[tuple[ScanTaskReader, Iterator[StripeResult]]]:
+        for task in tasks:
+            opened = self.open(task)
+            yield opened, (self.look_up(opened, stripe) for stripe in opened.stripes)
+
+    def _look_up_remote(
+        self, tasks: Sequence[ScanTask]
+    ) -> Iterator[tuple[ScanTaskReader, Iterator[StripeResult]]]:
+        """Open files and ask their indexes a few files ahead of their use, as each request takes long."""
+        waiting = iter(tasks)
+        with ThreadPool(_REMOTE_FILES) as pool:
+            pending = deque(pool.submit(_look_up_all, pool, task) for task in islice(waiting, _REMOTE_FILES))
+            while pending:
+                with self.meter.step(Step.INDEXES):
+                    opened, results = pending.popleft().result()
+                pending.extend(pool.submit(_look_up_all, pool, task) for task in islice(waiting, 1))
+                self._register(opened)
+                for result in results:
+                    self.meter.add_indexes(result.indexes)
+                yield opened, iter(results)
 
     def open(self, task: ScanTask) -> ScanTaskReader:
         """A task opened here.
@@ -147,15 +180,6 @@ class Runner:
             return result
 
         return checked
-
-    def _opened(self, tasks: Sequence[ScanTask]) -> Iterator[ScanTaskReader]:
-        opened = _opened(tasks)
-        while True:
-            with self.meter.step(Step.OPEN):
-                task = next(opened, None)
-            if task is None:
-                return
-            yield self._register(task)
 
     def _register(self, task: ScanTaskReader) -> ScanTaskReader:
         task.meter = self.meter
@@ -199,13 +223,12 @@ def drop_snapshot(snapshot: Callable[[], Snapshot]) -> None:
 
 
 def is_deleted_file(error: HindexError) -> bool:
-    """True if a data file, or a file of deletes, was deleted after the query was planned or the table listed."""
+    """True if a data file, or a file of deletes, was deleted or replaced after the query was planned."""
     if isinstance(error, DeletedFileError):
         return True
-    cause = error.__cause__
-    while cause is not None and not isinstance(cause, FileNotFoundError):
-        cause = cause.__cause__
-    return cause is not None and isinstance(error, OrcError)
+    cause = root_os_error(error)
+    is_gone = isinstance(cause, FileNotFoundError) or (cause is not None and cause.errno == errno.ESTALE)
+    return is_gone and isinstance(error, OrcError)
 
 
 def deleted_again(error: HindexError) -> HindexError:
@@ -232,8 +255,9 @@ def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = Fals
         cautious: the first results may be enough: work on one unit first, then on twice as many each time.
     """
     units = iter(units)
-    threads = processors()
     head = list(islice(units, 1 if cautious else 2))
+    # threads that wait for requests need no processor
+    threads = _REMOTE_UNITS if head and "://" in head[0][0].task.uri else processors()
     if len(head) < 2:
         for task, lookup_result in head:
             with ThreadPool(threads - 1) as pool:
@@ -244,26 +268,32 @@ def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = Fals
         head = []
     max_ahead = 2 * threads
     ahead = 1 if cautious else max_ahead
-    pending: deque[Future[T]] = deque()
+    # with the rows that may be read
+    pending: deque[tuple[int, Future[T]]] = deque()
     with ThreadPool(threads) as pool:
         for task, lookup_result in chain(head, units):
-            pending.append(pool.submit(work, task, lookup_result, pool))
-            if len(pending) > ahead:
-                yield pending.popleft().result()
+            rows = len(lookup_result.bounds.upper)
+            while len(pending) > ahead or (
+                len(pending) > _FEW_AHEAD and rows + sum(some for some, _ in pending) > _MAX_ROWS_AHEAD
+            ):
+                yield pending.popleft()[1].result()
                 ahead = min(2 * ahead, max_ahead)
+            pending.append((rows, pool.submit(work, task, lookup_result, pool)))
         while pending:
-            yield pending.popleft().result()
+            yield pending.popleft()[1].result()
 
 
-def _opened(tasks: Sequence[ScanTask]) -> Iterator[ScanTaskReader]:
-    """The tasks opened, in order; those of a remote store a few ahead of their use."""
-    if len(tasks) < 2 or "://" not in tasks[0].uri:
-        yield from map(ScanTaskReader, tasks)
-        return
-    waiting = iter(tasks)
-    with ThreadPoolExecutor(_REMOTE_OPENS) as pool:
-        pending = deque(pool.submit(ScanTaskReader, task) for task in islice(waiting, _REMOTE_OPENS))
-        while pending:
-            task = pending.popleft().result()
-            pending.extend(pool.submit(ScanTaskReader, following) for following in islice(waiting, 1))
-            yield task
+def _look_up_all(pool: ThreadPool, task: ScanTask) -> tuple[ScanTaskReader, list[StripeResult]]:
+    """Open a data file beside its index files, and look up all its stripes at once."""
+    opened: list[ScanTaskReader] = []
+    steps: list[Callable[[], object]] = [lambda: opened.append(ScanTaskReader(task))]
+    steps += [partial(_open_index, use) for use in task.indexes]
+    pool.map(lambda step: step(), steps)
+    (reader,) = opened
+    return reader, pool.map(reader.look_up, reader.stripes)
+
+
+def _open_index(use: IndexUse) -> None:
+    # an error comes up again where the index is used
+    with contextlib.suppress(HindexError):
+        open_index_file(use.path, use.length, use.footer_checksum)

@@ -216,12 +216,12 @@ class LocalStorage:
             self._safe.add(directory)
         return location
 
-    def names(self, directory: str) -> list[str]:
+    def names(self, directory: str) -> dict[str, Hashable | None]:
         try:
             with os.scandir(Path(self.root, directory)) as entries:
-                return [entry.name for entry in entries]
+                return {entry.name: None for entry in entries}
         except (FileNotFoundError, NotADirectoryError):
-            return []
+            return {}
 
     def directories(self) -> list[str]:
         try:

@@ -13,13 +13,15 @@ from hindex.errors import HindexError, NewerFormatError, OrcError, StoreError, T
 from hindex.index.roaring import group_count
 from hindex.orc.acid.delta_files import AcidFile, file_tail
 from hindex.orc.acid.schema import acid_columns
-from hindex.orc.io.source import open_source
+from hindex.orc.io.file_system import open_source
+from hindex.orc.io.thread_pool import ThreadPool
 from hindex.orc.metadata.file_tail import FileTail, read_tail
 from hindex.orc.metadata.types import OrcType
 from hindex.store.manifest import FileEntry, Manifest
 from hindex.store.store import Store
 from hindex.table.file_schema import file_schema, stored_columns, stored_type
 from hindex.table.listing import DataFile, Listing, list_data_files
+from hindex.table.location import is_local
 from hindex.table.partitions import CatalogPartitions, PartitionValue, is_external
 from hindex.table.schema import (
     DeclaredSchema,
@@ -151,24 +153,28 @@ def take_snapshot(
         TableError: if the table does not exist or its files' schemas do not fit each other.
         OrcError: if a file is not readable as ORC.
     """
-    problem: HindexError | None = None
-    latest: Manifest | None = None
-    entries: dict[str, FileEntry] = {}
-    try:
-        # before the listing: a manifest loaded after it could name newer files, which would count as deleted
-        latest = store.load() if manifest is None else manifest
-        if latest is not None:
-            # reads all segments, so that no later use can fail
-            entries = latest.files_by_path()
-    except (StoreError, NewerFormatError) as error:
-        problem, latest = error, None
-    listing = list_data_files(
-        table,
-        name=name,
-        options=options,
-        partitions=partitions,
-        declared=None if declared is None else declared.partitions,
-    )
+
+    def list_files() -> Listing:
+        return list_data_files(
+            table,
+            name=name,
+            options=options,
+            partitions=partitions,
+            declared=None if declared is None else declared.partitions,
+        )
+
+    if manifest is None and not is_local(store.root) and not is_local(table):
+        with ThreadPool(1) as pool:
+            loading = pool.submit(_load, store, None)
+            listing = list_files()
+            latest, entries, problem = loading.result()
+        if not entries.keys() <= {file.path for file in listing.files} | listing.unseen:
+            # the manifest may name newer files than those of the listing, which would count as deleted
+            listing = list_files()
+    else:
+        # before the listing, for the same reason
+        latest, entries, problem = _load(store, manifest)
+        listing = list_files()
     manifest = Manifest.empty(listing.uri) if latest is None else latest
     views = _compare_tails(
         [
@@ -227,6 +233,18 @@ def take_snapshot(
         store_problem=problem,
         declared=declared,
     )
+
+
+def _load(
+    store: Store, manifest: Manifest | None
+) -> tuple[Manifest | None, dict[str, FileEntry], HindexError | None]:
+    """Return a manifest, the latest one if None is given, and its entries by path; or the error of reading it."""
+    try:
+        latest = store.load() if manifest is None else manifest
+        # reads all segments, so that no later use can fail
+        return latest, {} if latest is None else latest.files_by_path(), None
+    except (StoreError, NewerFormatError) as error:
+        return None, {}, error
 
 
 def _is_binding_uncertain(binding: Sequence[str], own: Sequence[str]) -> bool:
@@ -400,7 +418,7 @@ def read_file_tail(file: DataFile) -> FileTail:
     """
     if file.acid is not None:
         return file_tail(file.acid.file)
-    source = open_source(file.uri)
+    source = open_source(file.uri, length=file.length, version=file.version)
     try:
         return read_tail(source)
     finally:

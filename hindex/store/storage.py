@@ -31,7 +31,7 @@ class StoredFile:
 class Storage(Protocol):
     """A directory, or all objects below a prefix. Paths are relative to it, with forward slashes.
 
-    All methods raise `OSError`, whatever the library below does; see `reason`.
+    All methods raise `OSError`, whatever the library below does.
     """
 
     @property
@@ -47,8 +47,11 @@ class Storage(Protocol):
         """
         ...
 
-    def names(self, directory: str) -> list[str]:
-        """Return the names of the files directly in a directory; none if there is no such directory."""
+    def names(self, directory: str) -> dict[str, Hashable | None]:
+        """Return the names of the files directly in a directory; none if there is no such directory.
+
+        Each has its `version`, where a listing has that.
+        """
         ...
 
     def directories(self) -> list[str]:
@@ -161,12 +164,6 @@ def write_remedy(error: OSError) -> str:
         case _:
             first = "make room or grant access there"
     return f"{first}, or {another_store('another directory')}"
-
-
-def reason(error: BaseException) -> str:
-    """Return the message of an error in one line."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(text.split()) or type(error).__name__
 
 
 def is_missing(location: str) -> bool:

@@ -22,6 +22,7 @@ import google_crc32c
 
 from hindex.errors import CommitConflictError, NewerFormatError, StoreError
 from hindex.lru_cache import LruCache
+from hindex.orc.io.source import one_line
 from hindex.store.build_files import (
     BUILDS,
     MAX_NOTICE_BYTES,
@@ -40,7 +41,6 @@ from hindex.store.storage import (
     another_store,
     is_missing,
     open_storage,
-    reason,
     write_remedy,
 )
 from hindex.table.directory_tree import is_hidden
@@ -177,11 +177,12 @@ class Store:
 
     def _load_as_written(self) -> Manifest | None:
         for _ in range(_LOAD_ATTEMPTS):
-            number = max(self._numbers(), default=0)
+            versions = self._versions()
+            number = max(versions, default=0)
             if number == 0:
                 return None
             # None: cleaned up since it was listed, so that a later one exists
-            manifest = self._read(number)
+            manifest = self._read(number, versions[number])
             if manifest is not None:
                 return manifest
         raise StoreError(
@@ -189,13 +190,17 @@ class Store:
             "the process that deletes them"
         )
 
-    def _read(self, number: int) -> Manifest | None:
-        """Read one manifest as written; None if there is none."""
+    def _read(self, number: int, version: Hashable | None = None) -> Manifest | None:
+        """Read one manifest as written; None if there is none.
+
+        Args:
+            version: of its file, if a listing has it.
+        """
         path = f"{_MANIFESTS}/{_manifest_name(number)}"
         name = self._message_path(path)
         try:
             # a manifest never changes, so one that was decoded serves until there is a later one
-            identity = (self.root, path, self._storage.version(path))
+            identity = (self.root, path, self._storage.version(path) if version is None else version)
             if self._cached is not None and self._cached[0] == identity:
                 return self._cached[1]
             cached = RECENT.get(identity)
@@ -206,7 +211,7 @@ class Store:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StoreError(f"cannot read manifest {name!r}: {reason(error)}; check its access") from error
+            raise StoreError(f"cannot read manifest {name!r}: {one_line(error)}; check its access") from error
         except ValueError as error:
             raise corrupt(name, str(error)) from error
         manifest = decode(data, name, self._load_segments, self._segments)
@@ -282,7 +287,7 @@ class Store:
         except OSError as error:
             self._discard(locations.values())
             raise StoreError(
-                f"cannot write to the store {self.root!r}: {reason(error)}; nothing was changed; "
+                f"cannot write to the store {self.root!r}: {one_line(error)}; nothing was changed; "
                 f"{write_remedy(error)}"
             ) from error
         if not is_done:
@@ -304,7 +309,7 @@ class Store:
             return self._storage.read_all([stored.path for stored in segments], MAX_SEGMENT_BYTES)
         except (OSError, ValueError) as error:
             raise StoreError(
-                f"cannot read a segment of a manifest in {self.root!r}: {reason(error)}; check its access, and that "
+                f"cannot read a segment of a manifest in {self.root!r}: {one_line(error)}; check its access, and that "
                 "no VACUUM INDEXES ran with a retention shorter than this statement"
             ) from error
 
@@ -330,7 +335,7 @@ class Store:
         try:
             self._storage.check_access(path)
         except OSError as error:
-            return reason(error)
+            return one_line(error)
         return ""
 
     def prepare_index_directory(self, index_id: str) -> str:
@@ -345,7 +350,7 @@ class Store:
             self._storage.prepare(path)
         except OSError as error:
             raise StoreError(
-                f"cannot create {self._message_path(path)!r}: {reason(error)}; {write_remedy(error)}"
+                f"cannot create {self._message_path(path)!r}: {one_line(error)}; {write_remedy(error)}"
             ) from error
         return directory
 
@@ -362,7 +367,7 @@ class Store:
             self._storage.write({path: encode(notice)})
         except OSError as error:
             raise StoreError(
-                f"cannot write to the store {self.root!r}: {reason(error)}; nothing was changed; "
+                f"cannot write to the store {self.root!r}: {one_line(error)}; nothing was changed; "
                 f"{write_remedy(error)}"
             ) from error
         try:
@@ -474,7 +479,7 @@ class Store:
                 self._storage.delete(item.path)
             except OSError as error:
                 raise StoreError(
-                    f"cannot delete {self._message_path(item.path)!r}: {reason(error)}; grant access there and "
+                    f"cannot delete {self._message_path(item.path)!r}: {one_line(error)}; grant access there and "
                     "run VACUUM INDEXES again"
                 ) from error
             directories.add(item.path.rpartition("/")[0])
@@ -489,17 +494,18 @@ class Store:
         except OSError as error:
             raise self._cannot_list(directory, error) from error
 
-    def _numbers(self) -> list[int]:
-        """Return the numbers of the existing manifests, in any order."""
+    def _versions(self) -> dict[int, Hashable | None]:
+        """Return the numbers of the manifests, with the versions of their files where the listing has these."""
         try:
             names = self._storage.names(_MANIFESTS)
         except OSError as error:
             raise self._cannot_list(_MANIFESTS, error) from error
-        return [int(match[1]) for name in names if (match := _MANIFEST_NAME.fullmatch(name))]
+        matches = ((_MANIFEST_NAME.fullmatch(name), version) for name, version in names.items())
+        return {int(match[1]): version for match, version in matches if match}
 
     def _cannot_list(self, directory: str, error: OSError) -> StoreError:
         location = error.filename or self._message_path(directory)
-        return StoreError(f"cannot list {location!r}: {reason(error)}; check its permissions")
+        return StoreError(f"cannot list {location!r}: {one_line(error)}; check its permissions")
 
     def _message_path(self, path: str) -> str:
         """Return the full path of a file of the store for messages."""
@@ -524,7 +530,9 @@ def list_stores(store: str) -> tuple[Store, ...]:
     try:
         names = open_storage(root).directories()
     except OSError as error:
-        raise StoreError(f"cannot list the store {root!r}: {reason(error)}; check its permissions") from error
+        raise StoreError(
+            f"cannot list the store {root!r}: {one_line(error)}; check its permissions"
+        ) from error
     stores: list[Store] = []
     for name in names:
         place = join_uri(root, name)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyarrow.fs
-
 from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.acid.directory import METADATA_FILE, VERSION_FILE, is_acid_directory, is_union_directory
-from hindex.orc.io.source import listed_mtime, one_line, resolve_filesystem
+from hindex.orc.io.file_system import FileInfo, FileSystem, file_system
+from hindex.orc.io.source import listed_mtime, one_line
 from hindex.table.location import check_name, is_local
 from hindex.table.sink_log import DIRECTORY as SINK_LOG
 from hindex.value_class import value_class
@@ -38,6 +38,7 @@ class ListedFile:
     length: int
     mtime_ns: int
     changed_ns: int | None = None
+    version: Hashable | None = None
 
     @property
     def path(self) -> str:
@@ -181,26 +182,24 @@ def _enters(tree: DirectoryTree, directory: str, name: str, path: str) -> bool:
 
 
 def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
-    filesystem, root = resolve_filesystem(uri)
-    root = root.rstrip("/")
+    files, root = file_system(uri)
     try:
-        info_of_root = filesystem.get_file_info(root)
-        if info_of_root.type == pyarrow.fs.FileType.NotFound:
-            raise TableNotFoundError(f"Table {table!r} is invalid: no such file or directory: {uri}")
-        if info_of_root.type == pyarrow.fs.FileType.File:
-            return True, DirectoryTree(
-                [ListedFile("", root.rsplit("/", 1)[-1], info_of_root.size, info_of_root.mtime_ns or 0)]
-            )
-        infos = filesystem.get_file_info(pyarrow.fs.FileSelector(root, recursive=True))
-    except TableNotFoundError:
-        raise
-    except Exception as error:  # each library behind fsspec has a family of its own
+        # a listing shows most tables in one request
+        infos = [] if uri.endswith(".orc") else _listed(files, root)
+        if not infos:
+            info = files.info(root)
+            if not info.is_directory:
+                return True, DirectoryTree([_listed_file("", info.path, info)])
+            infos = _listed(files, root)
+    except FileNotFoundError as error:
+        raise TableNotFoundError(f"Table {table!r} is invalid: no such file or directory: {uri}") from error
+    except OSError as error:
         raise TableError(f"Table {table!r} is invalid: cannot list {uri}: {one_line(error)}") from error
     visible: dict[str, bool] = {"": True}
     tree = DirectoryTree()
     # a directory comes before its content, if the store lists directories at all
     for info in sorted(infos, key=lambda item: item.path):
-        path = info.path[len(root) + 1 :].rstrip("/")
+        path = info.path
         if "" in path.split("/"):
             continue  # Spark's file systems have no path for an object with two slashes in its name
         directory, _, name = path.rpartition("/")
@@ -208,14 +207,26 @@ def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
             tree.sink_log = tree.sink_log or []
             if directory:
                 tree.sink_log.append(name)
-        if info.type == pyarrow.fs.FileType.Directory:
+        if info.is_directory:
             _sees(tree, path, visible)
-        elif info.type == pyarrow.fs.FileType.File and _sees(tree, directory, visible):
+        elif _sees(tree, directory, visible):
             if not is_hidden(name):
-                tree.add(ListedFile(directory, name, info.size, info.mtime_ns or 0))
+                tree.add(_listed_file(directory, name, info))
             elif name in _MARKERS and directory in tree.acid:
                 tree.markers.add(path)
     return False, tree
+
+
+def _listed_file(directory: str, name: str, info: FileInfo) -> ListedFile:
+    return ListedFile(directory, name, info.length, info.mtime_ns, version=info.version)
+
+
+def _listed(files: FileSystem, root: str) -> list[FileInfo]:
+    """Return all files below a directory; none if it is missing, or a file."""
+    try:
+        return list(files.entries(root))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _sees(tree: DirectoryTree, directory: str, visible: dict[str, bool]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import field, replace
 
 from hindex.errors import TableError, TableNotFoundError, UnsupportedError
@@ -72,6 +72,7 @@ class DataFile:
         changed_ns: time of a local file's last status change plus its inode's number, in 64 bits: it can only be
             compared for equality, and no program can set it back. None for remote files: their stores set ``mtime_ns``.
         acid: the deletes and write ids that decide the visible rows of a file of a transactional directory.
+        version: a value that changes when the file is written again, where a remote store's listing has it.
     """
 
     path: str
@@ -81,6 +82,7 @@ class DataFile:
     partition: RawPartition = ()
     changed_ns: int | None = None
     acid: AcidFile | None = None
+    version: Hashable | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -182,9 +184,7 @@ def list_data_files(
         is_file, tree = False, DirectoryTree()
     if is_file:
         file = tree.files[0]
-        return Listing(
-            uri, True, (DataFile(file.name, uri, file.length, file.mtime_ns, (), file.changed_ns),)
-        )
+        return Listing(uri, True, (_data_file(file, file.name, uri, ()),))
     stray: list[ListedFile] = []
     if tree.sink_log is not None:
         tree, stray = _logged(table, uri, tree, tree.sink_log, partitions)
@@ -218,21 +218,25 @@ def list_data_files(
         raw = partition_of[location.directory] if files_there else ()
         for item in files_there:
             path, file_uri = f"{location.path}/{item.name}", join_uri(location.uri, item.name)
-            files.append(DataFile(path, file_uri, item.length, item.mtime_ns, raw, item.changed_ns))
+            files.append(_data_file(item, path, file_uri, raw))
     ignored = [item.path for item in stray if _is_named_as_data(item)]
     for item, place, acid in listed:
         partition = partition_of.get(place)
         if partition is not None:
             file_uri = join_uri(uri, item.path)
-            files.append(
-                DataFile(item.path, file_uri, item.length, item.mtime_ns, partition, item.changed_ns, acid)
-            )
+            files.append(_data_file(item, item.path, file_uri, partition, acid))
         elif _is_named_as_data(item):
             ignored.append(item.path)
     files.sort(key=lambda item: item.path)
     return Listing(
         uri, False, tuple(files), partitioning, transactional, partitions, unseen, tuple(sorted(ignored))
     )
+
+
+def _data_file(
+    file: ListedFile, path: str, uri: str, partition: RawPartition, acid: AcidFile | None = None
+) -> DataFile:
+    return DataFile(path, uri, file.length, file.mtime_ns, partition, file.changed_ns, acid, file.version)
 
 
 def _is_named_as_data(file: ListedFile) -> bool:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from hindex.errors import HindexError, UnsupportedError
-from hindex.orc.io.source import open_source
+from hindex.orc.io.file_system import open_source
 from hindex.table.location import is_local, join_uri, normalize_uri
 
 #: The directory of the log, within that of the table.

@@ -30,7 +30,7 @@ from hindex.orc.acid.directory import (
 )
 from hindex.orc.acid.row_keys import first_row_ids
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
-from hindex.orc.io.source import open_source
+from hindex.orc.io.file_system import open_source
 from hindex.orc.reader.file_cache import FILE_CACHE, FileCache
 from hindex.table.directory_tree import DirectoryTree, ListedFile
 from hindex.value_class import value_class

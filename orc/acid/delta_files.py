@@ -10,7 +10,8 @@ from dataclasses import replace
 from hindex.errors import OrcError
 from hindex.orc.acid.schema import acid_columns
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
-from hindex.orc.io.source import ByteSource, Range, open_source
+from hindex.orc.io.file_system import open_source
+from hindex.orc.io.source import ByteSource, Range
 from hindex.orc.metadata.file_tail import FileTail, read_tail
 from hindex.orc.reader.file_cache import FILE_CACHE, FileCache
 from hindex.orc.reader.orc_reader import OrcReader
@@ -205,6 +206,9 @@ class _Prefix:
 
     def requests(self, ranges: Sequence[Range]) -> list[Range]:
         return self._inner.requests(ranges)
+
+    def prefetch(self, ranges: Sequence[Range]) -> None:
+        self._inner.prefetch(ranges)
 
     def read(self, ranges: Sequence[Range]) -> list[memoryview]:
         for offset, length in ranges:

@@ -71,11 +71,17 @@ class CountedSource:
         return self._source.requests(ranges)
 
     def read(self, ranges: Sequence[Range]) -> list[memoryview]:
+        requests = self._source.requests(ranges)
         views = self._source.read(ranges)
-        if ranges:
-            requests = self._source.requests(ranges)
+        if requests:
             self._counts.add(ranges=len(requests), bytes_fetched=sum(length for _, length in requests))
         return views
+
+    def prefetch(self, ranges: Sequence[Range]) -> None:
+        if self.is_remote:
+            requests = self._source.requests(ranges)
+            self._source.prefetch(ranges)
+            self._counts.add(ranges=len(requests), bytes_fetched=sum(length for _, length in requests))
 
     def close(self) -> None:
         self._source.close()

@@ -5,23 +5,14 @@ A caller requests all ranges of one step together, so that a remote store can fe
 
 from __future__ import annotations
 
-import datetime
 import io
 import os
-from collections.abc import Hashable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import quote, unquote, urlsplit
+from collections.abc import Hashable, Sequence
+from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.fs
 
-from hindex.errors import ArgumentTypeError, OrcError, TableError
-
-if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
+from hindex.errors import OrcError
 
 #: Ranges of a remote file with a smaller gap may be fetched as one: a request costs more than the gap.
 COALESCE_GAP = 64 * 1024
@@ -30,14 +21,14 @@ COALESCE_GAP = 64 * 1024
 GAPS_PART = 1 / 20
 GAPS_BYTES = 4096
 
-#: Parallel requests of one read.
-REQUESTS = 8
-
-# schemes of object stores, and pyarrow's name for them
-_BUCKETS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs"}
-
 #: Headers of object stores name whole seconds.
-_SECOND_NS = 10**9
+SECOND_NS = 10**9
+
+#: One read of this many bytes holds the tail of nearly every file.
+TAIL_GUESS = 16 * 1024
+
+#: Ranges that a source keeps ahead of their use: those of the last few stripes.
+_MAX_KEPT = 32
 
 Range = tuple[int, int]
 
@@ -81,6 +72,10 @@ class ByteSource(Protocol):
         Raises:
             OrcError: if a range is outside the source.
         """
+        ...
+
+    def prefetch(self, ranges: Sequence[Range]) -> None:
+        """Fetch ranges that are read soon, and keep them until the source is closed, where a read costs a request."""
         ...
 
     def close(self) -> None:
@@ -151,6 +146,9 @@ class BytesSource:
         _check(self.path, len(self._view), ranges)
         return [self._view[offset : offset + length] for offset, length in ranges]
 
+    def prefetch(self, ranges: Sequence[Range]) -> None:
+        """Do nothing: they are in memory."""
+
     def identity(self) -> None:
         """Return None: other bytes may have the same name."""
 
@@ -161,7 +159,7 @@ class BytesSource:
         """Free nothing: the caller owns the bytes."""
 
 
-class _RequestSource:
+class RequestSource:
     """The base of sources that fetch bytes by requests: close ranges are coalesced into one request."""
 
     path: str
@@ -169,6 +167,8 @@ class _RequestSource:
     _size: int
     #: The modification time in the response with the size; 0 if it has none.
     _mtime_ns: int = 0
+    #: What was fetched ahead of its use: positions, and the bytes there.
+    _kept: tuple[tuple[int, memoryview], ...] = ()
     #: Ranges with a smaller gap may be fetched as one.
     _max_gap = COALESCE_GAP
 
@@ -176,11 +176,35 @@ class _RequestSource:
         return self._size
 
     def requests(self, ranges: Sequence[Range]) -> list[Range]:
+        if self._kept:
+            ranges = [item for item in ranges if self._find_kept(item) is None]
         return coalesce_ranges(ranges, self._max_gap)
 
+    def prefetch(self, ranges: Sequence[Range]) -> None:
+        if self.is_remote:
+            views = self.read(ranges)
+            fetched = tuple((start, view) for (start, _), view in zip(ranges, views, strict=True))
+            self._kept = (*self._kept, *fetched)[-_MAX_KEPT:]
+
+    def _find_kept(self, item: Range) -> memoryview | None:
+        offset, length = item
+        for start, block in self._kept:
+            if start <= offset and offset + length <= start + len(block):
+                return block[offset - start : offset - start + length]
+        return None
+
     def read(self, ranges: Sequence[Range]) -> list[memoryview]:
+        if self._kept:
+            kept = [self._find_kept(item) for item in ranges]
+            missing = iter(
+                self._read([item for item, view in zip(ranges, kept, strict=True) if view is None])
+            )
+            return [next(missing) if view is None else view for view in kept]
+        return self._read(ranges)
+
+    def _read(self, ranges: Sequence[Range]) -> list[memoryview]:
         _check(self.path, self._size, ranges)
-        requests = self.requests(ranges)
+        requests = coalesce_ranges(ranges, self._max_gap)
         blocks = [memoryview(block) for block in self._fetch(requests)]
         for (start, length), block in zip(requests, blocks, strict=True):
             if len(block) != length:
@@ -209,13 +233,13 @@ class _RequestSource:
         if not own or not mtime_ns:
             return False
         # a header has whole seconds, a listing may have fractions
-        return abs(own - mtime_ns) >= (1 if own % _SECOND_NS else _SECOND_NS)
+        return abs(own - mtime_ns) >= (1 if own % SECOND_NS else SECOND_NS)
 
     def _fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
         raise NotImplementedError
 
 
-class LocalSource(_RequestSource):
+class LocalSource(RequestSource):
     """A local file, read by positional reads into memory of this process.
 
     It is not mapped: access to a mapped file that was truncated ends the process, and a mapped page changes with the
@@ -314,211 +338,12 @@ def _read_at(descriptor: int, offset: int, length: int) -> bytes:
     return data
 
 
-class FileSystemSource(_RequestSource):
-    """A file of a `pyarrow.fs.FileSystem`."""
-
-    def __init__(self, filesystem: pyarrow.fs.FileSystem, path: str) -> None:
-        self.path = path
-        self._filesystem = filesystem
-        try:
-            self._file = filesystem.open_input_file(path)
-            self._size = self._file.size()
-            self._mtime_ns = _header_mtime(self._file.metadata())
-        except OSError as error:
-            raise OrcError(f"cannot open the file: {error}", path=path) from error
-
-    def _fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
-        if len(ranges) < 2:
-            return [self._read_range(item) for item in ranges]
-        with ThreadPoolExecutor(min(REQUESTS, len(ranges))) as pool:
-            return list(pool.map(self._read_range, ranges))
-
-    def _read_range(self, item: Range) -> bytes:
-        start, length = item
-        try:
-            data: bytes = self._file.read_at(length, start)
-        except (OSError, ValueError) as error:  # ValueError if it is closed
-            raise OrcError(
-                f"cannot read bytes {start} to {start + length}: {error}", path=self.path
-            ) from error
-        return data
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class FsspecSource(_RequestSource):
-    """A file of an fsspec file system, which runs the requests of one read together if it is asynchronous."""
-
-    def __init__(self, filesystem: AbstractFileSystem, path: str) -> None:
-        self.path = path
-        self._filesystem = filesystem
-        try:
-            info = filesystem.info(path)
-            self._size = int(info["size"])
-            self._mtime_ns = _info_mtime(info)
-        except Exception as error:
-            # each library has its own errors; a store without file lengths returns None
-            raise OrcError(f"cannot open the file: {one_line(error)}", path=path) from error
-
-    def _fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
-        starts = [start for start, _ in ranges]
-        ends = [start + length for start, length in ranges]
-        try:
-            blocks: list[bytes] = self._filesystem.cat_ranges(
-                [self.path] * len(ranges), starts, ends, max_gap=None, on_error="raise"
-            )
-        except Exception as error:
-            raise OrcError(f"cannot read {len(ranges)} ranges: {one_line(error)}", path=self.path) from error
-        return blocks
-
-    def close(self) -> None:
-        """Free nothing: each request opens the file."""
-
-
-def resolve_filesystem(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
-    """Resolve a path or URI to its file system and the path within it.
-
-    Raises:
-        TableError: if the scheme is unknown or the store cannot be reached.
-    """
-    scheme = urlsplit(uri).scheme
-    if len(scheme) <= 1:
-        return pyarrow.fs.LocalFileSystem(), os.fspath(Path(uri).absolute())
-    if scheme == "file":
-        path = uri.partition(":")[2]
-        if path.startswith("//"):
-            path = "/" + path[2:].partition("/")[2]
-        return pyarrow.fs.LocalFileSystem(), unquote(path)
-    if scheme in _BUCKETS:
-        head, slash, rest = uri[len(scheme) + 3 :].partition("/")
-        # object names are taken literally, as Spark does: "%2F" in one is no slash
-        path, mark, query = _split_options(rest)
-        if not slash:
-            head, mark, query = head.partition("?")
-        environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
-        filesystem, bucket = _bucket(f"{_BUCKETS[scheme]}://{head}{mark}{query}", environment)
-        return filesystem, f"{bucket}{slash}{path}"
-    try:
-        filesystem, path = pyarrow.fs.FileSystem.from_uri(_quote_path(uri))
-    except (OSError, ValueError) as error:
-        resolved = _fsspec_filesystem(uri) if isinstance(error, ValueError) else None
-        if resolved is None:
-            raise TableError(f"Table {uri!r} is invalid: {error}") from error
-        # its cached listings may be out of date
-        resolved[0].invalidate_cache()
-        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(resolved[0])), resolved[1]
-    return filesystem, path
-
-
-def _split_options(path: str) -> tuple[str, str, str]:
-    """Split a path into the path, the mark before the options, and the options."""
-    return path.partition("?") if "=" in path.rpartition("?")[2] else (path, "", "")
-
-
-def _quote_path(uri: str) -> str:
-    """Quote a URI so that pyarrow uses its path as it is written: it unquotes once, and refuses spaces."""
-    head, slash, rest = uri.partition("://")
-    authority, root, path = rest.partition("/")
-    if not slash or not root:
-        return uri
-    path, mark, query = _split_options(path)
-    return f"{head}://{authority}/{quote(path)}{mark}{query}"
-
-
-@lru_cache(maxsize=32)
-def _bucket(uri: str, environment: tuple[tuple[str, str], ...]) -> tuple[pyarrow.fs.FileSystem, str]:
-    """Return the file system of a bucket, cached: it looks up the bucket's region, and keeps its connections."""
-    try:
-        filesystem, path = pyarrow.fs.FileSystem.from_uri(uri)
-    except (OSError, ValueError) as error:
-        raise TableError(f"Table {uri!r} is invalid: {error}") from error
-    return filesystem, path.rstrip("/")
-
-
-def _fsspec_filesystem(uri: str) -> tuple[AbstractFileSystem, str] | None:
-    """Resolve a URI by fsspec, for schemes that pyarrow does not support; return None if fsspec fails."""
-    try:
-        from fsspec.core import url_to_fs
-    except ImportError:
-        return None
-    try:
-        filesystem, path = url_to_fs(uri)
-    except (ImportError, OSError, ValueError):
-        return None
-    return filesystem, path
-
-
-Location = str | os.PathLike[str] | tuple[Any, str]
-
-
-def open_source(location: Location, *, detects_changes: bool = True) -> ByteSource:
-    """Open a local path, a URI, or a ``(file system, path)`` pair.
-
-    URIs are those of pyarrow, and those of fsspec if it is installed. A file system is pyarrow's or fsspec's.
-
-    Args:
-        detects_changes: see `LocalSource`.
-
-    Raises:
-        OrcError: if there is no such file.
-        TableError: if the scheme is unknown or the store cannot be reached.
-        ArgumentTypeError: for any other location.
-    """
-    argument: object = location
-    if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[1], str):
-        filesystem, path = argument
-        if not (isinstance(filesystem, pyarrow.fs.FileSystem) or _protocols(filesystem)):
-            raise ArgumentTypeError(f"a file system is one of pyarrow.fs or of fsspec, not {filesystem!r}")
-    elif isinstance(argument, tuple) or not isinstance(location, str | os.PathLike):
-        raise ArgumentTypeError(
-            "an ORC file is read from a path, a URI, or a pair of a file system and a path, "
-            f"not from {argument!r}"
-        )
-    else:
-        filesystem, path = resolve_filesystem(os.fspath(location))
-    if isinstance(filesystem, pyarrow.fs.PyFileSystem) and isinstance(
-        filesystem.handler, pyarrow.fs.FSSpecHandler
-    ):
-        filesystem = filesystem.handler.fs
-    if isinstance(filesystem, pyarrow.fs.LocalFileSystem) or "file" in _protocols(filesystem):
-        return LocalSource(path, detects_changes=detects_changes)
-    if isinstance(filesystem, pyarrow.fs.FileSystem):
-        return FileSystemSource(filesystem, path)
-    return FsspecSource(filesystem, path)
-
-
 def listed_mtime(status: os.stat_result) -> int:
     """Return the modification time of a local file as in listings: in 64 bits, so that years from 2262 on wrap."""
     return (status.st_mtime_ns + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _header_mtime(metadata: Mapping[str | bytes, str | bytes] | None) -> int:
-    """Return the modification time of an object from the response headers; 0 if they have none."""
-    for name, value in (metadata or {}).items():
-        if name in ("Last-Modified", b"Last-Modified"):
-            text = value.decode() if isinstance(value, bytes) else value
-            try:
-                return int(datetime.datetime.fromisoformat(text).timestamp()) * _SECOND_NS
-            except ValueError:
-                return 0
-    return 0
-
-
-def _info_mtime(info: Mapping[str, Any]) -> int:
-    """Return the modification time of an fsspec object, converted as in pyarrow's listings; 0 if its store has none."""
-    try:
-        return pyarrow.fs.FileInfo("", mtime=info.get("mtime")).mtime_ns or 0
-    except (OverflowError, TypeError, ValueError):
-        return 0
-
-
 def one_line(error: BaseException) -> str:
     """Return the message of an error in one line, or its type if it has none."""
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def _protocols(filesystem: object) -> tuple[str, ...]:
-    """Return the protocols of an fsspec file system; none for pyarrow's."""
-    names = getattr(filesystem, "protocol", ())
-    return (names,) if isinstance(names, str) else tuple(names)
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(text.split()) or type(error).__name__

@@ -27,9 +27,11 @@ class ThreadPool:
     def __enter__(self) -> ThreadPool:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         if self._executor is not None:
-            self._executor.shutdown(wait=True, cancel_futures=True)
+            # who interrupts does not wait for requests under way
+            is_interrupt = error is not None and not issubclass(error, Exception)
+            self._executor.shutdown(wait=not is_interrupt, cancel_futures=True)
 
     def submit(
         self, work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs

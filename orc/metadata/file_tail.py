@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import google_crc32c
 from google.protobuf.message import DecodeError
@@ -15,18 +14,13 @@ from google.protobuf.message import DecodeError
 from hindex.errors import OrcError
 from hindex.lru_cache import LruCache
 from hindex.orc.codec import MAX_BLOCK_SIZE, Codec, Decompressor, codec_of
+from hindex.orc.io.source import TAIL_GUESS, ByteSource
 from hindex.orc.metadata.sections import parse_section
 from hindex.orc.metadata.types import MAX_CHAR_LENGTH, Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
 from hindex.value_class import value_class
 
-if TYPE_CHECKING:
-    from hindex.orc.io.source import ByteSource
-
 MAGIC = b"ORC"
-
-#: One read of this many bytes holds the tail of nearly every file.
-TAIL_GUESS = 16 * 1024
 
 MAX_TYPE_DEPTH = 150
 _KINDS = frozenset(Kind) - {Kind.TIMESTAMP_NTZ}
@@ -164,6 +158,8 @@ def _read_tail(source: ByteSource) -> FileTail:
     if size == 0:
         raise OrcError("the file is empty (0 bytes): it is not an ORC file")
     guess = min(size, TAIL_GUESS)
+    # a small file is whole in it, and large ones end with the footer of a stripe
+    source.prefetch([(size - guess, guess)])
     (tail,) = source.read([(size - guess, guess)])
     postscript_length = tail[-1]
     if postscript_length + 1 > size or postscript_length == 0:

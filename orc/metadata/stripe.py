@@ -34,6 +34,9 @@ class StreamKind(enum.IntEnum):
     BLOOM_FILTER_UTF8 = 8
 
 
+#: Row indexes of up to so many bytes are fetched beside the footer of a stripe, where that saves a request.
+_MAX_PREFETCH = 256 * 1024
+
 #: The file version of pre-releases of version 2.0.
 _WITH_DECIMAL64 = (1, 9999)
 
@@ -105,6 +108,8 @@ def _read_stripe_footer(
     source: ByteSource, tail: FileTail, information: StripeInformation, decompressor: Decompressor
 ) -> Stripe:
     start = information.offset + information.index_length + information.data_length
+    if source.is_remote and information.index_length <= _MAX_PREFETCH:
+        source.prefetch([(start, information.footer_length), (information.offset, information.index_length)])
     (data,) = source.read([(start, information.footer_length)])
     footer, _ = parse_section(pb.StripeFooter, data, decompressor, "the stripe footer")
     streams, offset = {}, information.offset

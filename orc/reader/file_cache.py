@@ -68,7 +68,8 @@ class FileCache:
         """
         identity = source.identity()
         file = self._files.get(identity)
-        if file is None or not _is_same(file.tail, source):
+        # a remote file is identified by its version, and no other one is read
+        if file is None or not (source.is_remote or _is_same(file.tail, source)):
             file = CachedFile(read_tail(source), identity)
         if identity is not None:
             self._files.put(identity, file, file.nbytes)

@@ -16,8 +16,9 @@ import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
 from hindex.errors import ArgumentError, OrcError
+from hindex.orc.io.file_system import Location, open_source
 from hindex.orc.io.metrics import CountedSource, ReadCounts
-from hindex.orc.io.source import ByteSource, Location, open_source
+from hindex.orc.io.source import ByteSource
 from hindex.orc.io.thread_pool import SERIAL, ThreadPool, processors
 from hindex.orc.metadata.file_tail import FileTail, StripeInformation
 from hindex.orc.metadata.projection import Projection, project, project_all

@@ -24,7 +24,8 @@ from hindex.orc.acid.delta_files import DeleteFile, StoredFile
 from hindex.orc.acid.live_rows import DELETED
 from hindex.orc.acid.row_keys import FlatKeys, KeyRange, bucket_code
 from hindex.orc.acid.write_ids import ALL_VALID
-from hindex.orc.io.source import ByteSource, open_source
+from hindex.orc.io.file_system import open_source
+from hindex.orc.io.source import ByteSource
 from hindex.scan.task_runner import run_lookups
 from hindex.store import snapshot
 from tests.acid.tables import B0, MOST, delete, ids_of, insert, table_of

@@ -10,7 +10,8 @@ import pytest
 from hindex.cli.inspect_acid import document
 from hindex.errors import OrcError, TableError
 from hindex.orc.acid.delta_files import is_compacted
-from hindex.orc.io.source import ByteSource, open_source
+from hindex.orc.io.file_system import open_source
+from hindex.orc.io.source import ByteSource
 from tests.acid.tables import B0, MOST, delete, ids_of, insert, keys_of, table_of
 from tests.acid.writing import (
     bucket_property,

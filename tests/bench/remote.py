@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.orc
@@ -29,7 +28,7 @@ from tests.bench.queries import Query, needles
 from tests.bench.section import Section, SectionResult
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
-from tests.support.s3 import ENVIRONMENT, S3Server, s3_server
+from tests.support.s3 import ENVIRONMENT, S3Server, make_bucket, put_object, s3_server
 from tests.support.work import forget
 
 _BUCKET = "bench"
@@ -69,13 +68,12 @@ def run(options: argparse.Namespace) -> SectionResult:
         for query in queries:
             for name, read in readers.items():
                 server.requests.clear()
-                server.sent.clear()
+                server.answers.clear()
                 rows = read(query)
                 checksum = digest(rows)
+                sent = sum(item.length for item in server.answers)
                 request_counts.append(
-                    RequestCounts(
-                        query.name, name, checksum.rows, str(checksum), len(server.requests), sum(server.sent)
-                    )
+                    RequestCounts(query.name, name, checksum.rows, str(checksum), len(server.requests), sent)
                 )
                 progress.advance()
         progress.finish()
@@ -95,10 +93,9 @@ SECTION = Section("s3", "requests and bytes on an S3 server", run, scale=0.2)
 
 
 def _upload(orc: Path) -> str:
-    filesystem = fsspec.filesystem("s3")
-    filesystem.mkdir(f"s3://{_BUCKET}")
+    make_bucket(f"s3://{_BUCKET}")
     for file in data_files(orc):
-        filesystem.put_file(str(file), f"s3://{_BUCKET}/lineitem/{file.name}")
+        put_object(f"s3://{_BUCKET}/lineitem/{file.name}", file.read_bytes())
     return f"s3://{_BUCKET}/lineitem"
 
 

@@ -30,7 +30,7 @@ from hindex.errors import BuildError, IndexFileError
 from hindex.index.index_file import IndexFileReader
 from hindex.index.merge import merge_index_files
 from hindex.orc import OrcReader
-from hindex.orc.io.source import open_source
+from hindex.orc.io.file_system import open_source
 from hindex.store.manifest import FileEntry, IndexEntry, new_index_id
 from hindex.store.store import Store
 from tests.support import local_build

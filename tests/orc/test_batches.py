@@ -14,7 +14,7 @@ import pytest
 from pyroaring import BitMap, BitMap64
 
 from hindex.orc import OrcReader, RowSelection
-from hindex.orc.io.source import FileSystemSource
+from hindex.orc.io.adapted import FileSystemSource
 from hindex.orc.reader import orc_reader, stripe_reader
 
 ROWS, STRIDE = 32_000, 500

@@ -17,8 +17,9 @@ from hindex.errors import OrcError
 from hindex.orc import OrcReader
 from hindex.orc.codec import MAX_CHUNKS, Chunks, Decompressor, codec_of
 from hindex.orc.decode.streams import StoredStream, StreamReader
+from hindex.orc.io.adapted import FileSystemSource
 from hindex.orc.io.metrics import CountedSource, ReadCounts
-from hindex.orc.io.source import BytesSource, FileSystemSource
+from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.stripe import StreamInformation, StreamKind
 from tests.fuzz.corpus import _without_index
 from tests.fuzz.parts import FileParts, Hooks, compressed, put_together

@@ -15,7 +15,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from hindex.api.table import Table
 from hindex.errors import OrcError
-from hindex.orc.io.source import FileSystemSource, FsspecSource, LocalSource
+from hindex.orc.io.adapted import FileSystemSource, FsspecSource
+from hindex.orc.io.source import LocalSource
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason
 from hindex.scan.planning import ScanPlan
 from hindex.scan.scan_task import ScanTask

@@ -397,10 +397,10 @@ def test_partitions_added_and_dropped(spark: SparkSession, tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("built_here")
 @pytest.mark.parametrize("using", ["bitmap", "bloom", "btree", "minmax"])
-def test_a_file_system_that_tells_no_times(using: str) -> None:
+def test_a_file_system_that_tells_no_times(using: str, tmp_path: Path) -> None:
     root = f"/no-times-{using}"
     length = put_in_memory(root, 2000)
-    table = LocalConnection().table(f"memory:/{root}")
+    table = LocalConnection(str(tmp_path)).table(f"memory:/{root}")
     table.create_index("by_a", "a", using)
     assert ids(table.scan("a = 2450")) == [450]
     assert ids(table.scan("a = 3050")) == []
@@ -426,7 +426,7 @@ def put_in_memory(root: str, first: int) -> int:
     ("age", "fraction", "is_skipped"), [(0, 0, False), (60, 0, True), (0, 5_000_000, True)]
 )
 def test_a_file_replaced_within_the_second_in_which_it_was_written(
-    using: str, age: int, fraction: int, is_skipped: bool, monkeypatch: pytest.MonkeyPatch
+    using: str, age: int, fraction: int, is_skipped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Object stores tell whole seconds: what was read in one is looked into before it is skipped."""
     read = tails_read(monkeypatch)
@@ -440,7 +440,7 @@ def test_a_file_replaced_within_the_second_in_which_it_was_written(
 
     monkeypatch.setattr(directory_tree, "_remote_files", in_that_second)
     length = put_in_memory(root, 2000)
-    table = LocalConnection().table(f"memory:/{root}")
+    table = LocalConnection(str(tmp_path)).table(f"memory:/{root}")
     table.create_index("by_a", "a", using)
     read.clear()
     assert not table.scan("a = 3050").plan().tasks

@@ -6,12 +6,11 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from hindex.store import remote
 from hindex.store.store import Store
-from tests.support.s3 import ENVIRONMENT, S3Server, s3_server
+from tests.support.s3 import ENVIRONMENT, S3Server, make_bucket, s3_server
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +24,6 @@ def s3(s3_session: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Serv
     """The server, without faults and with what names it in the environment."""
     for name, value in (ENVIRONMENT | {"AWS_ENDPOINT_URL": s3_session.endpoint}).items():
         monkeypatch.setenv(name, value)
-    fsspec.get_filesystem_class("s3").clear_instance_cache()
     monkeypatch.setattr(remote, "_proven", set())
     s3_session.requests.clear()
     yield s3_session
@@ -37,7 +35,7 @@ def s3(s3_session: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Serv
 def bucket(s3: S3Server) -> str:
     """The URI of an empty bucket."""
     uri = f"s3://b{uuid.uuid4().hex[:12]}"
-    fsspec.filesystem("s3").mkdir(uri)
+    make_bucket(uri)
     return uri
 
 

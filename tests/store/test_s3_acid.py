@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from hindex.plan.reasons import Reason
@@ -12,18 +11,18 @@ from tests.acid.tables import B0, delete, insert
 from tests.acid.writing import write_flat, write_version_file
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
-from tests.support.s3 import S3Server
+from tests.support.s3 import S3Server, put_object
 
 
 def test_a_transactional_table(
     bucket: str, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local_build.install(monkeypatch)
-    filesystem, uri = fsspec.filesystem("s3"), f"{bucket}/t"
+    uri = f"{bucket}/t"
 
     def upload() -> None:
         for path in sorted(item for item in tmp_path.rglob("*") if item.is_file()):
-            filesystem.pipe_file(f"{uri}/{path.relative_to(tmp_path)}", path.read_bytes())
+            put_object(f"{uri}/{path.relative_to(tmp_path)}", path.read_bytes())
             path.unlink()
 
     write_flat(tmp_path / "000000_0", [(i, i % 5, "x") for i in range(100)])

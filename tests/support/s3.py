@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
+import boto3
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
@@ -50,16 +53,25 @@ class Fault:
     seen: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was asked for, the bytes that were sent, and when the request came and the answer went, in seconds."""
+
+    method: str
+    path: str
+    query: str
+    length: int
+    begin: float
+    end: float
+
+
 @dataclass
 class S3Server:
-    """The server: its address, the requests it has seen as ``(method, path)``, and the faults under way.
-
-    ``sent`` are the bytes of each answer.
-    """
+    """The server: its address, the requests it has seen as ``(method, path)``, its answers and the faults under way."""
 
     endpoint: str = ""
     requests: list[tuple[str, str]] = field(default_factory=list)
-    sent: list[int] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     ignores_conditions: bool = False
 
@@ -77,6 +89,14 @@ class S3Server:
         """Count the requests seen."""
         return sum(m == method and re.search(path, p) is not None for m, p in self.requests)
 
+    def longest_chain(self) -> int:
+        """Count the most requests of which each came after the answer to the one before."""
+        count, end = 0, 0.0
+        for answer in sorted(self.answers, key=lambda item: item.end):
+            if answer.begin >= end:
+                count, end = count + 1, answer.end
+        return count
+
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
@@ -88,6 +108,7 @@ def s3_server() -> Iterator[S3Server]:
     one_step = threading.Lock()
 
     def application(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        begin = time.monotonic()
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         server.requests.append((method, path))
         if server.ignores_conditions:
@@ -104,7 +125,8 @@ def s3_server() -> Iterator[S3Server]:
                 return [f"<Error><Code>{fault.code}</Code><Message>injected</Message></Error>".encode()]
         with one_step if "HTTP_IF_NONE_MATCH" in environ else nullcontext():
             parts = list(served(environ, start))
-        server.sent.append(sum(map(len, parts)))
+        length, end = sum(map(len, parts)), time.monotonic()
+        server.answers.append(Answer(method, path, environ["QUERY_STRING"], length, begin, end))
         return parts
 
     listener = make_server("127.0.0.1", 0, application, threaded=True)
@@ -117,3 +139,48 @@ def s3_server() -> Iterator[S3Server]:
         listener.shutdown()
         thread.join()
         listener.server_close()
+
+
+def make_bucket(uri: str) -> None:
+    """Make the bucket of a URI on the server of the environment."""
+    _client().create_bucket(Bucket=_split(uri)[0])
+
+
+def put_object(uri: str, data: bytes) -> None:
+    bucket, key = _split(uri)
+    _client().put_object(Bucket=bucket, Key=key, Body=data)
+
+
+def copy_object(source: str, target: str) -> None:
+    (from_bucket, from_key), (bucket, key) = _split(source), _split(target)
+    _client().copy_object(CopySource={"Bucket": from_bucket, "Key": from_key}, Bucket=bucket, Key=key)
+
+
+def object_keys(uri: str) -> set[str]:
+    """List the keys of the objects below a URI, relative to it."""
+    bucket, key = _split(uri)
+    prefix = f"{key}/" if key else ""
+    pages = _client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    return {item["Key"].removeprefix(prefix) for page in pages for item in page.get("Contents", ())}
+
+
+def delete_objects(uri: str) -> None:
+    """Delete all objects below a URI."""
+    bucket, prefix = _split(uri)
+    for key in object_keys(uri):
+        _client().delete_object(Bucket=bucket, Key=f"{prefix}/{key}")
+
+
+def _split(uri: str) -> tuple[str, str]:
+    """Return the bucket and the key of a URI, which is taken as it is written."""
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    return bucket, key
+
+
+def _client() -> Any:
+    return _client_of(os.environ["AWS_ENDPOINT_URL"])
+
+
+@lru_cache(maxsize=1)
+def _client_of(endpoint: str) -> Any:
+    return boto3.client("s3", endpoint_url=endpoint)

@@ -15,10 +15,12 @@ from hindex.orc import OrcReader, ReadCounts
 from hindex.orc.reader.file_cache import FILE_CACHE
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups
+from hindex.store.store import RECENT
 
 
 def forget() -> None:
-    """Drop what this process keeps of index files and data files."""
+    """Drop what this process keeps of manifests, index files and data files."""
+    RECENT.clear()
     shared_cache().clear()
     FILE_CACHE.clear()
 

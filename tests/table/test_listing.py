@@ -16,6 +16,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow import orc
 
 from hindex.errors import TableError, UnsupportedError
+from hindex.orc.io.adapted import AdaptedFileSystem
+from hindex.orc.io.file_system import FileSystem
 from hindex.table import directory_tree
 from hindex.table.listing import DataFile, Fingerprint, list_data_files
 from hindex.table.location import local_path, normalize_uri
@@ -385,11 +387,11 @@ def test_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     fill(tmp_path / "bucket" / "t", names)
     remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
 
-    def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
+    def resolve(uri: str) -> tuple[FileSystem, str]:
         assert uri.startswith("s3://bucket/t")
-        return remote, uri.removeprefix("s3://")
+        return AdaptedFileSystem(remote), uri.removeprefix("s3://")
 
-    monkeypatch.setattr(directory_tree, "resolve_filesystem", resolve)
+    monkeypatch.setattr(directory_tree, "file_system", resolve)
     far, near = list_data_files("s3a://bucket/t/"), list_data_files(str(tmp_path / "bucket" / "t"))
     assert (far.uri, far.is_file, far.partitioning) == ("s3://bucket/t", False, near.partitioning)
     assert [(file.path, file.length, file.mtime_ns, file.partition) for file in far.files] == [

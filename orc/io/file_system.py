@@ -1,0 +1,304 @@
+"""File systems: what is listed, read and written, wherever it is, and the file system of a path or URI.
+
+Object stores and HDFS are reached through libraries that are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import pyarrow.fs
+
+from hindex.errors import ArgumentTypeError, TableError
+from hindex.orc.io.source import ByteSource, LocalSource
+
+#: Requests of one process that are under way at once.
+REQUESTS = 64
+
+#: Seconds after which a request has failed, with all the library's own attempts: HDFS tries for three minutes.
+REQUEST_SECONDS = 300
+_THREADS = "hindex-request"
+
+T = TypeVar("T")
+
+#: Schemes of Hadoop's file systems for S3.
+_S3_SCHEMES = ("s3", "s3a", "s3n")
+_OBJECT_SCHEMES = (*_S3_SCHEMES, "gs", "gcs", "abfs", "abfss", "az")
+_HDFS_SCHEMES = ("hdfs", "viewfs")
+#: Variables that say where an object store is, and who asks.
+_VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file or directory.
+
+    Args:
+        path: relative to the directory that was listed, or the name of a single file.
+        length: bytes; 0 for a directory.
+        mtime_ns: modification time, nanoseconds since 1970; 0 where the store has none.
+        version: a value that changes when the file is written again; None where the store has none.
+    """
+
+    path: str
+    length: int
+    mtime_ns: int = 0
+    version: Hashable | None = None
+    is_directory: bool = False
+
+
+class FileSystem(ABC):
+    """Files that can be listed and read. Paths are those that `file_system` returns, and paths below them.
+
+    All methods raise `OSError`, whatever the library below does, but for `open`.
+    """
+
+    @abstractmethod
+    def info(self, path: str) -> FileInfo:
+        """Return what is at a path.
+
+        Raises:
+            FileNotFoundError: if nothing is there.
+        """
+
+    @abstractmethod
+    def entries(self, path: str, *, recursive: bool = True) -> Iterator[FileInfo]:
+        """Yield the files, and the directories as far as the store has any, below a directory.
+
+        Raises:
+            FileNotFoundError: if there is no such directory, on stores that have directories.
+        """
+
+    @abstractmethod
+    def open(self, path: str, length: int | None = None, version: Hashable | None = None) -> ByteSource:
+        """Open a file.
+
+        Args:
+            length: its length in bytes, where a listing or a manifest has it: no request is made before the first read.
+            version: that of its `FileInfo`, where a listing has it: no other version is read.
+
+        Raises:
+            OrcError: if it cannot be opened.
+        """
+
+
+class WritableFileSystem(FileSystem, ABC):
+    """Files that can be written as well."""
+
+    @abstractmethod
+    def read(self, path: str, limit: int) -> bytes:
+        """Read a file of at most ``limit`` bytes.
+
+        Raises:
+            FileNotFoundError: if there is none.
+            ValueError: if it is longer.
+        """
+
+    @abstractmethod
+    def create(self, path: str, data: bytes) -> None:
+        """Create a file with its whole content, durably, in one step that only one of several writers can take.
+
+        Raises:
+            FileExistsError: if there is one, or another writer is creating it just now.
+        """
+
+    @abstractmethod
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file durably, under a name that no other writer uses."""
+
+    @abstractmethod
+    def upload(self, path: str, local: str) -> None:
+        """Write a file from a local one, durably, under a name that no other writer uses."""
+
+    @abstractmethod
+    def delete(self, path: str) -> None:
+        """Delete a file; nothing where there is none."""
+
+    @abstractmethod
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it, on stores that have directories."""
+
+    @abstractmethod
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory if it is empty, on stores that have directories.
+
+        Raises:
+            OSError: if it is not empty, or there is none.
+        """
+
+
+def file_system(uri: str) -> tuple[FileSystem, str]:
+    """Return the file system of a path or URI, and the path within it.
+
+    Raises:
+        TableError: if the scheme is unknown, or the URI does not fit it.
+        MissingRuntimeError: if a package is missing.
+    """
+    scheme, _, rest = uri.partition("://")
+    scheme = scheme.lower()
+    if scheme in _OBJECT_SCHEMES:
+        head, slash, path = rest.partition("/")
+        path, _, options = _split_options(path) if slash else (path, "", "")
+        if not slash:
+            head, _, options = head.partition("?")
+        if scheme in _S3_SCHEMES:
+            scheme = "s3"
+        environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith(_VARIABLES)))
+        return _object_store(scheme, head, options, environment), path.rstrip("/")
+    if scheme in _HDFS_SCHEMES:
+        head, _, path = rest.partition("/")
+        environment = tuple(
+            sorted(item for item in os.environ.items() if item[0].startswith(("HADOOP_", "KRB5")))
+        )
+        return _hdfs(f"{scheme}://{head}", environment), f"/{path.rstrip('/')}"
+    from hindex.orc.io.adapted import AdaptedFileSystem
+
+    local = local_file_path(uri)
+    if local is not None:
+        return AdaptedFileSystem(pyarrow.fs.LocalFileSystem()), local
+    return AdaptedFileSystem.from_uri(uri)
+
+
+def _split_options(path: str) -> tuple[str, str, str]:
+    """Split a path into the path, the mark before the options, and the options."""
+    return path.partition("?") if "=" in path.rpartition("?")[2] else (path, "", "")
+
+
+# cached: a client keeps its connections
+@lru_cache(maxsize=32)
+def _object_store(
+    scheme: str, head: str, options: str, environment: tuple[tuple[str, str], ...]
+) -> FileSystem:
+    from hindex.orc.io.object_store import ObjectStore
+
+    return ObjectStore(scheme, head, options)
+
+
+@lru_cache(maxsize=32)
+def _hdfs(root: str, environment: tuple[tuple[str, str], ...]) -> FileSystem:
+    from hindex.orc.io.hdfs import Hdfs
+
+    return Hdfs(root)
+
+
+@lru_cache(maxsize=1)
+def request_pool() -> ThreadPoolExecutor:
+    """Return the threads that wait for requests; what runs in them makes no other use of them."""
+    return ThreadPoolExecutor(REQUESTS, _THREADS)
+
+
+# the process that made the first request
+_owner: int | None = None
+
+
+def request(function: Callable[..., T], *args: object, **options: object) -> T:
+    """Call a library in one of the threads of `request_pool`, so that the caller can be interrupted meanwhile.
+
+    Raises:
+        TimeoutError: after `REQUEST_SECONDS`.
+        OSError: in a process that was forked after the first request, which would wait for ever: the libraries' threads
+            are not in it, and their pools cannot be made anew.
+    """
+    global _owner  # noqa: PLW0603
+    if _owner is None:
+        _owner = os.getpid()
+    elif _owner != os.getpid():
+        raise OSError(
+            errno.EIO,
+            "remote files were used before this process was forked, and cannot be used in it: start processes by "
+            "multiprocessing's 'spawn' or 'forkserver'",
+        )
+    if threading.current_thread().name.startswith(_THREADS):
+        return function(*args, **options)
+    try:
+        return request_pool().submit(function, *args, **options).result(REQUEST_SECONDS)
+    except FutureTimeoutError as error:
+        raise TimeoutError(errno.ETIMEDOUT, f"no answer within {REQUEST_SECONDS} seconds") from error
+
+
+# threads are not in a forked process
+os.register_at_fork(after_in_child=request_pool.cache_clear)
+
+
+#: Where an ORC file can be opened: a local path, a URI, or a pair of a pyarrow or fsspec file system and a path in it.
+Location = str | os.PathLike[str] | tuple[Any, str]
+
+
+def open_source(
+    location: Location,
+    *,
+    length: int | None = None,
+    version: Hashable | None = None,
+    detects_changes: bool = True,
+) -> ByteSource:
+    """Open a local path, a URI, or a ``(file system, path)`` pair.
+
+    Args:
+        length: the file's length in bytes, where a listing has it: it saves a request. Local files have their own.
+        version: the only one that is read, where a listing has it; an error of another one has the number ``ESTALE``.
+        detects_changes: see `LocalSource`.
+
+    Raises:
+        OrcError: if there is no such file.
+        TableError: if the scheme is unknown.
+        MissingRuntimeError: if a package is missing.
+        ArgumentTypeError: for any other location.
+    """
+    argument: object = location
+    if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[1], str):
+        from hindex.orc.io.adapted import AdaptedFileSystem
+
+        filesystem, path = argument
+        if isinstance(filesystem, FileSystem):
+            return filesystem.open(path, length, version)
+        local = AdaptedFileSystem.local_path(filesystem, path)
+        if local is not None:
+            return LocalSource(local, detects_changes=detects_changes)
+        return AdaptedFileSystem(filesystem).open(path)
+    if isinstance(argument, tuple) or not isinstance(location, str | os.PathLike):
+        raise ArgumentTypeError(
+            "an ORC file is read from a path, a URI, or a pair of a file system and a path, "
+            f"not from {argument!r}"
+        )
+    uri = os.fspath(location)
+    local = local_file_path(uri)
+    if local is not None:
+        return LocalSource(local, detects_changes=detects_changes)
+    filesystem, path = file_system(uri)
+    return filesystem.open(path, length, version)
+
+
+def local_file_path(uri: str) -> str | None:
+    """Return the absolute path of a local path or ``file:`` URI; None for other URIs."""
+    scheme = urlsplit(uri).scheme
+    if len(scheme) <= 1:
+        return os.fspath(Path(uri).absolute())
+    if scheme != "file":
+        return None
+    path = uri.partition(":")[2]
+    if path.startswith("//"):
+        path = "/" + path[2:].partition("/")[2]
+    return unquote(path)
+
+
+def arrow_file_system(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
+    """Return pyarrow's file system of a path or URI, for what pyarrow reads itself."""
+    local = local_file_path(uri)
+    if local is not None:
+        return pyarrow.fs.LocalFileSystem(), local
+    try:
+        filesystem, path = pyarrow.fs.FileSystem.from_uri(uri)
+    except (OSError, ValueError) as error:
+        raise TableError(f"{uri!r} cannot be opened by pyarrow: {error}") from error
+    return filesystem, path

@@ -1,0 +1,321 @@
+"""S3, Google Cloud Storage and Azure, through obstore."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qsl
+
+from hindex.errors import MissingRuntimeError, OrcError, TableError
+from hindex.orc.io.file_system import FileInfo, WritableFileSystem, request, request_pool
+from hindex.orc.io.source import TAIL_GUESS, Range, RequestSource, one_line
+
+try:
+    import obstore
+    from obstore import exceptions
+    from obstore.store import AzureStore, GCSStore, S3Store
+except ImportError as error:
+    raise MissingRuntimeError(
+        f"object stores need the package obstore, which is missing ({error}); pip install 'obstore>=0.11'"
+    ) from error
+
+if TYPE_CHECKING:
+    from obstore import GetResult
+    from obstore.store import ClientConfig
+
+T = TypeVar("T")
+
+_CLIENT: ClientConfig = {"allow_http": True, "connect_timeout": "10s", "timeout": "120s"}
+#: Options of a URI, as pyarrow has them, and obstore's names.
+_OPTIONS = {"region": "region", "endpoint_override": "endpoint", "scheme": ""}
+#: The error within the answer of a store.
+_ANSWER = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
+
+
+class ObjectStore(WritableFileSystem):
+    """A bucket or container.
+
+    Args:
+        scheme: ``s3``, ``gs``, ``gcs``, ``abfs``, ``abfss`` or ``az``.
+        head: what stands before the path in a URI: the bucket, or container and account.
+        options: of the URI, as text.
+
+    Raises:
+        TableError: if the URI does not fit its scheme.
+    """
+
+    def __init__(self, scheme: str, head: str, options: str = "") -> None:
+        self._root = f"{scheme}://{head}"
+        self._store: Any
+        try:
+            if scheme == "s3":
+                self._store = _s3(self._root, head, options)
+                return
+            if options:
+                raise ValueError("it has options; give them in the environment")
+            if scheme in ("gs", "gcs"):
+                self._store = GCSStore(head, client_options=_CLIENT)
+            else:
+                container, _, account = head.partition("@")
+                config = {"account_name": account.partition(".")[0]} if account else {}
+                self._store = AzureStore(container, config=config, client_options=_CLIENT)  # type: ignore[arg-type]
+        except (exceptions.BaseError, ValueError) as error:
+            raise TableError(f"{self._root!r} cannot be opened: {_message(error)}") from error
+
+    def info(self, path: str) -> FileInfo:
+        meta = _call(obstore.head, self._store, path)
+        return _info(meta, path.rpartition("/")[2])
+
+    def entries(self, path: str, *, recursive: bool = True) -> Iterator[FileInfo]:
+        prefix = f"{path}/" if path else ""
+        try:
+            if recursive:
+                yield from _without_markers(
+                    _info(meta, meta["path"][len(prefix) :])
+                    for chunk in self._pages(prefix)
+                    for meta in chunk
+                )
+                return
+            listed: Any = _call(obstore.list_with_delimiter, self._store, prefix)
+        except OSError as error:
+            if _NO_BUCKET.search(str(error)):
+                raise FileNotFoundError(errno.ENOENT, "the bucket does not exist", self._root) from error
+            raise
+        for meta in listed["objects"]:
+            yield _info(meta, meta["path"][len(prefix) :])
+        for directory in listed["common_prefixes"]:
+            yield FileInfo(directory[len(prefix) :].rstrip("/"), 0, is_directory=True)
+
+    def open(self, path: str, length: int | None = None, version: Hashable | None = None) -> ObjectSource:
+        return ObjectSource(self._store, path, f"{self._root}/{path}", length, version)
+
+    def read(self, path: str, limit: int) -> bytes:
+        result = _call(obstore.get, self._store, path)
+        # its body has not been read yet
+        if result.meta["size"] > limit:
+            raise ValueError(f"it has more than the {limit} bytes that are supported")
+        return bytes(_call(result.bytes))
+
+    def create(self, path: str, data: bytes) -> None:
+        _call(obstore.put, self._store, path, data, mode="create", use_multipart=False)
+
+    def write(self, path: str, data: bytes) -> None:
+        _call(obstore.put, self._store, path, data)
+
+    def upload(self, path: str, local: str) -> None:
+        _call(obstore.put, self._store, path, Path(local))
+
+    def delete(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            _call(obstore.delete, self._store, path)
+
+    def make_directory(self, path: str) -> None:
+        """Do nothing: an object store has no directories."""
+
+    def remove_directory(self, path: str) -> None:
+        """Do nothing: an object store has no directories."""
+
+    def _pages(self, prefix: str) -> Iterator[Any]:
+        pages = _call(obstore.list, self._store, prefix, chunk_size=1000)
+        while (page := _call(next, pages, None)) is not None:
+            yield page
+
+
+class ObjectSource(RequestSource):
+    """An object. All requests are for the listed version, or else for the one that answered the first."""
+
+    def __init__(
+        self,
+        store: Any,  # noqa: ANN401
+        path: str,
+        name: str,
+        length: int | None,
+        version: Hashable | None,
+    ) -> None:
+        self.path = name
+        self._store = store
+        self._path = path
+        self._version = version
+        self._is_listed = version is not None
+        if length is not None:
+            self._size = length
+            return
+        try:
+            self._open()
+        except OSError as error:
+            raise OrcError(f"cannot open the file: {error.strerror or error}", path=name) from error
+
+    def identity(self) -> Hashable | None:
+        return (self.path, self._version, self._size) if self._is_listed else None
+
+    def has_other_mtime(self, mtime_ns: int) -> bool:
+        return not self._is_listed and super().has_other_mtime(mtime_ns)
+
+    def _open(self) -> None:
+        """Fetch the length, together with the last bytes where the store has such ranges."""
+        try:
+            result = _call(obstore.get, self._store, self._path, options={"range": {"suffix": TAIL_GUESS}})
+        except FileNotFoundError:
+            raise
+        except OSError:
+            # Azure has no such ranges, and S3 none of an object without bytes
+            self._keep(_call(obstore.head, self._store, self._path))
+            return
+        self._keep(result.meta)
+        tail = memoryview(_call(result.bytes))
+        self._kept = ((self._size - len(tail), tail),)
+
+    def _keep(self, meta: Any) -> None:  # noqa: ANN401
+        self._version, self._size, self._mtime_ns = meta["e_tag"], int(meta["size"]), _mtime_ns(meta)
+
+    def _fetch(self, ranges: Sequence[Range]) -> Sequence[memoryview]:
+        try:
+            if self._version is None and ranges:
+                # the first answer gives the version of the others
+                first, *others = ranges
+                return [self._get(first), *request_pool().map(self._get, others)]
+            if len(ranges) < 2:
+                return [self._get(item) for item in ranges]
+            return list(request_pool().map(self._get, ranges))
+        except OSError as error:
+            if error.errno == errno.ESTALE:
+                message = "the file was overwritten while it was open: run again when nothing writes to it"
+            else:
+                message = f"cannot read {len(ranges)} ranges: {error.strerror or error}"
+            raise OrcError(message, path=self.path) from error
+
+    def _get(self, item: Range) -> memoryview:
+        start, length = item
+        options: dict[str, Any] = {"range": (start, start + length)}
+        if self._version is not None:
+            options["if_match"] = self._version
+        try:
+            result: GetResult = _call(obstore.get, self._store, self._path, options=options)
+        except OSError as error:
+            if self._version is None and "InvalidRange" in str(error):
+                raise OSError(errno.ESTALE, "the object is shorter") from error
+            raise
+        if self._version is None:
+            expected = self._size
+            self._keep(result.meta)
+            if self._size != expected:
+                raise OSError(errno.ESTALE, "the object has another length")
+        return memoryview(_call(result.bytes))
+
+    def close(self) -> None:
+        """Free the bytes that are kept."""
+        self._kept = ()
+
+
+def _s3(root: str, bucket: str, options: str) -> S3Store:
+    config: dict[str, Any] = {}
+    given = dict(parse_qsl(options))
+    for name, value in given.items():
+        if name not in _OPTIONS:
+            raise ValueError(f"the option {name!r} of the URI is unknown: {', '.join(_OPTIONS)} can be given")
+        if _OPTIONS[name]:
+            config[_OPTIONS[name]] = value
+    if "endpoint" in config and "://" not in config["endpoint"]:
+        config["endpoint"] = f"{given.get('scheme', 'https')}://{config['endpoint']}"
+    attempts = os.environ.get("AWS_MAX_ATTEMPTS", "")
+    retries: Any = {"max_retries": int(attempts) - 1} if attempts.isdigit() and int(attempts) else None
+    return S3Store(
+        bucket,
+        config=config,  # type: ignore[arg-type]
+        client_options=_CLIENT,
+        retry_config=retries,
+        credential_provider=_profile_credentials(),
+    )
+
+
+def _profile_credentials() -> Any:  # noqa: ANN401
+    """Return the credentials of AWS's configuration files, which obstore does not read; None without any.
+
+    Raises:
+        ValueError: if ``AWS_PROFILE`` names a profile, and boto3 is missing.
+    """
+    if "AWS_ACCESS_KEY_ID" in os.environ:
+        return None
+    path = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
+    if "AWS_PROFILE" not in os.environ and not Path(path).expanduser().exists():
+        return None
+    try:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError as error:
+        raise ValueError(
+            f"the credentials of a profile are read by boto3, which is missing ({error}): pip install boto3, or set "
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        ) from error
+    return Boto3CredentialProvider()
+
+
+def _without_markers(infos: Iterator[FileInfo]) -> Iterator[FileInfo]:
+    """Turn objects that stand for directories into these: obstore drops the slash at the end of their names.
+
+    One without bytes is such an object if the next one is within it, or if it is named as a partition.
+    """
+    empty: FileInfo | None = None
+    for info in infos:
+        if empty is not None:
+            if info.path.startswith(f"{empty.path}/"):
+                empty = replace(empty, is_directory=True)
+            yield empty
+        empty = None
+        if info.length:
+            yield info
+        elif info.path:
+            empty = replace(info, is_directory="=" in info.path.rpartition("/")[2])
+    if empty is not None:
+        yield empty
+
+
+def _info(meta: Any, path: str) -> FileInfo:  # noqa: ANN401
+    return FileInfo(path, int(meta["size"]), _mtime_ns(meta), meta["e_tag"])
+
+
+def _mtime_ns(meta: Any) -> int:  # noqa: ANN401
+    # the present time if the store has none, so that no file counts as old
+    modified = meta["last_modified"]
+    return time.time_ns() if modified is None else int(modified.timestamp() * 1_000_000) * 1000
+
+
+def _call(function: Callable[..., T], *args: object, **options: object) -> T:
+    """Call the library.
+
+    Raises:
+        OSError: for all its errors, with the store's own message.
+    """
+    try:
+        return request(function, *args, **options)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, _message(error)) from error
+    except exceptions.AlreadyExistsError as error:
+        raise FileExistsError(errno.EEXIST, _message(error)) from error
+    except exceptions.PreconditionError as error:
+        raise OSError(errno.ESTALE, _message(error)) from error
+    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+        raise PermissionError(errno.EACCES, _message(error)) from error
+    except exceptions.InvalidPathError as error:
+        raise OSError(
+            errno.EINVAL,
+            f"the name of an object has an empty part, as no path of Spark has: {_message(error)}; rename or delete it",
+        ) from error
+    except exceptions.BaseError as error:
+        raise OSError(errno.EIO, _message(error)) from error
+
+
+def _message(error: Exception) -> str:
+    """Return the store's message, or that of the library in one line."""
+    text = str(error).partition("\n\nDebug source:")[0]
+    answer = _ANSWER.search(text)
+    if answer is not None:
+        return f"{' '.join(answer[2].split())} ({answer[1]})"
+    return " ".join(text.split()) or one_line(error)

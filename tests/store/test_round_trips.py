@@ -1,0 +1,118 @@
+"""The requests of an answer with empty caches on S3, and how many of them wait for one another."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from urllib.parse import parse_qs
+
+import pyarrow as pa
+import pyarrow.orc
+import pytest
+
+from hindex.api import scan as scan_module
+from hindex.api.table import Table
+from hindex.table import listing
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.s3 import S3Server, put_object
+from tests.support.work import forget
+
+ROWS = 20_000
+#: The values of ``g`` in every file. Random ones make index files that do not come with their end, and the least ones
+#: are the farthest from it.
+VALUES = random.Random(0).sample(range(1 << 60), ROWS)
+
+
+@cache
+def ids(file: int) -> list[int]:
+    return random.Random(1 + file).sample(range(1 << 60), ROWS)
+
+
+_GREATEST_MINIMUM = max(min(ids(file)) for file in range(8))
+#: Of file 1 alone, though it is within the range of every file.
+ID = next(value for value in sorted(ids(1)) if value > _GREATEST_MINIMUM)
+G = min(VALUES)
+AT = VALUES.index(G)
+
+#: Seconds for which an answer waits: requests that are sent together overlap, unless the machine has much else to do.
+DELAYS = (0.1, 0.3, 0.9)
+
+
+@pytest.mark.parametrize("files", [2, 8])
+@pytest.mark.parametrize(
+    ("using", "column", "answer", "expected", "requests", "chain"),
+    [
+        pytest.param(
+            "bitmap",
+            "g",
+            lambda table: table.scan(f"g = {G}").count(),
+            lambda files: files,
+            # its end and a page of each index file, beside the end of each data file
+            lambda files: 3 * files,
+            2,
+            id="count",
+        ),
+        pytest.param(
+            "btree",
+            "id",
+            lambda table: table.scan(f"id = {ID}", ["id"]).to_arrow()["id"].to_pylist(),
+            lambda files: [ID],
+            # the end and a page of the index, the end of the data file with its footer, its row index, the rows
+            lambda files: 5,
+            5,
+            id="row",
+        ),
+        pytest.param(
+            "bitmap",
+            "g",
+            lambda table: table.scan(f"g = {G}", ["id"]).to_arrow()["id"].to_pylist(),
+            lambda files: [ids(file)[AT] for file in range(files)],
+            # as a count, then as a row
+            lambda files: 5 * files,
+            4,
+            id="rows",
+        ),
+    ],
+)
+def test_requests_of_a_first_answer(
+    bucket: str,
+    s3: S3Server,
+    monkeypatch: pytest.MonkeyPatch,
+    using: str,
+    column: str,
+    answer: Callable[[Table], object],
+    expected: Callable[[int], object],
+    requests: Callable[[int], int],
+    chain: int,
+    files: int,
+) -> None:
+    """However many files there are, their requests are made side by side."""
+    local_build.install(monkeypatch)
+    # objects that were written just now may be replaced within the second, and are opened before they are skipped
+    monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
+    # the waits below are no reason to list again
+    monkeypatch.setattr(scan_module, "_RECENT_S", 60.0)
+    for file in range(files):
+        sink = pa.BufferOutputStream()
+        pyarrow.orc.write_table(pa.table({"id": ids(file), "g": VALUES}), sink)
+        put_object(f"{bucket}/t/{file}.orc", sink.getvalue().to_pybytes())
+    LocalConnection().table(f"{bucket}/t").create_index("i", column, using)
+    chains = []
+    for delay in DELAYS:
+        forget()
+        s3.requests.clear()
+        s3.answers.clear()
+        with s3.failing("GET", "", delay=delay):
+            assert answer(LocalConnection().table(f"{bucket}/t")) == expected(files)
+        assert {method for method, _ in s3.requests} == {"GET"}
+        listed = [parse_qs(item.query)["prefix"][0] for item in s3.answers if "list-type" in item.query]
+        assert sorted(listed) == ["t/", "t/_hindex/manifests/"]
+        # both at once, then the manifest
+        assert len(s3.requests) == 3 + requests(files)
+        chains.append(s3.longest_chain())
+        if chains[-1] <= 2 + chain:
+            break
+    # requests of one step that did not overlap count as several, so that the least is right
+    assert min(chains) == 2 + chain, chains
