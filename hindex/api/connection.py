@@ -759,6 +759,10 @@ class Connection:
         return table
 
     def _remember(self, table: Table) -> Table:
+        if self._spark is not None and table.uri.startswith("s3://"):
+            from hindex.spark.object_stores import adopt_s3_settings
+
+            adopt_s3_settings(self._spark)
         self._tables[table.uri] = table
         return table
 

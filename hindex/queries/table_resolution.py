@@ -13,6 +13,7 @@ from hindex.plan.reasons import Reason
 from hindex.spark.catalog import described_columns, run
 from hindex.spark.jobs import first_line
 from hindex.spark.locations import path_difference, spark_path, view_transactional_location
+from hindex.spark.object_stores import spark_s3_uri
 from hindex.spark.session import java_session
 from hindex.spark.types import quoted, spark_ddl
 from hindex.sql.statements import TableRef, TableRefKind
@@ -202,7 +203,7 @@ class QueryTableState:
             assert isinstance(schema, StructType)
             return schema
         try:
-            return self._spark.read.orc(spark_path(self.table.uri)).schema
+            return self._spark.read.orc(spark_path(spark_s3_uri(self._spark, self.table.uri))).schema
         except PySparkException as error:
             raise TableError(f"Table {str(self._ref)!r} is unknown to Spark: {first_line(error)}") from error
 
@@ -225,7 +226,9 @@ class QueryTableState:
             TableError: for a transactional table, whose deltas Spark would ignore or read as rows; it names the
                 `catalog_mismatch`, if there is one.
         """
-        path = f"orc.{quoted(spark_path(self.table.uri))}" if self.is_path else None
+        path = (
+            f"orc.{quoted(spark_path(spark_s3_uri(self._spark, self.table.uri)))}" if self.is_path else None
+        )
         try:
             is_transactional = self.is_transactional
         except HindexError as error:
