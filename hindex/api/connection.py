@@ -714,6 +714,7 @@ class Connection:
 
     def _path_table(self, path: str, valid: ValidWriteIds | None = None) -> Table:
         uri = normalize_uri(path)
+        self._adopt_settings(uri)
         options = AcidOptions(valid or self._valid_write_ids)
         return self._remember(Table(self, path, uri, Store.for_table(uri, self._store), options=options))
 
@@ -752,17 +753,21 @@ class Connection:
         if described.get("partition_columns"):
             partitions = partial(catalog_partitions, self.spark(), name, described)
         store = Store.for_table(uri, self._store)
+        self._adopt_settings(uri)
         table = Table(self, name, uri, store, check, options, partitions, declared)
         if self._store is None:
             # only a store within the table's directory is lost with its files
             table.definitions = CatalogDefinitions(self.spark(), full_name(described) or name)
         return table
 
-    def _remember(self, table: Table) -> Table:
-        if self._spark is not None and table.uri.startswith("s3://"):
+    def _adopt_settings(self, uri: str) -> None:
+        """Reach S3 as the session does, where a table or the store is there."""
+        if self._spark is not None and any(place.startswith("s3") for place in (uri, self._store or "")):
             from hindex.spark.object_stores import adopt_s3_settings
 
             adopt_s3_settings(self._spark)
+
+    def _remember(self, table: Table) -> Table:
         self._tables[table.uri] = table
         return table
 

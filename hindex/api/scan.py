@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
@@ -42,7 +41,6 @@ from hindex.sql.predicate import Predicate, all_of, quote_name
 from hindex.sql.statements import AggregateFunction
 from hindex.store.manifest import Manifest
 from hindex.store.snapshot import Snapshot
-from hindex.table.location import is_local
 from hindex.table.schema import ColumnName, column_names, spelled
 from hindex.validation import check_keywords, check_session, is_whole, raise_missing_attribute, suggestion
 
@@ -61,9 +59,6 @@ T = TypeVar("T")
 #: Greatest limit of rows.
 _MAX_ROWS = (1 << 63) - 1
 
-#: Seconds for which a listing of a remote table serves the query that asked for it.
-_RECENT_S = 1.0
-
 #: Undecided stripes that `Scan.exists` defers, in case another one certainly has a row.
 _MAX_DEFERRED = 64
 
@@ -73,24 +68,26 @@ class SchemaSnapshot:
 
     Args:
         take: returns the current snapshot of the table.
+        is_remote: True if a listing takes requests.
     """
 
-    def __init__(self, take: Callable[[], Snapshot]) -> None:
+    def __init__(self, take: Callable[[], Snapshot], *, is_remote: bool = False) -> None:
         self._take = take
+        self._is_remote = is_remote
         self._snapshot: Snapshot | None = None
         self._is_fresh = False
-        self._recent: tuple[float, Snapshot] | None = None
+
+    @property
+    def is_deferred(self) -> bool:
+        """True if the schema is not known yet, and the first query that runs will list the table anyway."""
+        return self._is_remote and self._snapshot is None
 
     def current(self) -> Snapshot:
-        """Return the table as it is now.
-
-        The whole snapshot of the first call serves once, up to `_RECENT_S` seconds later, where a listing takes
-        requests: a new process that reads a table checks the query and runs it.
-        """
-        recent, self._recent = self._recent, None
-        if recent is not None and time.monotonic() - recent[0] < _RECENT_S:
-            return recent[1]
-        return self._take()
+        """Return the table as it is now."""
+        taken = self._take()
+        if self.is_deferred:
+            self._snapshot = _without_files(taken)
+        return taken
 
     def __call__(self) -> Snapshot:
         """Return the snapshot; it is taken at the first call."""
@@ -102,19 +99,12 @@ class SchemaSnapshot:
                 if not is_deleted_file(error):
                     raise
                 taken = self._take()
-            if not is_local(taken.listing.uri):
-                self._recent = time.monotonic(), taken
-            self._snapshot = replace(
-                taken,
-                files=(),
-                listing=replace(taken.listing, files=()),
-                manifest=Manifest.empty(taken.manifest.table_uri),
-            )
+            self._snapshot = _without_files(taken)
         return self._snapshot
 
     def __getstate__(self) -> dict[str, object]:
         # another process takes its own
-        return {"_take": self._take, "_snapshot": None, "_is_fresh": False, "_recent": None}
+        return {**self.__dict__, "_snapshot": None, "_is_fresh": False}
 
     def refresh(self) -> bool:
         """Drop a snapshot that an earlier call has taken; return False if it was just taken."""
@@ -122,6 +112,15 @@ class SchemaSnapshot:
             return False
         self._snapshot = None
         return True
+
+
+def _without_files(snapshot: Snapshot) -> Snapshot:
+    return replace(
+        snapshot,
+        files=(),
+        listing=replace(snapshot.listing, files=()),
+        manifest=Manifest.empty(snapshot.manifest.table_uri),
+    )
 
 
 class Scan:
@@ -432,11 +431,15 @@ class Scan:
     def checked(self) -> Scan:
         """Check names and types of the query now instead of when rows are read, and return the scan.
 
+        Of a remote table that has not been listed, they are checked when rows are read: that lists it.
+
         Raises:
             TableError: if the table does not exist.
             ColumnError: for an unknown column.
             PredicateError: for a condition that does not fit the columns' types.
         """
+        if self._schema.is_deferred:
+            return self
         try:
             self._check(self._schema())
         except (ColumnError, PredicateError):
@@ -591,7 +594,7 @@ class Scan:
 
     def _has_rows(self, plan: ScanPlan, runner: Runner) -> bool:
         deferred: list[Unit] = []
-        for task, result in runner.run_lookups(plan.tasks):
+        for task, result in runner.run_lookups(plan.tasks, cautious=True):
             if len(result.bounds.lower):
                 return True
             deferred.append((task, result))
@@ -766,7 +769,7 @@ class Scan:
         def units() -> Iterator[Unit]:
             nonlocal skipped
             unplanned, are_decided = self._stop, True
-            for task, result in runner.run_lookups(plan.tasks):
+            for task, result in runner.run_lookups(plan.tasks, cautious=remaining is not None):
                 rows = result.first(unplanned)
                 are_decided = are_decided and not result.undecided
                 # rows to skip are not read, as long as their number is certain

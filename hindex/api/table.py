@@ -38,6 +38,7 @@ from hindex.store.manifest import (
 from hindex.store.snapshot import Snapshot, find_fresh_paths, take_snapshot
 from hindex.store.store import RETAIN_HOURS, Store
 from hindex.table.listing import Listing, list_data_files
+from hindex.table.location import is_local
 from hindex.table.partitions import CatalogPartitions
 from hindex.table.schema import ColumnName, DeclaredSchema, TableSchema
 from hindex.table.transactional import AcidOptions
@@ -107,7 +108,7 @@ class Table:
 
     @cached_property
     def _schema_snapshot(self) -> SchemaSnapshot:
-        return SchemaSnapshot(self.snapshot)
+        return SchemaSnapshot(self.snapshot, is_remote=not is_local(self.uri))
 
     @cached_property
     def _builds(self) -> Builds:

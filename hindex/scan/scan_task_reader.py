@@ -56,9 +56,10 @@ class ScanTaskReader:
         self.task = task
         self._cache = cache
         self.notes: list[Note] = []
+        is_replaced = False
         try:
             if task.acid is None:
-                self.reader = _open_reader(task)
+                self.reader, is_replaced = _open_reader(task)
             else:
                 from hindex.orc.acid.delta_files import open_file
 
@@ -72,7 +73,7 @@ class ScanTaskReader:
         tail = self.reader.tail
         #: How the file differs from the one that was planned and indexed; empty if it does not.
         self.difference = ""
-        if tail.file_length != task.length or self.reader.has_other_mtime(task.mtime_ns):
+        if is_replaced or tail.file_length != task.length or self.reader.has_other_mtime(task.mtime_ns):
             self.difference = REPLACED_SINCE
         elif tail.checksum != task.tail_checksum:
             self.difference = REPLACED
@@ -103,6 +104,11 @@ class ScanTaskReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def is_remote(self) -> bool:
+        """True if reading the data file takes requests."""
+        return "://" in self.task.uri
 
     @property
     def is_fresh(self) -> bool:
@@ -294,14 +300,14 @@ class ScanTaskReader:
         return IndexLookups(self.task, self._columns, rows, self.notes, self._cache)
 
 
-def _open_reader(task: ScanTask) -> OrcReader:
-    """Open the data file of a task; in the planned version, unless a remote one has been replaced since."""
+def _open_reader(task: ScanTask) -> tuple[OrcReader, bool]:
+    """Open the data file of a task in the planned version, or in the present one and True if that has been replaced."""
     if task.version is not None:
         try:
             source = open_source(task.uri, length=task.length, version=task.version)
-            return OrcReader(source, timezone=task.timezone)
+            return OrcReader(source, timezone=task.timezone), False
         except OrcError as error:
             cause = root_os_error(error)
             if cause is None or cause.errno != errno.ESTALE:
                 raise
-    return OrcReader(task.uri, timezone=task.timezone)
+    return OrcReader(task.uri, timezone=task.timezone), task.version is not None

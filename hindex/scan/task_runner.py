@@ -37,11 +37,11 @@ UnitWork = Callable[[ScanTaskReader, StripeResult, ThreadPool], T]
 #: Stripes of a remote store that are read at once.
 _REMOTE_UNITS = 16
 
-#: Rows that are read ahead of their use, but for those of a few stripes: they are in memory.
-_MAX_ROWS_AHEAD = 1 << 20
+#: Stored bytes of the rows held in memory ahead of their use; the first `_FEW_AHEAD` stripes are exempt.
+_MAX_BYTES_AHEAD = 64 << 20
 _FEW_AHEAD = 2 * processors()
 
-#: Data files of a remote store whose indexes are asked at once.
+#: Data files of a remote store that are looked up at once.
 _REMOTE_FILES = 32
 
 
@@ -103,16 +103,22 @@ class Runner:
         except HindexError as error:
             raise deleted_again(error) from error.__cause__
 
-    def run_lookups(self, tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[Unit]:
+    def run_lookups(
+        self, tasks: Sequence[ScanTask], *, every: bool = False, cautious: bool = False
+    ) -> Iterator[Unit]:
         """Each stripe that may have wanted rows (each at all, if ``every``), in order; no rows are read.
 
         Local files in this thread alone: asking an index is a little Python work, which threads would only hinder.
 
+        Args:
+            cautious: the first files may be enough: of remote ones, look up one first, then twice as many each time.
+
         Raises:
             FallbackError: in strict mode, where an index turns out not to be usable.
         """
-        look_up = self._look_up_remote if tasks and "://" in tasks[0].uri else self._look_up_local
-        for task, results in look_up(tasks):
+        is_remote = bool(tasks) and "://" in tasks[0].uri
+        looked_up = self._look_up_remote(tasks, 1 if cautious else _REMOTE_FILES) if is_remote else None
+        for task, results in looked_up or self._look_up_local(tasks):
             for result in results:
                 if every or len(result.bounds.upper):
                     yield task, result
@@ -125,16 +131,20 @@ class Runner:
             yield opened, (self.look_up(opened, stripe) for stripe in opened.stripes)
 
     def _look_up_remote(
-        self, tasks: Sequence[ScanTask]
+        self, tasks: Sequence[ScanTask], ahead: int
     ) -> Iterator[tuple[ScanTaskReader, Iterator[StripeResult]]]:
-        """Open files and ask their indexes a few files ahead of their use, as each request takes long."""
+        """Open files and look up their indexes a few files ahead of their use, as each request takes long."""
         waiting = iter(tasks)
+        pending: deque[Future[tuple[ScanTaskReader, list[StripeResult]]]] = deque()
         with ThreadPool(_REMOTE_FILES) as pool:
-            pending = deque(pool.submit(_look_up_all, pool, task) for task in islice(waiting, _REMOTE_FILES))
-            while pending:
+            while True:
+                more = islice(waiting, ahead - len(pending))
+                pending.extend(pool.submit(_look_up_all, pool, task) for task in more)
+                if not pending:
+                    return
                 with self.meter.step(Step.INDEXES):
                     opened, results = pending.popleft().result()
-                pending.extend(pool.submit(_look_up_all, pool, task) for task in islice(waiting, 1))
+                ahead = min(2 * ahead, _REMOTE_FILES)
                 self._register(opened)
                 for result in results:
                     self.meter.add_indexes(result.indexes)
@@ -257,7 +267,7 @@ def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = Fals
     units = iter(units)
     head = list(islice(units, 1 if cautious else 2))
     # threads that wait for requests need no processor
-    threads = _REMOTE_UNITS if head and "://" in head[0][0].task.uri else processors()
+    threads = max(_REMOTE_UNITS, processors()) if head and head[0][0].is_remote else processors()
     if len(head) < 2:
         for task, lookup_result in head:
             with ThreadPool(threads - 1) as pool:
@@ -268,19 +278,25 @@ def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = Fals
         head = []
     max_ahead = 2 * threads
     ahead = 1 if cautious else max_ahead
-    # with the rows that may be read
+    # with the bytes that may be read
     pending: deque[tuple[int, Future[T]]] = deque()
     with ThreadPool(threads) as pool:
         for task, lookup_result in chain(head, units):
-            rows = len(lookup_result.bounds.upper)
+            weight = _stored_bytes(task, lookup_result) if threads > processors() else 0
+            pending.append((weight, pool.submit(work, task, lookup_result, pool)))
             while len(pending) > ahead or (
-                len(pending) > _FEW_AHEAD and rows + sum(some for some, _ in pending) > _MAX_ROWS_AHEAD
+                len(pending) > _FEW_AHEAD and sum(some for some, _ in pending) > _MAX_BYTES_AHEAD
             ):
                 yield pending.popleft()[1].result()
                 ahead = min(2 * ahead, max_ahead)
-            pending.append((rows, pool.submit(work, task, lookup_result, pool)))
         while pending:
             yield pending.popleft()[1].result()
+
+
+def _stored_bytes(task: ScanTaskReader, result: StripeResult) -> int:
+    """Estimate the stored bytes of the rows of a stripe that may be read, in all columns."""
+    stripe = task.reader.stripes[result.stripe]
+    return stripe.data_length * len(result.bounds.upper) // max(stripe.num_rows, 1)
 
 
 def _look_up_all(pool: ThreadPool, task: ScanTask) -> tuple[ScanTaskReader, list[StripeResult]]:

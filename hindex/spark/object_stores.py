@@ -10,15 +10,18 @@ from hindex.spark.session import java_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Hadoop's settings of S3, and the variables that say the same.
-_VARIABLES = {
+#: Hadoop's settings of who reads S3, and the variables that say the same.
+_KEYS = {
     "fs.s3a.access.key": "AWS_ACCESS_KEY_ID",
     "fs.s3a.secret.key": "AWS_SECRET_ACCESS_KEY",
     "fs.s3a.session.token": "AWS_SESSION_TOKEN",
-    "fs.s3a.endpoint": "AWS_ENDPOINT_URL",
-    "fs.s3a.endpoint.region": "AWS_REGION",
 }
-_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE")
+_ENDPOINT, _REGION = "AWS_ENDPOINT_URL_S3", "AWS_REGION"
+#: The endpoint that finds buckets of every region.
+_GLOBAL_ENDPOINT = "s3.amazonaws.com"
+
+# the keys that came from a session: those of the environment itself are left alone
+_adopted: dict[str, str] = {}
 
 
 def adopt_s3_settings(spark: SparkSession) -> None:
@@ -27,16 +30,28 @@ def adopt_s3_settings(spark: SparkSession) -> None:
     They are those of this process and of the session's Python workers. Over Spark Connect, whose server has the
     settings, nothing is set.
     """
-    if java_session(spark) is None or any(name in os.environ for name in _KEYS):
+    own = {name for name in (*_KEYS.values(), "AWS_PROFILE") if name in os.environ} - {
+        name for name, value in _adopted.items() if os.environ.get(name) == value
+    }
+    if java_session(spark) is None or own:
         return
-    settings = {variable: _hadoop(spark, name) for name, variable in _VARIABLES.items()}
-    endpoint = settings["AWS_ENDPOINT_URL"]
+    keys = {variable: _hadoop(spark, name) for name, variable in _KEYS.items()}
+    for name in _adopted:
+        os.environ.pop(name, None)
+    _adopted.clear()
+    _adopted.update((name, value) for name, value in keys.items() if value)
+    os.environ.update(_adopted)
+    endpoint = _hadoop(spark, "fs.s3a.endpoint")
     if endpoint and "://" not in endpoint:
         is_secure = _hadoop(spark, "fs.s3a.connection.ssl.enabled") != "false"
-        settings["AWS_ENDPOINT_URL"] = f"{'https' if is_secure else 'http'}://{endpoint}"
-    given = {name: value for name, value in settings.items() if value}
-    os.environ.update(given)
-    spark.sparkContext.environment.update(given)
+        endpoint = f"{'https' if is_secure else 'http'}://{endpoint}"
+    if endpoint and "AWS_ENDPOINT_URL" not in os.environ and not endpoint.endswith(_GLOBAL_ENDPOINT):
+        os.environ.setdefault(_ENDPOINT, endpoint)
+    region = _hadoop(spark, "fs.s3a.endpoint.region")
+    if region and "AWS_DEFAULT_REGION" not in os.environ:
+        os.environ.setdefault(_REGION, region)
+    names = [*_adopted, *(name for name in (_ENDPOINT, _REGION) if name in os.environ)]
+    spark.sparkContext.environment.update((name, os.environ[name]) for name in names)
 
 
 def spark_s3_uri(spark: SparkSession, uri: str) -> str:

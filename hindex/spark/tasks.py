@@ -103,8 +103,8 @@ def _read_unit(unit: ReadUnit, limit: int | None, mode: Mode) -> Iterator[pa.Rec
             raise
         # Spark shows the whole traceback, which is short without the cause
         raise DeletedFileError(
-            f"data file {unit.task.path!r} was deleted after the DataFrame was made: make the DataFrame again, which "
-            "lists the table anew"
+            f"data file {unit.task.path!r} was deleted or replaced after the DataFrame was made: make it again, "
+            "which lists the table anew"
         ) from None
 
 

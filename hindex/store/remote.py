@@ -8,11 +8,11 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
 from hindex.errors import StoreError, TableError
-from hindex.orc.io.file_system import FileInfo, WritableFileSystem, file_system, request_pool
+from hindex.orc.io.file_system import FileInfo, WritableFileSystem, file_system, request_all
 from hindex.orc.io.source import one_line
 from hindex.store.storage import TEMPORARY_PREFIX, StoredFile, another_store
 
-# the places where creating twice was seen to fail
+# the buckets and name nodes that refused to create a file twice
 _proven: set[str] = set()
 
 
@@ -53,7 +53,7 @@ class RemoteStorage:
     def read_all(self, paths: Sequence[str], limit: int) -> list[bytes]:
         if len(paths) < 2:
             return [self.read(path, limit) for path in paths]
-        return list(request_pool().map(partial(self.read, limit=limit), paths))
+        return request_all(partial(self.read, limit=limit), paths)
 
     def create(self, path: str, data: bytes, *, is_first: bool = True) -> bool:
         if is_first:
@@ -68,7 +68,7 @@ class RemoteStorage:
     def write(self, files: Mapping[str, bytes]) -> None:
         for directory in {path.rpartition("/")[0] for path in files}:
             self._files.make_directory(self._path(directory))
-        list(request_pool().map(lambda item: self._files.write(self._path(item[0]), item[1]), files.items()))
+        request_all(lambda item: self._files.write(self._path(item[0]), item[1]), files.items())
 
     def upload(self, path: str, local: str) -> None:
         """Write a file from a local one, under a name that no other writer uses."""
@@ -152,8 +152,9 @@ class RemoteStorage:
             return
         probe = self._path(f"manifests/{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
         self._files.make_directory(probe.rpartition("/")[0])
-        self._files.create(probe, b"first")
         try:
+            # the name is new: it exists if an answer was lost and the library has sent the request again
+            self._files.create(probe, b"first")
             self._files.create(probe, b"second")
         except FileExistsError:
             _proven.add(place)

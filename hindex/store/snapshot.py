@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field, replace
 from functools import lru_cache, partial
 from typing import TypeVar
@@ -40,6 +39,7 @@ from hindex.value_class import value_class
 
 #: Files whose tails are read at once.
 _TAIL_READERS = 8
+_REMOTE_TAIL_READERS = 32
 
 T = TypeVar("T")
 
@@ -351,8 +351,11 @@ def _read_each(views: Sequence[FileView], read: Callable[[FileView], T]) -> dict
     """Read something from each of several files in parallel; return the results by path."""
     if len(views) < 2:
         return {view.file.path: read(view) for view in views}
-    with ThreadPoolExecutor(_TAIL_READERS) as pool:
-        return dict(zip((view.file.path for view in views), pool.map(read, views), strict=True))
+    is_remote = "://" in views[0].file.uri
+    with ThreadPool(_REMOTE_TAIL_READERS if is_remote else _TAIL_READERS) as pool:
+        # this thread waits, so that an interrupt comes through
+        reads = [pool.submit(read, view) for view in views]
+        return {view.file.path: item.result() for view, item in zip(views, reads, strict=True)}
 
 
 def _flat_files(views: Sequence[FileView], contents: Sequence[_Content]) -> dict[str, AcidFile]:

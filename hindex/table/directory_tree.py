@@ -187,10 +187,12 @@ def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
         # a listing shows most tables in one request
         infos = [] if uri.endswith(".orc") else _listed(files, root)
         if not infos:
-            info = files.info(root)
-            if not info.is_directory:
+            info = _info(files, root)
+            if info is not None and not info.is_directory:
                 return True, DirectoryTree([_listed_file("", info.path, info)])
-            infos = _listed(files, root)
+            infos = list(files.entries(root))
+            if not infos and info is None:
+                raise FileNotFoundError
     except FileNotFoundError as error:
         raise TableNotFoundError(f"Table {table!r} is invalid: no such file or directory: {uri}") from error
     except OSError as error:
@@ -215,6 +217,14 @@ def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
             elif name in _MARKERS and directory in tree.acid:
                 tree.markers.add(path)
     return False, tree
+
+
+def _info(files: FileSystem, path: str) -> FileInfo | None:
+    """Return what is at a path; None if nothing is, or a directory of an object store, which has none."""
+    try:
+        return files.info(path)
+    except FileNotFoundError:
+        return None
 
 
 def _listed_file(directory: str, name: str, info: FileInfo) -> ListedFile:

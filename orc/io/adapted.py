@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from hindex.errors import ArgumentTypeError, OrcError, TableError
-from hindex.orc.io.file_system import FileInfo, FileSystem, request_pool
+from hindex.orc.io.file_system import FileInfo, FileSystem, request_all
 from hindex.orc.io.source import SECOND_NS, ByteSource, Range, RequestSource, one_line
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class FileSystemSource(RequestSource):
     def _fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
         if len(ranges) < 2:
             return [self._read_range(item) for item in ranges]
-        return list(request_pool().map(self._read_range, ranges))
+        return request_all(self._read_range, ranges)
 
     def _read_range(self, item: Range) -> bytes:
         start, length = item

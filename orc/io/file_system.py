@@ -9,7 +9,7 @@ import errno
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
@@ -26,17 +26,18 @@ from hindex.orc.io.source import ByteSource, LocalSource
 #: Requests of one process that are under way at once.
 REQUESTS = 64
 
-#: Seconds after which a request has failed, with all the library's own attempts: HDFS tries for three minutes.
+#: Seconds after which a request has failed, including retries in the library: HDFS tries for three minutes.
 REQUEST_SECONDS = 300
 _THREADS = "hindex-request"
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 #: Schemes of Hadoop's file systems for S3.
 _S3_SCHEMES = ("s3", "s3a", "s3n")
 _OBJECT_SCHEMES = (*_S3_SCHEMES, "gs", "gcs", "abfs", "abfss", "az")
 _HDFS_SCHEMES = ("hdfs", "viewfs")
-#: Variables that say where an object store is, and who asks.
+#: Prefixes of variables with locations and credentials of object stores.
 _VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
 
 
@@ -193,8 +194,8 @@ def _hdfs(root: str, environment: tuple[tuple[str, str], ...]) -> FileSystem:
 
 
 @lru_cache(maxsize=1)
-def request_pool() -> ThreadPoolExecutor:
-    """Return the threads that wait for requests; what runs in them makes no other use of them."""
+def _request_pool() -> ThreadPoolExecutor:
+    """Return the threads that wait for requests. Work in these threads must not submit to this pool."""
     return ThreadPoolExecutor(REQUESTS, _THREADS)
 
 
@@ -202,11 +203,16 @@ def request_pool() -> ThreadPoolExecutor:
 _owner: int | None = None
 
 
-def request(function: Callable[..., T], *args: object, **options: object) -> T:
-    """Call a library in one of the threads of `request_pool`, so that the caller can be interrupted meanwhile.
+def request(
+    function: Callable[..., T], *args: object, seconds: float | None = REQUEST_SECONDS, **options: object
+) -> T:
+    """Call a library in one of the threads for requests, so that the caller can be interrupted meanwhile.
+
+    Args:
+        seconds: a limit of the time; None for none.
 
     Raises:
-        TimeoutError: after `REQUEST_SECONDS`.
+        TimeoutError: after that time.
         OSError: in a process that was forked after the first request, which would wait for ever: the libraries' threads
             are not in it, and their pools cannot be made anew.
     """
@@ -221,14 +227,34 @@ def request(function: Callable[..., T], *args: object, **options: object) -> T:
         )
     if threading.current_thread().name.startswith(_THREADS):
         return function(*args, **options)
+    answer = _request_pool().submit(function, *args, **options)
     try:
-        return request_pool().submit(function, *args, **options).result(REQUEST_SECONDS)
+        return answer.result(seconds)
     except FutureTimeoutError as error:
-        raise TimeoutError(errno.ETIMEDOUT, f"no answer within {REQUEST_SECONDS} seconds") from error
+        if answer.done():
+            raise  # the library's own
+        raise TimeoutError(errno.ETIMEDOUT, f"no answer within {seconds} seconds") from error
+
+
+def request_all(function: Callable[[Item], T], items: Collection[Item]) -> list[T]:
+    """Call a function for each item in the threads for requests, and return the results in the items' order.
+
+    The function may call `request`, but not this.
+
+    Raises:
+        TimeoutError: after `REQUEST_SECONDS` for each round of as many items as there are threads.
+    """
+    rounds = 1 + len(items) // REQUESTS
+    try:
+        return list(_request_pool().map(function, items, timeout=rounds * REQUEST_SECONDS))
+    except FutureTimeoutError as error:
+        if error.errno is not None:
+            raise  # the library's own
+        raise TimeoutError(errno.ETIMEDOUT, f"no answer within {rounds * REQUEST_SECONDS} seconds") from error
 
 
 # threads are not in a forked process
-os.register_at_fork(after_in_child=request_pool.cache_clear)
+os.register_at_fork(after_in_child=_request_pool.cache_clear)
 
 
 #: Where an ORC file can be opened: a local path, a URI, or a pair of a pyarrow or fsspec file system and a path in it.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hindex.errors import MissingRuntimeError, OrcError, TableError
-from hindex.orc.io.file_system import FileInfo, WritableFileSystem, request, request_pool
+from hindex.orc.io.file_system import FileInfo, WritableFileSystem, request, request_all
 from hindex.orc.io.source import Range, RequestSource, one_line
 
 try:
@@ -29,7 +29,7 @@ T = TypeVar("T")
 _ANSWER = re.compile(r'RPCError\("[\w.]*?([\w$]+)", "(.*?)(?:\\n\\tat|"\)$)', re.DOTALL)
 #: The library's own error.
 _OWN = re.compile(r'^\w+\("(.*)"\)$', re.DOTALL)
-#: Errors in Java that a caller tells from others.
+#: Error numbers of Hadoop's exceptions.
 _ERRNO = {
     "AccessControlException": errno.EACCES,
     "SafeModeException": errno.EROFS,
@@ -71,7 +71,7 @@ class Hdfs(WritableFileSystem):
         while above:
             below: list[str] = []
             # one level at a time, its directories side by side
-            for statuses in request_pool().map(self._list, above):
+            for statuses in request_all(lambda place: self._list(place, path), above):
                 for status in statuses:
                     if status.path.rstrip("/") == path.rstrip("/"):
                         raise NotADirectoryError(errno.ENOTDIR, "it is a file", path)
@@ -130,8 +130,13 @@ class Hdfs(WritableFileSystem):
             return _call(self.client.get_file_info, path)
         return None
 
-    def _list(self, path: str) -> list[FileStatus]:
-        return _call(lambda: list(self.client.list_status(path)))
+    def _list(self, path: str, root: str) -> list[FileStatus]:
+        try:
+            return _call(lambda: list(self.client.list_status(path)))
+        except FileNotFoundError:
+            if path == root:
+                raise
+            return []  # removed since the directory above was listed
 
     def _write(self, path: str, parts: Iterator[bytes], block: int | None) -> None:
         directory = path.rpartition("/")[0]
@@ -153,7 +158,7 @@ class Hdfs(WritableFileSystem):
 
 
 class HdfsSource(RequestSource):
-    """A file of HDFS. A reader has the blocks of the file that it opened, whatever takes its name later."""
+    """A file of HDFS. An open reader keeps reading the file that it opened, even after a rename."""
 
     def __init__(
         self, files: Hdfs, path: str, name: str, length: int | None, version: Hashable | None
@@ -191,7 +196,7 @@ class HdfsSource(RequestSource):
             reader = self._reader
             if len(ranges) < 2:
                 return [_call(reader.read_range, *item) for item in ranges]
-            return list(request_pool().map(lambda item: _call(reader.read_range, *item), ranges))
+            return request_all(lambda item: _call(reader.read_range, *item), ranges)
         except OSError as error:
             raise OrcError(
                 f"cannot read {len(ranges)} ranges: {error.strerror or error}", path=self.path
@@ -203,8 +208,8 @@ class HdfsSource(RequestSource):
 
 
 def _is_listed(name: str) -> bool:
-    """Return False for the directories of index stores, which may be large, and others' temporary ones."""
-    return name != "_hindex" and not name.startswith(".")
+    """Return False for the directories of index stores, which may be large, and of writers under way."""
+    return name == "_spark_metadata" or "=" in name or not name.startswith((".", "_"))
 
 
 def _info(status: FileStatus, path: str) -> FileInfo:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl
 
 from hindex.errors import MissingRuntimeError, OrcError, TableError
-from hindex.orc.io.file_system import FileInfo, WritableFileSystem, request, request_pool
+from hindex.orc.io.file_system import REQUEST_SECONDS, FileInfo, WritableFileSystem, request, request_all
 from hindex.orc.io.source import TAIL_GUESS, Range, RequestSource, one_line
 
 try:
@@ -37,6 +37,8 @@ _CLIENT: ClientConfig = {"allow_http": True, "connect_timeout": "10s", "timeout"
 _OPTIONS = {"region": "region", "endpoint_override": "endpoint", "scheme": ""}
 #: The error within the answer of a store.
 _ANSWER = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
+#: Names of directories that mean something without files.
+_DIRECTORY = re.compile(r".*=|(base|delta|delete_delta)_[0-9]")
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
 
 
@@ -71,6 +73,8 @@ class ObjectStore(WritableFileSystem):
             raise TableError(f"{self._root!r} cannot be opened: {_message(error)}") from error
 
     def info(self, path: str) -> FileInfo:
+        if not path:
+            raise FileNotFoundError(errno.ENOENT, "a bucket is no object", self._root)
         meta = _call(obstore.head, self._store, path)
         return _info(meta, path.rpartition("/")[2])
 
@@ -111,7 +115,8 @@ class ObjectStore(WritableFileSystem):
         _call(obstore.put, self._store, path, data)
 
     def upload(self, path: str, local: str) -> None:
-        _call(obstore.put, self._store, path, Path(local))
+        # it takes as long as it has bytes
+        _call(obstore.put, self._store, path, Path(local), seconds=None)
 
     def delete(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -181,10 +186,10 @@ class ObjectSource(RequestSource):
             if self._version is None and ranges:
                 # the first answer gives the version of the others
                 first, *others = ranges
-                return [self._get(first), *request_pool().map(self._get, others)]
+                return [self._get(first), *request_all(self._get, others)]
             if len(ranges) < 2:
                 return [self._get(item) for item in ranges]
-            return list(request_pool().map(self._get, ranges))
+            return request_all(self._get, ranges)
         except OSError as error:
             if error.errno == errno.ESTALE:
                 message = "the file was overwritten while it was open: run again when nothing writes to it"
@@ -258,9 +263,10 @@ def _profile_credentials() -> Any:  # noqa: ANN401
 
 
 def _without_markers(infos: Iterator[FileInfo]) -> Iterator[FileInfo]:
-    """Turn objects that stand for directories into these: obstore drops the slash at the end of their names.
+    """Report directory markers as directories: obstore drops the slash at the end of their names.
 
-    One without bytes is such an object if the next one is within it, or if it is named as a partition.
+    An object without bytes is a marker if the next one is within it, or if it is named as a partition or a directory
+    of transactions, which may have no files.
     """
     empty: FileInfo | None = None
     for info in infos:
@@ -272,7 +278,7 @@ def _without_markers(infos: Iterator[FileInfo]) -> Iterator[FileInfo]:
         if info.length:
             yield info
         elif info.path:
-            empty = replace(info, is_directory="=" in info.path.rpartition("/")[2])
+            empty = replace(info, is_directory=_DIRECTORY.match(info.path.rpartition("/")[2]) is not None)
     if empty is not None:
         yield empty
 
@@ -287,14 +293,16 @@ def _mtime_ns(meta: Any) -> int:  # noqa: ANN401
     return time.time_ns() if modified is None else int(modified.timestamp() * 1_000_000) * 1000
 
 
-def _call(function: Callable[..., T], *args: object, **options: object) -> T:
+def _call(
+    function: Callable[..., T], *args: object, seconds: float | None = REQUEST_SECONDS, **options: object
+) -> T:
     """Call the library.
 
     Raises:
         OSError: for all its errors, with the store's own message.
     """
     try:
-        return request(function, *args, **options)
+        return request(function, *args, seconds=seconds, **options)
     except FileNotFoundError as error:
         raise FileNotFoundError(errno.ENOENT, _message(error)) from error
     except exceptions.AlreadyExistsError as error:
@@ -306,7 +314,7 @@ def _call(function: Callable[..., T], *args: object, **options: object) -> T:
     except exceptions.InvalidPathError as error:
         raise OSError(
             errno.EINVAL,
-            f"the name of an object has an empty part, as no path of Spark has: {_message(error)}; rename or delete it",
+            f"an object's name has an empty part, which Spark cannot address: {_message(error)}; rename or delete it",
         ) from error
     except exceptions.BaseError as error:
         raise OSError(errno.EIO, _message(error)) from error

@@ -1,7 +1,7 @@
-"""A bounded cache of the metadata of local files: tails, stripe footers and row indexes.
+"""A bounded cache of the metadata of files: tails, stripe footers and row indexes.
 
-A file is identified by its inode, length and times, and by its tail's checksum: a changed or replaced file is a new
-one.
+A local file is identified by its inode, length and times, and by its tail's checksum, a remote one by its listed
+version: a changed or replaced file is a new one.
 """
 
 from __future__ import annotations

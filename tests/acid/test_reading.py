@@ -12,6 +12,7 @@ import pytest
 import hindex
 from hindex.errors import OrcError, TableError
 from hindex.orc.acid.delta_files import flush_length
+from hindex.orc.io.adapted import AdaptedFileSystem
 from hindex.table import directory_tree
 from hindex.table.listing import list_data_files
 from hindex.table.transactional import AcidOptions
@@ -484,7 +485,8 @@ def test_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     write_flat(root / "p=2" / "000000_0", [(5, 0, "x")])
     write_marker(root / "p=3" / "base_7")
     remote = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
-    monkeypatch.setattr(directory_tree, "resolve_filesystem", lambda uri: (remote, uri.removeprefix("s3://")))
+    files = AdaptedFileSystem(remote)
+    monkeypatch.setattr(directory_tree, "file_system", lambda uri: (files, uri.removeprefix("s3://")))
     far, near = list_data_files("s3://bucket/t"), list_data_files(str(root))
     assert far.transactional == near.transactional
     assert [file.path for file in far.files] == [file.path for file in near.files]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -209,9 +210,9 @@ def test_work_ahead_grows_from_none() -> None:
     def units() -> Iterator[Any]:
         for number in range(50):
             taken.append(number)
-            yield number, number
+            yield SimpleNamespace(is_remote=False), number
 
-    results: Any = run_units(units(), lambda number, *_: number, cautious=True)
+    results: Any = run_units(units(), lambda _, number, *__: number, cautious=True)
     assert (next(results), len(taken)) == (0, 1)
     assert (next(results), len(taken)) == (1, 3)
     assert [*results] == list(range(2, 50))

@@ -127,6 +127,29 @@ def test_a_store_is_as_open_as_the_table(hdfs: HdfsCluster, spark: SparkSession,
     assert modes == {(True, "rwxr-x---"), (False, "rw-r-----")}
 
 
+def test_a_table_that_is_being_written(
+    spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is removed while it is listed is not there, and the directories of writers are not looked into."""
+    files, path = file_systems.file_system(table)
+    assert isinstance(files, Hdfs)
+    files.write(f"{path}/_temporary/0/task_1/part.orc", b"data")
+    files.write(f"{path}/p=gone/part.orc", b"data")
+    list_directory = files.client.list_status
+    listed = []
+
+    def list_status(path: str, *args: bool) -> object:
+        listed.append(path)
+        if path.endswith("p=gone"):
+            files.client.delete(path, True)
+        return list_directory(path, *args)
+
+    monkeypatch.setattr(files.client, "list_status", list_status)
+    assert hindex.connect().table(table).scan("k < 5").count() == 5
+    assert f"{path}/p=gone" in listed
+    assert f"{path}/_temporary/0" not in listed
+
+
 def test_racing_writers_lose_nothing(place: str) -> None:
     problems: list[Exception] = []
 

@@ -8,18 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hindex.spark import object_stores
 from hindex.spark.object_stores import adopt_s3_settings, spark_s3_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NAMES = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_REGION"]
+NAMES = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_REGION",
+]
 
 
 @pytest.fixture
 def hadoop(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Hadoop's settings in the session; the variables of S3 are unset, and all is as before afterwards."""
-    for name in [*NAMES, "AWS_PROFILE"]:
+    monkeypatch.setattr(object_stores, "_adopted", {})
+    for name in [*NAMES, "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION"]:
         # set first, so that what a test sets is taken back, too
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -69,8 +77,22 @@ def test_the_environments_own_keys_come_first(
     hadoop.set("fs.s3a.access.key", "key")
     hadoop.set("fs.s3a.endpoint", "http://127.0.0.1:9000")
     adopt_s3_settings(spark)
-    assert "AWS_ENDPOINT_URL" not in os.environ
+    assert "AWS_ENDPOINT_URL_S3" not in os.environ
     assert os.environ[name] == "mine"
+
+
+def test_other_keys_of_the_session_are_adopted_again(
+    spark: SparkSession, hadoop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a token that is renewed; what the environment says of the place stays."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9001")
+    hadoop.set("fs.s3a.endpoint", "http://127.0.0.1:9000")
+    for token in ("one", "two", ""):
+        hadoop.set("fs.s3a.access.key", "key")
+        hadoop.set("fs.s3a.session.token", token)
+        adopt_s3_settings(spark)
+        assert (os.environ["AWS_ACCESS_KEY_ID"], os.environ.get("AWS_SESSION_TOKEN", "")) == ("key", token)
+    assert "AWS_ENDPOINT_URL_S3" not in os.environ
 
 
 def test_uris_have_a_scheme_that_spark_knows(spark: SparkSession, hadoop: Any) -> None:

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.orc
 import pytest
 
-from hindex.api import scan as scan_module
 from hindex.api.table import Table
 from hindex.table import listing
 from tests.support import local_build
@@ -92,8 +91,6 @@ def test_requests_of_a_first_answer(
     local_build.install(monkeypatch)
     # objects that were written just now may be replaced within the second, and are opened before they are skipped
     monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
-    # the waits below are no reason to list again
-    monkeypatch.setattr(scan_module, "_RECENT_S", 60.0)
     for file in range(files):
         sink = pa.BufferOutputStream()
         pyarrow.orc.write_table(pa.table({"id": ids(file), "g": VALUES}), sink)

@@ -15,7 +15,7 @@ import pytest
 
 import hindex
 from hindex.api.table import IndexSpec
-from hindex.errors import IndexExistsError, OrcError, StoreError, TableError
+from hindex.errors import IndexExistsError, OrcError, StoreError, TableError, TableNotFoundError
 from hindex.plan.reasons import Reason
 from hindex.scan.scan_task import ScanTask
 from hindex.scan.scan_task_reader import ScanTaskReader
@@ -107,7 +107,9 @@ def test_an_indexs_life(table: str, bucket: str, store: str | None, tmp_path: An
 def test_objects_with_two_slashes_in_their_names(table: str) -> None:
     """Spark's paths have no such names, and what lists them says so."""
     copy_object(f"{table}/p=a%2Fb 1/x.orc", f"{table}/p=a%2Fb 1//x.orc")
-    with pytest.raises(TableError, match=r"no path of Spark has: .*p=a%2Fb 1//x.orc.*; rename or delete it"):
+    with pytest.raises(
+        TableError, match=r"which Spark cannot address: .*p=a%2Fb 1//x.orc.*; rename or delete it"
+    ):
         LocalConnection().table(table).scan().to_arrow()
 
 
@@ -118,6 +120,37 @@ def test_objects_that_stand_for_directories(table: str) -> None:
     listed = listing.list_data_files(table)
     assert [file.path for file in listed.files if file.is_empty] == ["p=7/000000_0"]
     assert len(LocalConnection().table(table).scan().to_arrow()) == expected
+
+
+def test_a_directory_that_is_named_as_a_file(bucket: str) -> None:
+    """As by ``df.write.orc("s3://bucket/events.orc")``."""
+    put(f"{bucket}/events.orc/part-0.orc", rows(0))
+    assert LocalConnection().table(f"{bucket}/events.orc").scan("g = 'g3'").count() == 143
+    assert LocalConnection().table(f"{bucket}/events.orc/part-0.orc").scan("g = 'g3'").count() == 143
+    with pytest.raises(TableNotFoundError, match="no such file or directory"):
+        LocalConnection().table(f"{bucket}/others.orc").scan().count()
+
+
+def test_a_bucket_is_a_directory(bucket: str) -> None:
+    with pytest.raises(TableNotFoundError, match="no such file or directory"):
+        LocalConnection().table(bucket).scan().count()
+    put(f"{bucket}/x.orc", rows(0))
+    assert LocalConnection().table(bucket).scan("g = 'g3'").count() == 143
+
+
+def test_a_few_rows_open_few_files(bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
+    local_build.install(monkeypatch)
+    for number in range(12):
+        put(f"{bucket}/t/{number:02}.orc", rows(number))
+    LocalConnection().table(f"{bucket}/t").create_index("i", "id", "minmax")
+    t = LocalConnection().table(f"{bucket}/t")
+    for scan in (t.scan(limit=1), t.scan("g = 'g0'", limit=1)):
+        s3.requests.clear()
+        assert scan.to_arrow()["id"].to_pylist() == [0]
+        opened = {path.rpartition("/")[2] for _, path in s3.requests if path.endswith(".orc")}
+        assert "00.orc" in opened
+        assert len(opened) < 6
 
 
 def test_a_btree_on_an_object_store(table: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,6 +416,14 @@ def test_a_vanished_store(store: Store, bucket: str) -> None:
     ):
         store.commit(lambda old: drop_index(old, "a"))
     assert object_keys(store.root) == set()
+
+
+def test_a_probe_whose_answer_is_lost(bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library sends it again, and finds it there."""
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "3")
+    with s3.failing("PUT", "tmp-", "InternalError", served=True, times=1) as fault:
+        assert Store(f"{bucket}/s", "/t").commit(adding("a")).number == 1
+    assert fault.seen == 1
 
 
 def test_a_server_without_conditional_writes(

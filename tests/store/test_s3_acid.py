@@ -64,3 +64,6 @@ def test_a_transactional_table(
     table.refresh_indexes()
     assert connection.built_paths == ["base_0000003_v0000009/bucket_00000"]
     assert connection.table(uri).scan(where="id IN (3, 4, 103, 104)").count() == 2
+    # an overwrite without rows leaves the marker of a directory
+    put_object(f"{uri}/base_0000010/", b"")
+    assert connection.table(uri).scan().count() == 0
