@@ -762,7 +762,9 @@ class Connection:
 
     def _adopt_settings(self, uri: str) -> None:
         """Reach S3 as the session does, where a table or the store is there."""
-        if self._spark is not None and any(place.startswith("s3") for place in (uri, self._store or "")):
+        if self._spark is not None and any(
+            place.startswith(("s3://", "s3a://", "s3n://")) for place in (uri, self._store or "")
+        ):
             from hindex.spark.object_stores import adopt_s3_settings
 
             adopt_s3_settings(self._spark)

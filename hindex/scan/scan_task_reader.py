@@ -34,6 +34,7 @@ from hindex.scan.lookup import Lookup
 from hindex.scan.metrics import NO_METER, Step
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
+from hindex.table.location import is_local
 
 if TYPE_CHECKING:
     from hindex.orc.acid.live_rows import LiveRows
@@ -108,7 +109,7 @@ class ScanTaskReader:
     @property
     def is_remote(self) -> bool:
         """True if reading the data file takes requests."""
-        return "://" in self.task.uri
+        return not is_local(self.task.uri)
 
     @property
     def is_fresh(self) -> bool:

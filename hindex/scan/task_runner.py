@@ -22,6 +22,7 @@ from hindex.scan.query_log import log_query
 from hindex.scan.scan_task import IndexUse, ScanTask, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.store.snapshot import Snapshot
+from hindex.table.location import is_local
 from hindex.value_class import value_class
 
 T = TypeVar("T")
@@ -116,7 +117,7 @@ class Runner:
         Raises:
             FallbackError: in strict mode, where an index turns out not to be usable.
         """
-        is_remote = bool(tasks) and "://" in tasks[0].uri
+        is_remote = bool(tasks) and not is_local(tasks[0].uri)
         looked_up = self._look_up_remote(tasks, 1 if cautious else _REMOTE_FILES) if is_remote else None
         for task, results in looked_up or self._look_up_local(tasks):
             for result in results:

@@ -351,8 +351,8 @@ def _read_each(views: Sequence[FileView], read: Callable[[FileView], T]) -> dict
     """Read something from each of several files in parallel; return the results by path."""
     if len(views) < 2:
         return {view.file.path: read(view) for view in views}
-    is_remote = "://" in views[0].file.uri
-    with ThreadPool(_REMOTE_TAIL_READERS if is_remote else _TAIL_READERS) as pool:
+    readers = _TAIL_READERS if is_local(views[0].file.uri) else _REMOTE_TAIL_READERS
+    with ThreadPool(readers) as pool:
         # this thread waits, so that an interrupt comes through
         reads = [pool.submit(read, view) for view in views]
         return {view.file.path: item.result() for view, item in zip(views, reads, strict=True)}

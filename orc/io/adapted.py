@@ -113,7 +113,7 @@ class FileSystemSource(RequestSource):
         return data
 
     def close(self) -> None:
-        self._kept = ()
+        super().close()
         self._file.close()
 
 
@@ -141,10 +141,6 @@ class FsspecSource(RequestSource):
         except Exception as error:
             raise OrcError(f"cannot read {len(ranges)} ranges: {one_line(error)}", path=self.path) from error
         return blocks
-
-    def close(self) -> None:
-        """Free the bytes that are kept."""
-        self._kept = ()
 
 
 def _file_info(info: pyarrow.fs.FileInfo, path: str) -> FileInfo:

@@ -286,8 +286,6 @@ def open_source(
         from hindex.orc.io.adapted import AdaptedFileSystem
 
         filesystem, path = argument
-        if isinstance(filesystem, FileSystem):
-            return filesystem.open(path, length, version)
         local = AdaptedFileSystem.local_path(filesystem, path)
         if local is not None:
             return LocalSource(local, detects_changes=detects_changes)

@@ -202,10 +202,6 @@ class HdfsSource(RequestSource):
                 f"cannot read {len(ranges)} ranges: {error.strerror or error}", path=self.path
             ) from error
 
-    def close(self) -> None:
-        """Free the bytes that are kept."""
-        self._kept = ()
-
 
 def _is_listed(name: str) -> bool:
     """Return False for the directories of index stores, which may be large, and of writers under way."""

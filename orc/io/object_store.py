@@ -59,7 +59,7 @@ class ObjectStore(WritableFileSystem):
         self._store: Any
         try:
             if scheme == "s3":
-                self._store = _s3(self._root, head, options)
+                self._store = _s3(head, options)
                 return
             if options:
                 raise ValueError("it has options; give them in the environment")
@@ -215,21 +215,17 @@ class ObjectSource(RequestSource):
                 raise OSError(errno.ESTALE, "the object has another length")
         return memoryview(_call(result.bytes))
 
-    def close(self) -> None:
-        """Free the bytes that are kept."""
-        self._kept = ()
 
-
-def _s3(root: str, bucket: str, options: str) -> S3Store:
+def _s3(bucket: str, options: str) -> S3Store:
     config: dict[str, Any] = {}
-    given = dict(parse_qsl(options))
-    for name, value in given.items():
+    values = dict(parse_qsl(options))
+    for name, value in values.items():
         if name not in _OPTIONS:
             raise ValueError(f"the option {name!r} of the URI is unknown: {', '.join(_OPTIONS)} can be given")
         if _OPTIONS[name]:
             config[_OPTIONS[name]] = value
     if "endpoint" in config and "://" not in config["endpoint"]:
-        config["endpoint"] = f"{given.get('scheme', 'https')}://{config['endpoint']}"
+        config["endpoint"] = f"{values.get('scheme', 'https')}://{config['endpoint']}"
     attempts = os.environ.get("AWS_MAX_ATTEMPTS", "")
     retries: Any = {"max_retries": int(attempts) - 1} if attempts.isdigit() and int(attempts) else None
     return S3Store(

@@ -235,6 +235,10 @@ class RequestSource:
         # a header has whole seconds, a listing may have fractions
         return abs(own - mtime_ns) >= (1 if own % SECOND_NS else SECOND_NS)
 
+    def close(self) -> None:
+        """Free the bytes that are kept."""
+        self._kept = ()
+
     def _fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
         raise NotImplementedError
 

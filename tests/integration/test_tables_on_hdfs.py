@@ -6,9 +6,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
-import threading
 import uuid
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,9 +15,9 @@ import hindex
 from hindex.errors import StoreError, TableError, TableNotFoundError
 from hindex.orc.io import file_system as file_systems
 from hindex.orc.io.hdfs import Hdfs
-from hindex.store.manifest import IndexEntry, Manifest, add_indexes, new_index_id
 from hindex.store.store import Store
 from hindex.table.listing import list_data_files
+from tests.store.changes import adding, check_race
 from tests.support.hdfs import HdfsCluster
 
 if TYPE_CHECKING:
@@ -49,18 +47,13 @@ def table(spark: SparkSession, place: str) -> str:
     return f"{place}/t"
 
 
-def adding(name: str) -> Callable[[Manifest], Manifest]:
-    entry = IndexEntry(new_index_id(), name, f"c_{name}", "bitmap", "int")
-    return lambda old: add_indexes(old, [entry])
-
-
 def check(spark: SparkSession, table: str) -> None:
     scanned = hindex.connect(spark=spark).table(table)
     for condition, files in CONDITIONS.items():
         expected = spark.read.orc(table).where(condition).select("id", "p").collect()
         scan = scanned.scan(condition, ["id", "p"])
-        found = scan.to_arrow().to_pylist()
-        assert sorted((row["id"], row["p"]) for row in found) == sorted((row.id, row.p) for row in expected)
+        rows = scan.to_arrow().to_pylist()
+        assert sorted((row["id"], row["p"]) for row in rows) == sorted((row.id, row.p) for row in expected)
         assert scan.count() == len(expected)
         explained = scan.explain()
         assert (explained.files.kept, explained.notes) == (files, ()), condition
@@ -132,7 +125,7 @@ def test_a_store_is_as_open_as_the_table(hdfs: HdfsCluster, spark: SparkSession,
 def test_a_table_that_is_being_written(
     spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is removed while it is listed is not there, and the directories of writers are not looked into."""
+    """A directory that is removed during the listing has no files, and `_temporary` is not listed."""
     files, path = file_systems.file_system(table)
     assert isinstance(files, Hdfs)
     files.write(f"{path}/_temporary/0/task_1/part.orc", b"data")
@@ -153,28 +146,7 @@ def test_a_table_that_is_being_written(
 
 
 def test_racing_writers_lose_nothing(place: str) -> None:
-    problems: list[Exception] = []
-
-    def write(writer: int) -> None:
-        try:
-            store = Store(f"{place}/s", "/t")
-            for change in range(4):
-                store.commit(adding(f"w{writer}_{change}"))
-        except Exception as error:  # noqa: BLE001 raised below
-            problems.append(error)
-
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
-    store = Store(f"{place}/s", "/t")
-    latest = store.load()
-    assert latest is not None
-    assert latest.number == 24
-    assert {item.name for item in latest.indexes} == {f"w{w}_{c}" for w in range(6) for c in range(4)}
-    assert store.garbage() == ()
+    check_race(f"{place}/s", 6)
 
 
 def test_a_rename_whose_answer_is_lost(place: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,8 +108,8 @@ def test_only_the_chunks_of_the_rows_are_fetched(
                 assert (reader.counts.ranges, opened) == (1, min(TAIL_GUESS, path.stat().st_size))
                 assert reader.read(columns, rows).equals(expected)
                 # those of all columns come with the footer of a stripe, which saves a request
-                known = indexes if source.is_remote else 0
-                share = (reader.counts.bytes_fetched - opened) / (needed + known)
+                expected_bytes = needed + (indexes if source.is_remote else 0)
+                share = (reader.counts.bytes_fetched - opened) / expected_bytes
                 # the last run may be shorter than the longest, which counts as needed; of a local file no more is read
                 assert share <= MOST, (name, columns, source.is_remote, share)
                 assert share >= 0.5 or not source.is_remote, (name, columns, share)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hindex.store.manifest import (
@@ -43,3 +44,24 @@ def put_index_file(store: Store, entry: IndexEntry, data: bytes = b"12345") -> I
     store.prepare_index_directory(entry.id)
     Path(store.absolute(path)).write_bytes(data)
     return IndexFileEntry(entry.id, path, len(data), 0)
+
+
+def check_race(root: str, writers: int) -> None:
+    """Commit to a new store from several threads, and check that it has every change and nothing else."""
+    changes = 4
+
+    def write(writer: int) -> None:
+        store = Store(root, "/t")
+        for change in range(changes):
+            store.commit(adding(f"w{writer}_{change}"))
+
+    with ThreadPoolExecutor(writers) as pool:
+        list(pool.map(write, range(writers)))
+    store = Store(root, "/t")
+    latest = store.load()
+    assert latest is not None
+    assert latest.number == writers * changes
+    assert {item.name for item in latest.indexes} == {
+        f"w{writer}_{change}" for writer in range(writers) for change in range(changes)
+    }
+    assert store.garbage() == ()

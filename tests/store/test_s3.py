@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,10 +21,11 @@ from hindex.plan.reasons import Reason
 from hindex.scan.scan_task import ScanTask
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import Runner, Unit, run_lookups, run_units
-from hindex.store.manifest import IndexEntry, Manifest, add_indexes, drop_index, new_index_id
+from hindex.store.manifest import Manifest, drop_index, new_index_id
 from hindex.store.remote import RemoteStorage
 from hindex.store.store import Store, list_stores
 from hindex.table import listing
+from tests.store.changes import adding, check_race, names
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.s3 import S3Server, copy_object, delete_objects, object_keys, put_object
@@ -35,16 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = 1000
-
-
-def adding(name: str) -> Callable[[Manifest], Manifest]:
-    entry = IndexEntry(new_index_id(), name, f"c_{name}", "bitmap", "int")
-    return lambda old: add_indexes(old, [entry])
-
-
-def names(store: Store) -> list[str]:
-    manifest = store.load()
-    return [] if manifest is None else [item.name for item in manifest.indexes]
 
 
 def rows(number: int) -> pa.Table:
@@ -184,7 +174,7 @@ def test_a_btree_on_an_object_store(table: str, s3: S3Server, monkeypatch: pytes
 def test_an_object_replaced_after_planning(
     bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a permutation of its rows, with the same length and tail: only its version tells."""
+    """The new object has the same rows in another order, the same length and tail; only its version differs."""
     local_build.install(monkeypatch)
 
     def write(values: Sequence[int]) -> bytes:
@@ -287,29 +277,8 @@ def test_tables_of_a_shared_store(bucket: str) -> None:
     assert list_stores(f"{bucket}/nothing") == ()
 
 
-def test_racing_writers_lose_nothing(bucket: str, s3: S3Server) -> None:
-    problems: list[Exception] = []
-
-    def write(writer: int) -> None:
-        try:
-            store = Store(f"{bucket}/s", "/t")
-            for change in range(4):
-                store.commit(adding(f"w{writer}_{change}"))
-        except Exception as error:  # noqa: BLE001 raised below
-            problems.append(error)
-
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
-    store = Store(f"{bucket}/s", "/t")
-    latest = store.load()
-    assert latest is not None
-    assert latest.number == 16
-    assert {item.name for item in latest.indexes} == {f"w{w}_{c}" for w in range(4) for c in range(4)}
-    assert store.garbage() == ()
+def test_racing_writers_lose_nothing(bucket: str) -> None:
+    check_race(f"{bucket}/s", 4)
 
 
 @pytest.fixture
@@ -465,7 +434,7 @@ def test_index_files_that_cannot_be_read_are_named(table: str, s3: S3Server) -> 
 
 
 def test_other_file_systems() -> None:
-    """Where the library looks first and writes then, an exclusive creation is not one step."""
+    """A store needs a put if absent that is atomic; these file systems check first and write afterwards."""
     for name in ("memory://somewhere", "dir://somewhere"):
         with pytest.raises(StoreError, match="cannot"):
             Store(name, "/t").commit(adding("a"))

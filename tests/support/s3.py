@@ -55,7 +55,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was asked for, the bytes that were sent, and when the request came and the answer went, in seconds."""
+    """A request, the bytes of its response, and when it was received and answered, in seconds."""
 
     method: str
     path: str
@@ -90,7 +90,7 @@ class S3Server:
         return sum(m == method and re.search(path, p) is not None for m, p in self.requests)
 
     def longest_chain(self) -> int:
-        """Count the most requests of which each came after the answer to the one before."""
+        """Return the length of the longest chain of requests, each sent after the response to the one before."""
         count, end = 0, 0.0
         for answer in sorted(self.answers, key=lambda item: item.end):
             if answer.begin >= end:
