@@ -87,7 +87,7 @@ def test_a_frame_of_deleted_files_fails_with_one_line(
     with pytest.raises(Exception, match="DeletedFileError") as caught:
         frame.collect()
     assert failure_message(caught.value) == (
-        "data file '2.orc' was deleted after the DataFrame was made: make the DataFrame again, which lists the table "
+        "data file '2.orc' was deleted or replaced after the DataFrame was made: make it again, which lists the table "
         "anew"
     )
     # the worker's error has no chained traceback

@@ -80,7 +80,7 @@ def test_a_frame_that_was_returned(
             with pytest.raises(Exception, match="DeletedFileError") as caught:
                 frame.collect()
             assert failure_message(caught.value).endswith(
-                "was deleted after the DataFrame was made: make the DataFrame again, which lists the table anew"
+                "was deleted or replaced after the DataFrame was made: make it again, which lists the table anew"
             )
         assert ids(spark.sql(QUERY)) == expected(200, 300)
         assert states(table) == {"by_a": IndexState.STALE, "by_s": IndexState.STALE}
