@@ -196,3 +196,17 @@ class StripeStats(_message.Message):
     byte_maxs: _containers.RepeatedScalarFieldContainer[bytes]
     cut: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, null_counts: _Optional[_Iterable[int]] = ..., int_mins: _Optional[_Iterable[int]] = ..., int_maxs: _Optional[_Iterable[int]] = ..., byte_mins: _Optional[_Iterable[bytes]] = ..., byte_maxs: _Optional[_Iterable[bytes]] = ..., cut: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class FileMetadata(_message.Message):
+    __slots__ = ("ranges",)
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    ranges: _containers.RepeatedCompositeFieldContainer[ByteRange]
+    def __init__(self, ranges: _Optional[_Iterable[_Union[ByteRange, _Mapping]]] = ...) -> None: ...
+
+class ByteRange(_message.Message):
+    __slots__ = ("offset", "data")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    data: bytes
+    def __init__(self, offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...

@@ -34,6 +34,7 @@ from hindex.errors import (
 from hindex.index.index_type import load_index_types
 from hindex.index.page_cache import shared_cache
 from hindex.orc.acid.write_ids import ValidWriteIds
+from hindex.orc.io.file_system import request_limit
 from hindex.orc.reader.file_cache import check_bound
 from hindex.plan.modes import Mode
 from hindex.plan.time_zones import TimeZones
@@ -156,6 +157,7 @@ def connect(
     # checked here: during a lookup, an error only keeps the index from being used
     shared_cache()
     check_bound()
+    request_limit()
     if spark is not None:
         check_session(spark)
     if master is not None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from hindex.build.btree_job import BTreePlan, plan_btree, run_btree
 from hindex.build.key_types import has_current_keys
+from hindex.build.metadata_job import MetadataPlan, plan_metadata, run_metadata_job
 from hindex.build.task import (
     MERGED_SCHEMA,
     RESULT_SCHEMA,
@@ -45,6 +46,7 @@ from hindex.spark.tasks import cores, task_frame
 from hindex.store.build_files import discard_files
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry
 from hindex.store.snapshot import FileView, Snapshot, is_indexable
+from hindex.table.listing import DataFile
 from hindex.table.schema import ResolvedColumn, TableSchema
 from hindex.value_class import value_class
 
@@ -61,12 +63,14 @@ class BuildPlan:
             combines them to Spark tasks.
         shared: plans of the indexes whose files cover many data files, each a Spark job of its own.
         column_types: the current type of each index's column in the table, as a string, by the index's id.
+        metadata: the data files whose metadata is copied.
     """
 
     indexes: tuple[IndexEntry, ...]
     tasks: tuple[BuildTask, ...]
     shared: tuple[BTreePlan, ...] = ()
     column_types: Mapping[str, str] = field(default_factory=dict)
+    metadata: MetadataPlan | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -108,6 +112,7 @@ def plan_build(
     store = snapshot.store
     build_id = uuid.uuid4().hex
     tasks = []
+    read: list[DataFile] = []
     covered: dict[str, list[FileView]] = {index.id: [] for index in indexes if is_shared(index)}
     for view in snapshot.files:
         keys = {c.name: v.key for c, v in zip(columns, view.partition, strict=True)}
@@ -142,6 +147,7 @@ def plan_build(
             )
         if targets:
             file = view.file
+            read.append(file)
             tasks.append(
                 BuildTask(
                     build_id,
@@ -160,11 +166,14 @@ def plan_build(
         for index in indexes
         if index.id in covered
     ]
+    shared = tuple(item for item in planned if item is not None)
+    read += [view.file for item in shared for group in item.groups for view in group.read]
     return BuildPlan(
         tuple(indexes),
         tuple(tasks),
-        tuple(item for item in planned if item is not None),
+        shared,
         {index.id: str(resolved.type) for index, resolved, _ in resolved_indexes},
+        plan_metadata(store, build_id, read),
     )
 
 
@@ -231,6 +240,12 @@ def run_build(spark: SparkSession, plan: BuildPlan, progress: Progress) -> list[
         entries += merged_files(built, merged)
     for item in plan.shared:
         entries += run_btree(spark, item, progress)
+    if plan.metadata is not None:
+        copies = run_metadata_job(spark, plan.metadata, progress)
+        entries = [
+            replace(entry, metadata=copies.get((entry.path, entry.tail_checksum), entry.metadata))
+            for entry in entries
+        ]
     return entries
 
 
@@ -239,6 +254,8 @@ def discard_build(plan: BuildPlan) -> None:
     directories = {target.absolute_directory for task in plan.tasks for target in task.targets}
     directories.update(item.absolute_directory for item in plan.shared)
     build_ids = {task.build_id for task in plan.tasks} | {item.build_id for item in plan.shared}
+    if plan.metadata is not None:
+        directories.add(plan.metadata.absolute_directory)
     for directory in directories:
         for build_id in build_ids:
             discard_files(directory, f"{build_id}-")

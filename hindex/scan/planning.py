@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from hindex.domain import Key
+from hindex.domain import Domain, Key
 from hindex.errors import ColumnError, HindexError, StoreError, UnsupportedError
 from hindex.index.column_stats import StoredStats, are_of_kind
 from hindex.index.page_cache import Cache
 from hindex.keys import are_values, array_keys, key_kind, nth_key, same_keys
 from hindex.orc.acid.schema import is_row_key, row_key
+from hindex.orc.io.thread_pool import ThreadPool
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, columns, leaves, residuals
 from hindex.plan.filter_evaluation import prune
@@ -31,13 +33,19 @@ from hindex.scan.file_bounds import (
 )
 from hindex.scan.file_columns import output_schema
 from hindex.scan.scan_task import IndexUse, OutputColumn, ScanTask
-from hindex.scan.shared_index_pruning import SharedIndexPruner
+from hindex.scan.shared_index_pruning import RemoteLookup, SharedIndexPruner
 from hindex.sql.predicate import Predicate
-from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest
+from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest, MetadataCopy
+from hindex.store.metadata_copy import fetch_copies
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.table.file_schema import bind_paths, recorded_type, stored_columns
 from hindex.table.schema import ColumnName, TableSchema, can_convert, check_path
 from hindex.value_class import value_class
+
+#: Index files of a remote store that are looked up at once.
+_REMOTE_LOOKUPS = 32
+#: Bytes of copied metadata that are fetched before it is known which files are read.
+_FEW_COPIES_BYTES = 4 << 20
 
 _OTHER_KEYS = "the manifest has keys of another type of it; ALTER INDEX ... REBUILD writes them again"
 
@@ -115,6 +123,7 @@ def plan_scan(
             time_zones.check_reader()
     root = ALWAYS if where is None else normalize(where, resolver, time_zones)
     planner = _Planner(snapshot, root, output, lookup_columns, time_zones, cache)
+    planner.prefetch()
     tasks = [task for view in snapshot.files if (task := planner.task(view)) is not None]
     return ScanPlan(
         snapshot=snapshot,
@@ -279,6 +288,36 @@ class _Planner:
             self.sources.insert(0, RowIdBounds(self._binding))
         self.skipped: list[SkippedFile] = []
 
+    def prefetch(self) -> None:
+        """Fetch side by side what `task` would fetch one after the other: lookups in shared indexes of a remote store.
+
+        The metadata of the files that may be read is fetched beside that, if they are few.
+        """
+        lookups: dict[tuple[str, Domain], RemoteLookup] = {}
+        copies: list[MetadataCopy] = []
+        known: set[tuple[int, ...]] = set()
+        for view in self._snapshot.files:
+            if view.entry is None or not view.entry.shared:
+                continue
+            root = self._part(view)[0]
+            if isinstance(root, Never):
+                continue
+            copy = self._metadata(view)
+            if copy is not None:
+                copies.append(copy)
+            key = (id(root), *map(id, view.entry.shared))
+            if key not in known:
+                known.add(key)
+                for lookup in self._shared.remote_lookups(view, root):
+                    lookups[lookup[0].path, lookup[1]] = lookup
+        if not lookups:
+            return
+        work = [partial(self._shared.prefetch, lookup) for lookup in lookups.values()]
+        if sum(copy.length for copy in copies) <= _FEW_COPIES_BYTES:
+            work.append(partial(fetch_copies, copies))
+        with ThreadPool(min(len(work), _REMOTE_LOOKUPS) - 1) as pool:
+            pool.map(lambda fetch: fetch(), work)
+
     def task(self, view: FileView) -> ScanTask | None:
         """The task of one file, or None where its partition's values or what the driver knows rule it out."""
         if self._has_own_times(view):
@@ -315,7 +354,15 @@ class _Planner:
             names=view.names,
             timezone=None if self._zones is None else self._zones.reader,
             version=view.file.version,
+            metadata=self._metadata(view),
         )
+
+    def _metadata(self, view: FileView) -> MetadataCopy | None:
+        """Return the copy of a file's metadata, with an absolute path, if it is of the listed version."""
+        copy = None if view.entry is None else view.entry.metadata
+        if copy is None or copy.version != view.file.version:
+            return None
+        return replace(copy, path=self._snapshot.store.absolute(copy.path))
 
     def _has_own_times(self, view: FileView) -> bool:
         """Return True if a file's timestamps are instants that the keys of its indexes do not determine.

@@ -16,6 +16,7 @@ from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import Filter, Leaf
 from hindex.scan.orc_statistics import StatisticsSource
+from hindex.store.segment import MetadataCopy
 from hindex.value_class import value_class
 
 
@@ -67,7 +68,8 @@ class ScanTask:
     ``mtime_ns``, both as listed, and ``tail_checksum``.
     ``binding`` names the table's data columns, against which the file's own columns are matched by name; these are
     ``names``, if it is still the file of that length and checksum. ``acid`` tells the rows of a transactional table's
-    file that are there. ``version`` is that of the file in the listing of a remote store. ``timezone`` is the reader's
+    file that are there. ``version`` is that of the file in the listing of a remote store, and
+    ``metadata`` the copy of that version's metadata, if there is one. ``timezone`` is the reader's
     time zone: with it, ``timestamp`` columns are read as instants, which ``filter`` is on.
     """
 
@@ -90,6 +92,7 @@ class ScanTask:
     names: tuple[str, ...] = ()
     timezone: str | None = None
     version: Hashable | None = None
+    metadata: MetadataCopy | None = None
 
 
 @value_class

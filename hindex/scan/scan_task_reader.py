@@ -6,7 +6,7 @@ Nothing here knows Spark or SQL: executors import it.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,10 +34,14 @@ from hindex.scan.lookup import Lookup
 from hindex.scan.metrics import NO_METER, Step
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
+from hindex.store.metadata_copy import keep_metadata
 from hindex.table.location import is_local
 
 if TYPE_CHECKING:
     from hindex.orc.acid.live_rows import LiveRows
+
+#: Stored bytes of the undecided rows of a stripe up to which those of a remote file are read in all columns at once.
+_TOGETHER_BYTES = 1 << 20
 
 
 class ScanTaskReader:
@@ -197,7 +201,7 @@ class ScanTaskReader:
             columns: those of the task if None.
         """
         columns = self.task.columns if columns is None else columns
-        selection, arrays = self._choose(result, {column.name for column in columns}, pool)
+        selection, arrays = self._choose(result, columns, pool)
         with self.meter.step(Step.COLUMNS):
             missing = [column for column in columns if column.name not in arrays and not column.is_partition]
             arrays |= self._constant_columns(missing, len(selection))
@@ -231,17 +235,27 @@ class ScanTaskReader:
             )
 
     def _choose(
-        self, result: StripeResult, names: Set[str], pool: ThreadPool
+        self, result: StripeResult, columns: Sequence[OutputColumn], pool: ThreadPool
     ) -> tuple[RowSelection, dict[str, pa.Array]]:
         """Select the matching rows of a stripe; read the filter's columns if it is undecided.
+
+        Few rows of a remote file are read in all columns, which saves a request for the others after that.
 
         Returns:
             the rows, and the wanted columns that have been read at them.
         """
+        names = {column.name for column in columns}
         rows: Rows | BitMap = result.bounds.lower
         decoded: dict[str, pa.Array] = {}
         if result.undecided:
-            matching, matches, read = self._decide(result, pool)
+            others = [
+                column
+                for column in (columns if self._is_cheap(result) else ())
+                if not (
+                    column.is_partition or column in self.task.filter_columns or self.is_constant(column.name)
+                )
+            ]
+            matching, matches, read = self._decide(result, pool, others)
             if len(rows):
                 rows = result.bounds.lower | BitMap(matching.astype(np.uint32))
             else:
@@ -249,13 +263,26 @@ class ScanTaskReader:
                 decoded = {name: array.filter(is_kept) for name, array in read.items() if name in names}
         return RowSelection.of(rows, result.num_rows), decoded
 
-    def _decide(self, result: StripeResult, pool: ThreadPool) -> tuple[Rows, Mask, dict[str, pa.Array]]:
-        """The undecided rows that match; which of the undecided these are; and the filter's columns at all of them."""
+    def _is_cheap(self, result: StripeResult) -> bool:
+        """Return True if the undecided rows of a stripe have few bytes, for each of which a request would cost more."""
+        if not self.is_remote or result.bounds.lower:
+            return False
+        stripe = self.reader.stripes[result.stripe]
+        return stripe.data_length * result.undecided <= _TOGETHER_BYTES * stripe.num_rows
+
+    def _decide(
+        self, result: StripeResult, pool: ThreadPool, others: Sequence[OutputColumn] = ()
+    ) -> tuple[Rows, Mask, dict[str, pa.Array]]:
+        """Read the filter's columns, and others, at the undecided rows.
+
+        Returns:
+            the undecided rows that match; which of the undecided these are; and the columns at all of them.
+        """
         bounds = result.bounds
         undecided = bounds.upper - bounds.lower if len(bounds.lower) else bounds.upper
         rows = RowSelection.of(undecided, result.num_rows)
         with self.meter.step(Step.PREDICATE):
-            decoded = self._read_columns(self.task.filter_columns, result, rows, pool)
+            decoded = self._read_columns((*self.task.filter_columns, *others), result, rows, pool)
         matches = mask(self.task.filter, decoded, len(rows))
         return rows.to_array()[matches], matches, decoded
 
@@ -306,6 +333,8 @@ def _open_reader(task: ScanTask) -> tuple[OrcReader, bool]:
     if task.version is not None:
         try:
             source = open_source(task.uri, length=task.length, version=task.version)
+            if task.metadata is not None:
+                keep_metadata(source, task.metadata)
             return OrcReader(source, timezone=task.timezone), False
         except OrcError as error:
             cause = root_os_error(error)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from pyroaring import BitMap
 
+from hindex.domain import Domain
 from hindex.errors import HindexError, IndexFileError
 from hindex.index.btree import FileGroups, IndexedFile
 from hindex.index.column_stats import are_of_kind
@@ -19,13 +21,17 @@ from hindex.plan.filter import Filter, Leaf, leaves
 from hindex.plan.reasons import Note, Reason, failure_reason
 from hindex.scan.file_bounds import StripeBounds
 from hindex.scan.scan_task import CandidateRowGroups
-from hindex.store.manifest import IndexEntry, SharedIndexEntry
+from hindex.store.manifest import IndexEntry, SharedFileEntry, SharedIndexEntry
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.table.file_schema import recorded_type
+from hindex.table.location import is_local
 from hindex.table.type_text import parse_type
 
 #: Leaf pages of one index file beyond which a range is too wide to look at.
 MAX_LEAVES = 4096
+
+#: An index file, and the values that are looked up in it.
+RemoteLookup = tuple[SharedFileEntry, Domain]
 
 _NO_GROUPS = np.zeros(0, np.uint32)
 _REMEDY = "ALTER INDEX ... REBUILD writes it again"
@@ -61,6 +67,28 @@ class SharedIndexPruner:
             ends = np.cumsum(groups.file.stripe_groups)
             stripes = BitMap(np.unique(np.searchsorted(ends, groups.groups, side="right")).astype(np.uint32))
             yield StripeBounds(index.name, Bounds(BitMap(), stripes))
+
+    def remote_lookups(self, view: FileView, root: Filter) -> Iterator[RemoteLookup]:
+        """Yield the lookups of a file in index files of a remote store."""
+        shared = () if view.entry is None or is_local(self._store.root) else view.entry.shared
+        for entry in shared:
+            for leaf in leaves(root):
+                if any(index.id == entry.index_id for index in self._indexes.get(leaf.column, ())):
+                    for file in entry.files:
+                        if are_of_kind([file.stats], key_kind(leaf.type)) and file.stats.can_match(
+                            leaf.domain
+                        ):
+                            yield file, leaf.domain
+
+    def prefetch(self, lookup: RemoteLookup) -> None:
+        """Fetch what a lookup needs; an error comes up again where it is made."""
+        file, domain = lookup
+        with contextlib.suppress(HindexError):
+            path = self._store.absolute(file.path)
+            reader = open_btree_file(path, file.length, file.footer_checksum, self._cache)
+            locations = reader.locate(domain, max_leaves=MAX_LEAVES)
+            if locations is not None:
+                reader.files(locations)
 
     def candidates(self, view: FileView, root: Filter) -> tuple[CandidateRowGroups, ...]:
         """Return the row groups to read for each leaf that an index answers, for the task of a file."""

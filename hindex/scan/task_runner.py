@@ -14,6 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from hindex.errors import DeletedFileError, HindexError, OrcError, root_os_error
 from hindex.index.reader_cache import open_index_file
+from hindex.orc.io.file_system import request_limit
 from hindex.orc.io.thread_pool import ThreadPool, processors
 from hindex.plan.modes import Mode
 from hindex.scan.metrics import NO_METER, MetricsCollector, QueryMetrics, Step
@@ -21,6 +22,7 @@ from hindex.scan.planning import ScanPlan
 from hindex.scan.query_log import log_query
 from hindex.scan.scan_task import IndexUse, ScanTask, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
+from hindex.store.metadata_copy import fetch_copies
 from hindex.store.snapshot import Snapshot
 from hindex.table.location import is_local
 from hindex.value_class import value_class
@@ -36,14 +38,11 @@ Unit = tuple[ScanTaskReader, StripeResult]
 UnitWork = Callable[[ScanTaskReader, StripeResult, ThreadPool], T]
 
 #: Stripes of a remote store that are read at once.
-_REMOTE_UNITS = 16
+_REMOTE_UNITS = 32
 
 #: Stored bytes of the rows held in memory ahead of their use; the first `_FEW_AHEAD` stripes are exempt.
 _MAX_BYTES_AHEAD = 64 << 20
 _FEW_AHEAD = 2 * processors()
-
-#: Data files of a remote store that are looked up at once.
-_REMOTE_FILES = 32
 
 
 @value_class
@@ -118,7 +117,7 @@ class Runner:
             FallbackError: in strict mode, where an index turns out not to be usable.
         """
         is_remote = bool(tasks) and not is_local(tasks[0].uri)
-        looked_up = self._look_up_remote(tasks, 1 if cautious else _REMOTE_FILES) if is_remote else None
+        looked_up = self._look_up_remote(tasks, 1 if cautious else request_limit()) if is_remote else None
         for task, results in looked_up or self._look_up_local(tasks):
             for result in results:
                 if every or len(result.bounds.upper):
@@ -134,18 +133,23 @@ class Runner:
     def _look_up_remote(
         self, tasks: Sequence[ScanTask], ahead: int
     ) -> Iterator[tuple[ScanTaskReader, Iterator[StripeResult]]]:
-        """Open files and look up their indexes a few files ahead of their use, as each request takes long."""
+        """Open files and look up their indexes, as many ahead of their use as requests may be made at once."""
+        limit = request_limit()
         waiting = iter(tasks)
         pending: deque[Future[tuple[ScanTaskReader, list[StripeResult]]]] = deque()
-        with ThreadPool(_REMOTE_FILES) as pool:
+        with ThreadPool(limit) as pool:
             while True:
-                more = islice(waiting, ahead - len(pending))
-                pending.extend(pool.submit(_look_up_all, pool, task) for task in more)
+                more = list(islice(waiting, ahead - len(pending)))
+                # together, as copies of many files lie side by side
+                copies = pool.submit(
+                    fetch_copies, [task.metadata for task in more if task.metadata is not None]
+                )
+                pending.extend(pool.submit(_look_up_all, pool, task, copies) for task in more)
                 if not pending:
                     return
                 with self.meter.step(Step.INDEXES):
                     opened, results = pending.popleft().result()
-                ahead = min(2 * ahead, _REMOTE_FILES)
+                ahead = min(2 * ahead, limit)
                 self._register(opened)
                 for result in results:
                     self.meter.add_indexes(result.indexes)
@@ -300,10 +304,21 @@ def _stored_bytes(task: ScanTaskReader, result: StripeResult) -> int:
     return stripe.data_length * len(result.bounds.upper) // max(stripe.num_rows, 1)
 
 
-def _look_up_all(pool: ThreadPool, task: ScanTask) -> tuple[ScanTaskReader, list[StripeResult]]:
-    """Open a data file beside its index files, and look up all its stripes at once."""
+def _look_up_all(
+    pool: ThreadPool, task: ScanTask, copies: Future[None]
+) -> tuple[ScanTaskReader, list[StripeResult]]:
+    """Open a data file beside its index files, and look up all its stripes at once.
+
+    Args:
+        copies: is done when the copies of the files' metadata are fetched.
+    """
     opened: list[ScanTaskReader] = []
-    steps: list[Callable[[], object]] = [lambda: opened.append(ScanTaskReader(task))]
+
+    def open_file() -> None:
+        copies.result()
+        opened.append(ScanTaskReader(task))
+
+    steps: list[Callable[[], object]] = [open_file]
     steps += [partial(_open_index, use) for use in task.indexes]
     pool.map(lambda step: step(), steps)
     (reader,) = opened

@@ -24,7 +24,7 @@ from hindex.store.segment import (
     check_size,
     decode_segment,
     encode_segment,
-    index_paths,
+    file_paths,
     raw_size,
     summarize,
 )
@@ -122,17 +122,18 @@ class Segment:
                 self._data = None  # it can be read again
         return entries
 
-    def index_paths(self) -> list[str]:
-        """Return the index files of single data files.
+    def file_paths(self) -> list[str]:
+        """Return the index files of single data files, and the files with copies of their metadata.
 
         Raises:
             StoreError: as `entries`.
         """
         entries = self._entries
         if entries is not None:
-            return [file.path for entry in entries for file in entry.index_files]
+            paths = [file.path for entry in entries for file in entry.index_files]
+            return paths + [entry.metadata.path for entry in entries if entry.metadata is not None]
         with self._as_corrupt():
-            return index_paths(self.data)
+            return file_paths(self.data)
 
     def keep(self, stored: StoredSegment, load: Load) -> None:
         """Set the file that it was written to."""
@@ -239,9 +240,9 @@ class FileEntries(Sequence[FileEntry]):
         return sum(item.length for item in summaries if item is not None)
 
     def own_paths(self) -> Iterator[str]:
-        """Yield the index files of single data files."""
+        """Yield the index files of single data files, and the files with copies of their metadata."""
         for segment in self._fetched(self.segments):
-            yield from segment.index_paths()
+            yield from segment.file_paths()
 
     def updated(self, changes: Mapping[str, FileEntry | None]) -> FileEntries:
         """Return the entries with those of some paths added or replaced, or removed if the change is None.

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from hindex.errors import StoreError
 from hindex.store.permissions import directory_permissions, file_permissions
-from hindex.store.storage import TEMPORARY_PREFIX, StoredFile, another_store
+from hindex.store.storage import TEMPORARY_PREFIX, LatestFile, StoredFile, another_store
 
 #: Attempts to create a directory that other processes remove because it is empty.
 ATTEMPTS = 20
@@ -222,6 +222,9 @@ class LocalStorage:
                 return {entry.name: None for entry in entries}
         except (FileNotFoundError, NotADirectoryError):
             return {}
+
+    def names_and_latest(self, directory: str) -> tuple[dict[str, Hashable | None], LatestFile | None]:
+        return self.names(directory), None
 
     def directories(self) -> list[str]:
         try:

@@ -12,7 +12,14 @@ from dataclasses import field, replace
 
 from hindex.errors import IndexExistsError, IndexNotFoundError
 from hindex.store.entries import FileEntries, Segment
-from hindex.store.segment import FileEntry, IndexFileEntry, SharedFileEntry, SharedIndexEntry, is_safe_path
+from hindex.store.segment import (
+    FileEntry,
+    IndexFileEntry,
+    MetadataCopy,
+    SharedFileEntry,
+    SharedIndexEntry,
+    is_safe_path,
+)
 from hindex.validation import check_string, suggestion
 from hindex.value_class import value_class
 
@@ -21,6 +28,7 @@ __all__ = [
     "IndexEntry",
     "IndexFileEntry",
     "Manifest",
+    "MetadataCopy",
     "SharedFileEntry",
     "SharedIndexEntry",
     "add_indexes",
@@ -127,8 +135,8 @@ class Manifest:
         """Everything that covers several data files and is named by one at least, in the order of these."""
         return tuple(self.entries.shared().values())
 
-    def index_file_paths(self) -> frozenset[str]:
-        """Return the paths of all index files."""
+    def file_paths(self) -> frozenset[str]:
+        """Return the paths of all index files and copies of metadata."""
         shared = {file.path for item in self.shared_indexes() for file in item.files}
         return frozenset({*self.entries.own_paths(), *shared})
 
@@ -273,7 +281,11 @@ def _merge_entries(old: FileEntry | None, new: FileEntry, alive: Collection[str]
         # entry's changed_ns holds for these, too
         own = {item.index_id: item for item in old.index_files} | own
         shared = {item.index_id: item for item in old.shared} | shared
-        new = replace(new, lacks_time_zone=old.lacks_time_zone or new.lacks_time_zone)
+        new = replace(
+            new,
+            lacks_time_zone=old.lacks_time_zone or new.lacks_time_zone,
+            metadata=new.metadata or old.metadata,
+        )
     return replace(
         new,
         index_files=tuple(own[key] for key in sorted(own)),

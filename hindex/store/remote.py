@@ -10,7 +10,12 @@ from functools import cached_property, partial
 from hindex.errors import StoreError, TableError
 from hindex.orc.io.file_system import FileInfo, WritableFileSystem, file_system, request_all
 from hindex.orc.io.source import one_line
-from hindex.store.storage import TEMPORARY_PREFIX, StoredFile, another_store
+from hindex.orc.io.thread_pool import ThreadPool
+from hindex.store.storage import TEMPORARY_PREFIX, LatestFile, StoredFile, another_store
+
+#: The name of a copy of the latest file of a directory, and the greatest length of such a file.
+_HINT = "latest.hint"
+_MAX_HINT_BYTES = 1 << 20
 
 # the buckets and name nodes that refused to create a file twice
 _proven: set[str] = set()
@@ -31,6 +36,16 @@ class RemoteStorage:
 
     def names(self, directory: str) -> dict[str, Hashable | None]:
         return {info.path: info.version for info in self._listed(directory) if not info.is_directory}
+
+    def names_and_latest(self, directory: str) -> tuple[dict[str, Hashable | None], LatestFile | None]:
+        if not self._files.returns_versions:
+            return self.names(directory), None
+        with ThreadPool(1) as pool:
+            reading = pool.submit(self._read_hint, directory)
+            names = self.names(directory)
+            version, latest = reading.result()
+        # another file of that name had another version
+        return names, None if version is None or names.get(latest.name) != version else latest
 
     def directories(self) -> list[str]:
         return [info.path for info in self._listed("") if info.is_directory]
@@ -60,10 +75,28 @@ class RemoteStorage:
             self._files.make_directory(self._path(path.rpartition("/")[0]))
         self._prove_exclusive()
         try:
-            self._files.create(self._path(path), data)
+            version = self._files.create(self._path(path), data)
         except OSError as error:
             return self._is_own_file(path, data, error)
+        if isinstance(version, str) and len(data) <= _MAX_HINT_BYTES:
+            self._write_hint(path, version, data)
         return True
+
+    def _write_hint(self, path: str, version: str, data: bytes) -> None:
+        """Write a copy of a file under a fixed name. It may be of an older file, if another writer was slower."""
+        directory, _, name = path.rpartition("/")
+        # without a hint, readers make one more request
+        with contextlib.suppress(OSError):
+            self._files.write(self._path(f"{directory}/{_HINT}"), f"{name}\n{version}\n".encode() + data)
+
+    def _read_hint(self, directory: str) -> tuple[str | None, LatestFile]:
+        """Return the file that was created last by the hint, and its version; None if there is no hint."""
+        try:
+            hint = self.read(f"{directory}/{_HINT}", 2 * _MAX_HINT_BYTES)
+            name, version, data = hint.split(b"\n", 2)
+            return version.decode(), LatestFile(name.decode(), data)
+        except (OSError, ValueError):
+            return None, LatestFile("", b"")
 
     def write(self, files: Mapping[str, bytes]) -> None:
         for directory in {path.rpartition("/")[0] for path in files}:

@@ -76,6 +76,28 @@ class SharedIndexEntry:
 
 
 @value_class
+class MetadataCopy:
+    """A copy of what a reader of a remote data file fetches first, see `hindex.store.metadata_copy`.
+
+    Args:
+        version: of the data file, as its store lists it.
+        path: the file that holds it among others: relative to the store's directory, with forward slashes; absolute in
+            a scan task.
+        file_length: bytes of that file.
+        offset: the first byte there.
+        length: bytes.
+        checksum: crc32c of these bytes.
+    """
+
+    version: str
+    path: str
+    file_length: int
+    offset: int
+    length: int
+    checksum: int
+
+
+@value_class
 class FileEntry:
     """One indexed data file as it was when it was read.
 
@@ -88,6 +110,7 @@ class FileEntry:
         changed_ns: when the status of the file had last changed (``DataFile.changed_ns``); 0 where that is not known.
         num_row_groups: of all stripes; 0 where that is not known, or there is no row.
         lacks_time_zone: True if an index is on a timestamp column of which a stripe names no writer time zone.
+        metadata: the copy of its metadata; None for local files, and where its store has no versions.
     """
 
     path: str
@@ -102,6 +125,7 @@ class FileEntry:
     changed_ns: int = 0
     num_row_groups: int = 0
     lacks_time_zone: bool = False
+    metadata: MetadataCopy | None = None
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -137,9 +161,9 @@ MAX_SEGMENT_BYTES = 1 << 28
 MAX_RAW_BYTES = 1 << 26
 MAX_RAW_FACTOR = 256
 
-_INDEX, _STATS = "index ", "extents "
-# bytes of the columns of fixed width: of a row, and of a stripe's statistics
-_ROW_BYTES, _STATS_BYTES = 64, 24
+_INDEX, _STATS, _METADATA = "index ", "extents ", "metadata"
+# bytes of the columns of fixed width: of a row, of a stripe's statistics, and of a copy of metadata
+_ROW_BYTES, _STATS_BYTES, _METADATA_BYTES = 64, 24, 24
 _PLAIN = pa.schema(
     [
         pa.field("path", pa.string()),
@@ -161,7 +185,15 @@ _INDEX_FIELDS = [
     pa.field("footer_checksum", pa.uint32()),
 ]
 _STATS_FIELDS = [pa.field(name, pa.list_(of)) for name, of in LISTS.items()]
-_FIELDS = {_INDEX: _INDEX_FIELDS, _STATS: _STATS_FIELDS}
+_METADATA_FIELDS = [
+    pa.field("version", pa.string()),
+    pa.field("path", pa.string()),
+    pa.field("file_length", pa.uint64()),
+    pa.field("offset", pa.uint64()),
+    pa.field("length", pa.uint32()),
+    pa.field("checksum", pa.uint32()),
+]
+_FIELDS = {_INDEX: _INDEX_FIELDS, _STATS: _STATS_FIELDS, _METADATA: _METADATA_FIELDS}
 
 
 @value_class
@@ -245,6 +277,9 @@ def encode_segment(entries: Sequence[FileEntry]) -> bytes:
         if any(file is not None and file.stripe_stats for file in files):
             columns.append(_stats_column(files))
             schema = schema.append(pa.field(_STATS + index_id, columns[-1].type))
+    if any(entry.metadata is not None for entry in entries):
+        columns.append(_metadata_column([entry.metadata for entry in entries]))
+        schema = schema.append(pa.field(_METADATA, columns[-1].type))
     batch = pa.RecordBatch.from_arrays(columns, schema=schema)
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
@@ -258,6 +293,8 @@ def raw_size(entry: FileEntry) -> int:
     size = (
         _ROW_BYTES + len(entry.path) + 8 * len(entry.stripe_rows) + sum(len(item.id) for item in entry.shared)
     )
+    if entry.metadata is not None:
+        size += len(entry.metadata.version) + len(entry.metadata.path) + _METADATA_BYTES
     for file in entry.index_files:
         size += len(file.path)
         for stats in file.stripe_stats:
@@ -300,6 +337,16 @@ def _stats_column(files: Sequence[IndexFileEntry | None]) -> pa.StructArray:
     ]
     missing = pa.array([message is None for message in messages], pa.bool_())
     return pa.StructArray.from_arrays(children, fields=_STATS_FIELDS, mask=missing)
+
+
+def _metadata_column(copies: Sequence[MetadataCopy | None]) -> pa.StructArray:
+    none = MetadataCopy("", "", 0, 0, 0, 0)
+    present = [copy or none for copy in copies]
+    children = [
+        pa.array([getattr(copy, item.name) for copy in present], item.type) for item in _METADATA_FIELDS
+    ]
+    missing = pa.array([copy is None for copy in copies], pa.bool_())
+    return pa.StructArray.from_arrays(children, fields=_METADATA_FIELDS, mask=missing)
 
 
 def decode_segment(data: bytes) -> pa.RecordBatch:
@@ -366,6 +413,7 @@ def batch_entries(batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> 
     own: list[list[IndexFileEntry]] = [[] for _ in range(batch.num_rows)]
     for index_id in sorted(batch_indexes(batch)):
         _add_index_files(batch, index_id, own)
+    copies = _metadata_copies(batch)
     entries = []
     last = ""
     for (
@@ -381,7 +429,8 @@ def batch_entries(batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> 
         groups,
         lacks_zone,
         files,
-    ) in zip(*plain[:5], stripe_rows, *plain[6:], own, strict=True):
+        metadata,
+    ) in zip(*plain[:5], stripe_rows, *plain[6:], own, copies, strict=True):
         if not is_safe_path(path):
             raise ValueError(f"data file name {path!r} leaves the table")
         if path <= last:
@@ -407,9 +456,20 @@ def batch_entries(batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> 
                 changed_ns=changed,
                 num_row_groups=groups,
                 lacks_time_zone=lacks_zone,
+                metadata=metadata,
             )
         )
     return tuple(entries)
+
+
+def _metadata_copies(batch: pa.RecordBatch) -> list[MetadataCopy | None]:
+    if _METADATA not in batch.schema.names:
+        return [None] * batch.num_rows
+    copies = [None if row is None else MetadataCopy(**row) for row in batch.column(_METADATA).to_pylist()]
+    for copy in copies:
+        if copy is not None and not is_safe_path(copy.path):
+            raise ValueError(f"file name {copy.path!r} leaves the store")
+    return copies
 
 
 def _values(array: pa.Array) -> list[Any]:
@@ -443,14 +503,14 @@ def _stripe_stats(batch: pa.RecordBatch, index_id: str) -> Sequence[Sequence[Col
     return stats
 
 
-def index_paths(data: bytes) -> list[str]:
-    """Return the index files of single data files in a segment.
+def file_paths(data: bytes) -> list[str]:
+    """Return the files of the store that single data files have in a segment: index files, and copies of metadata.
 
     Raises:
         ValueError: if it is not a segment.
     """
     paths: list[str] = []
     for column in decode_segment(data).columns[len(_PLAIN) :]:
-        if column.type.num_fields == len(_INDEX_FIELDS):
+        if column.type.get_field_index("path") >= 0:
             paths += column.field("path").filter(column.is_valid()).to_pylist()
     return paths

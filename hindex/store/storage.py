@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +27,14 @@ class StoredFile:
     path: str
     length: int
     mtime_ns: int
+
+
+@value_class
+class LatestFile:
+    """The file of a directory that was created last: its name, and its content."""
+
+    name: str
+    data: bytes = field(repr=False)
 
 
 class Storage(Protocol):
@@ -52,6 +61,10 @@ class Storage(Protocol):
 
         Each has its `version`, where a listing has that.
         """
+        ...
+
+    def names_and_latest(self, directory: str) -> tuple[dict[str, Hashable | None], LatestFile | None]:
+        """Return `names`, and the file that was created last if a hint has it: no request follows the listing then."""
         ...
 
     def directories(self) -> list[str]:

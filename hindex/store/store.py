@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 import google_crc32c
 
-from hindex.errors import CommitConflictError, NewerFormatError, StoreError
+from hindex.errors import CommitConflictError, HindexError, NewerFormatError, StoreError
 from hindex.lru_cache import LruCache
 from hindex.orc.io.source import one_line
 from hindex.store.build_files import (
@@ -38,6 +38,7 @@ from hindex.store.segment import MAX_SEGMENT_BYTES, StoredSegment
 from hindex.store.storage import (
     STORE_NAME,
     TEMPORARY_PREFIX,
+    LatestFile,
     another_store,
     is_missing,
     open_storage,
@@ -46,6 +47,9 @@ from hindex.store.storage import (
 from hindex.table.directory_tree import is_hidden
 from hindex.table.location import is_local, join_uri, normalize_uri
 from hindex.value_class import value_class
+
+#: The directory of copies of the data files' metadata.
+METADATA = "metadata"
 
 #: Default retention of VACUUM: longer than a build takes.
 RETAIN_HOURS = 168.0
@@ -75,6 +79,7 @@ class GarbageKind(enum.Enum):
 
     INDEX_FILE = "index file that no retained manifest names"
     SEGMENT = "segment that no retained manifest names"
+    METADATA = "copies of metadata that no retained manifest names"
     TEMPORARY = "left by a commit that was killed"
     MANIFEST = "superseded manifest"
     BUILD = "left by a build that was killed"
@@ -177,12 +182,18 @@ class Store:
 
     def _load_as_written(self) -> Manifest | None:
         for _ in range(_LOAD_ATTEMPTS):
-            versions = self._versions()
+            versions, latest = self._list_manifests()
             number = max(versions, default=0)
             if number == 0:
                 return None
-            # None: cleaned up since it was listed, so that a later one exists
-            manifest = self._read(number, versions[number])
+            manifest = None
+            if latest is not None and latest.name == _manifest_name(number):
+                # of a damaged copy, the manifest is read itself
+                with contextlib.suppress(HindexError):
+                    manifest = self._read(number, versions[number], latest.data)
+            if manifest is None:
+                # None: cleaned up since it was listed, so that a later one exists
+                manifest = self._read(number, versions[number])
             if manifest is not None:
                 return manifest
         raise StoreError(
@@ -190,11 +201,14 @@ class Store:
             "the process that deletes them"
         )
 
-    def _read(self, number: int, version: Hashable | None = None) -> Manifest | None:
+    def _read(
+        self, number: int, version: Hashable | None = None, data: bytes | None = None
+    ) -> Manifest | None:
         """Read one manifest as written; None if there is none.
 
         Args:
             version: of its file, if a listing has it.
+            data: its bytes, if they are known.
         """
         path = f"{_MANIFESTS}/{_manifest_name(number)}"
         name = self._message_path(path)
@@ -207,7 +221,8 @@ class Store:
             if cached is not None:
                 self._keep(identity, cached)
                 return cached
-            data = self._storage.read(path, MAX_BYTES + 64)
+            if data is None:
+                data = self._storage.read(path, MAX_BYTES + 64)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -219,6 +234,8 @@ class Store:
             raise corrupt(name, f"it is number {manifest.number} under another name")
         self._keep(identity, manifest)
         RECENT.put(identity, manifest, len(manifest.files))
+        # the place alone tells that a manifest of it is likely to be known
+        RECENT.put(self.root, manifest, 0)
         return manifest
 
     def _keep(self, identity: Hashable, manifest: Manifest) -> None:
@@ -422,6 +439,7 @@ class Store:
         # files first: one that a commit makes live in between is then seen as live
         present = list(self._files(_DATA))
         present += [replace(item, kind=GarbageKind.SEGMENT) for item in self._files(_SEGMENTS)]
+        present += [replace(item, kind=GarbageKind.METADATA) for item in self._files(METADATA)]
         present += [
             replace(item, kind=GarbageKind.BUILD) for item in self._files(BUILDS) if _is_abandoned(item)
         ]
@@ -459,7 +477,7 @@ class Store:
         Raises:
             StoreError: if the store cannot be read.
         """
-        directories = (_DATA, _MANIFESTS, _SEGMENTS, BUILDS)
+        directories = (_DATA, METADATA, _MANIFESTS, _SEGMENTS, BUILDS)
         files = [item for place in directories for item in self._files(place)]
         return tuple(
             replace(item, kind=GarbageKind.TABLE_GONE) for item in sorted(files, key=lambda item: item.path)
@@ -494,14 +512,20 @@ class Store:
         except OSError as error:
             raise self._cannot_list(directory, error) from error
 
-    def _versions(self) -> dict[int, Hashable | None]:
-        """Return the numbers of the manifests, with the versions of their files where the listing has these."""
+    def _list_manifests(self) -> tuple[dict[int, Hashable | None], LatestFile | None]:
+        """Return the numbers of the manifests, and the latest one's bytes if they are known.
+
+        The numbers are with the versions of the files where the listing has these.
+        """
         try:
-            names = self._storage.names(_MANIFESTS)
+            if self._cached is None and RECENT.get(self.root) is None:
+                names, latest = self._storage.names_and_latest(_MANIFESTS)
+            else:
+                names, latest = self._storage.names(_MANIFESTS), None
         except OSError as error:
             raise self._cannot_list(_MANIFESTS, error) from error
         matches = ((_MANIFEST_NAME.fullmatch(name), version) for name, version in names.items())
-        return {int(match[1]): version for match, version in matches if match}
+        return {int(match[1]): version for match, version in matches if match}, latest
 
     def _cannot_list(self, directory: str, error: OSError) -> StoreError:
         location = error.filename or self._message_path(directory)
@@ -551,8 +575,8 @@ def _check_index_id(index_id: str) -> None:
 
 
 def _referenced_files(manifest: Manifest | None) -> frozenset[str]:
-    """Return the index files and segments of a manifest."""
-    return manifest.index_file_paths() | manifest.segment_paths() if manifest else frozenset()
+    """Return all files that a manifest names."""
+    return manifest.file_paths() | manifest.segment_paths() if manifest else frozenset()
 
 
 def _is_foreign(path: str) -> bool:

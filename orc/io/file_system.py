@@ -20,11 +20,12 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow.fs
 
-from hindex.errors import ArgumentTypeError, TableError
+from hindex.errors import ArgumentError, ArgumentTypeError, TableError
 from hindex.orc.io.source import ByteSource, LocalSource
 
-#: Requests of one process that are under way at once.
-REQUESTS = 64
+#: Environment variable with the number of requests of one process that are under way at once.
+REQUESTS_VARIABLE = "HINDEX_REQUESTS"
+DEFAULT_REQUESTS, MAX_REQUESTS = 64, 1024
 
 #: Seconds after which a request has failed, including retries in the library: HDFS tries for three minutes.
 REQUEST_SECONDS = 300
@@ -77,6 +78,8 @@ class FileSystem(ABC):
     def entries(self, path: str, *, recursive: bool = True) -> Iterator[FileInfo]:
         """Yield the files, and the directories as far as the store has any, below a directory.
 
+        What is within directories that `is_walked` excludes may be left out.
+
         Raises:
             FileNotFoundError: if there is no such directory, on stores that have directories.
         """
@@ -95,7 +98,13 @@ class FileSystem(ABC):
 
 
 class WritableFileSystem(FileSystem, ABC):
-    """Files that can be written as well."""
+    """Files that can be written as well.
+
+    Attributes:
+        returns_versions: True if `create` returns the version of the file as listings have it.
+    """
+
+    returns_versions = False
 
     @abstractmethod
     def read(self, path: str, limit: int) -> bytes:
@@ -107,8 +116,11 @@ class WritableFileSystem(FileSystem, ABC):
         """
 
     @abstractmethod
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes) -> Hashable | None:
         """Create a file with its whole content, durably, in one step that only one of several writers can take.
+
+        Returns:
+            the version of the file if `returns_versions`.
 
         Raises:
             FileExistsError: if there is one, or another writer is creating it just now.
@@ -137,6 +149,11 @@ class WritableFileSystem(FileSystem, ABC):
         Raises:
             OSError: if it is not empty, or there is none.
         """
+
+
+def is_walked(name: str) -> bool:
+    """Return False for the directories of index stores, which may be large, and of writers under way."""
+    return name == "_spark_metadata" or "=" in name or not name.startswith((".", "_"))
 
 
 def file_system(uri: str) -> tuple[FileSystem, str]:
@@ -194,9 +211,25 @@ def _hdfs(root: str, environment: tuple[tuple[str, str], ...]) -> FileSystem:
 
 
 @lru_cache(maxsize=1)
+def request_limit() -> int:
+    """Return the number of requests that are under way at once.
+
+    Raises:
+        ArgumentError: if the environment has another value than such a number.
+    """
+    text = os.environ.get(REQUESTS_VARIABLE, "") or str(DEFAULT_REQUESTS)
+    limit = int(text) if text.isdecimal() else 0
+    if not 1 <= limit <= MAX_REQUESTS:
+        raise ArgumentError(
+            f"{REQUESTS_VARIABLE} is {text!r}: set it to a number of requests from 1 to {MAX_REQUESTS}"
+        )
+    return limit
+
+
+@lru_cache(maxsize=1)
 def _request_pool() -> ThreadPoolExecutor:
     """Return the threads that wait for requests. Work in these threads must not submit to this pool."""
-    return ThreadPoolExecutor(REQUESTS, _THREADS)
+    return ThreadPoolExecutor(request_limit(), _THREADS)
 
 
 # the process that made the first request
@@ -244,7 +277,7 @@ def request_all(function: Callable[[Item], T], items: Collection[Item]) -> list[
     Raises:
         TimeoutError: after `REQUEST_SECONDS` for each round of as many items as there are threads.
     """
-    rounds = 1 + len(items) // REQUESTS
+    rounds = 1 + len(items) // request_limit()
     try:
         return list(_request_pool().map(function, items, timeout=rounds * REQUEST_SECONDS))
     except FutureTimeoutError as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hindex.errors import MissingRuntimeError, OrcError, TableError
-from hindex.orc.io.file_system import FileInfo, WritableFileSystem, request, request_all
+from hindex.orc.io.file_system import FileInfo, WritableFileSystem, is_walked, request, request_all
 from hindex.orc.io.source import Range, RequestSource, one_line
 
 try:
@@ -76,7 +76,7 @@ class Hdfs(WritableFileSystem):
                     if status.path.rstrip("/") == path.rstrip("/"):
                         raise NotADirectoryError(errno.ENOTDIR, "it is a file", path)
                     info = _info(status, status.path[len(path) :].strip("/"))
-                    if info.is_directory and _is_listed(info.path.rpartition("/")[2]):
+                    if info.is_directory and is_walked(info.path.rpartition("/")[2]):
                         below.append(status.path)
                     yield info
             above = below if recursive else []
@@ -201,11 +201,6 @@ class HdfsSource(RequestSource):
             raise OrcError(
                 f"cannot read {len(ranges)} ranges: {error.strerror or error}", path=self.path
             ) from error
-
-
-def _is_listed(name: str) -> bool:
-    """Return False for the directories of index stores, which may be large, and of writers under way."""
-    return name == "_spark_metadata" or "=" in name or not name.startswith((".", "_"))
 
 
 def _info(status: FileStatus, path: str) -> FileInfo:

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl
 
 from hindex.errors import MissingRuntimeError, OrcError, TableError
-from hindex.orc.io.file_system import REQUEST_SECONDS, FileInfo, WritableFileSystem, request, request_all
+from hindex.orc.io.file_system import (
+    REQUEST_SECONDS,
+    FileInfo,
+    WritableFileSystem,
+    is_walked,
+    request,
+    request_all,
+)
 from hindex.orc.io.source import TAIL_GUESS, Range, RequestSource, one_line
 
 try:
@@ -37,6 +44,8 @@ _CLIENT: ClientConfig = {"allow_http": True, "connect_timeout": "10s", "timeout"
 _OPTIONS = {"region": "region", "endpoint_override": "endpoint", "scheme": ""}
 #: The error within the answer of a store.
 _ANSWER = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
+#: Objects on a page of a listing.
+_PAGE = 1000
 #: Names of directories that mean something without files.
 _DIRECTORY = re.compile(r".*=|(base|delta|delete_delta)_[0-9]")
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
@@ -53,6 +62,8 @@ class ObjectStore(WritableFileSystem):
     Raises:
         TableError: if the URI does not fit its scheme.
     """
+
+    returns_versions = True
 
     def __init__(self, scheme: str, head: str, options: str = "") -> None:
         self._root = f"{scheme}://{head}"
@@ -83,9 +94,7 @@ class ObjectStore(WritableFileSystem):
         try:
             if recursive:
                 yield from _without_markers(
-                    _info(meta, meta["path"][len(prefix) :])
-                    for chunk in self._pages(prefix)
-                    for meta in chunk
+                    _info(meta, meta["path"][len(prefix) :]) for meta in self._objects(prefix)
                 )
                 return
             listed: Any = _call(obstore.list_with_delimiter, self._store, prefix)
@@ -108,8 +117,9 @@ class ObjectStore(WritableFileSystem):
             raise ValueError(f"it has more than the {limit} bytes that are supported")
         return bytes(_call(result.bytes))
 
-    def create(self, path: str, data: bytes) -> None:
-        _call(obstore.put, self._store, path, data, mode="create", use_multipart=False)
+    def create(self, path: str, data: bytes) -> Hashable | None:
+        result = _call(obstore.put, self._store, path, data, mode="create", use_multipart=False)
+        return result["e_tag"]
 
     def write(self, path: str, data: bytes) -> None:
         _call(obstore.put, self._store, path, data)
@@ -128,10 +138,16 @@ class ObjectStore(WritableFileSystem):
     def remove_directory(self, path: str) -> None:
         """Do nothing: an object store has no directories."""
 
-    def _pages(self, prefix: str) -> Iterator[Any]:
-        pages = _call(obstore.list, self._store, prefix, chunk_size=1000)
-        while (page := _call(next, pages, None)) is not None:
-            yield page
+    def _objects(self, prefix: str) -> Iterator[Any]:
+        """List all objects; of directories that are not walked, at most those on the first page with any."""
+        offset: str | None = ""
+        while offset is not None:
+            pages = _call(obstore.list, self._store, prefix, offset=offset or None, chunk_size=_PAGE)
+            offset = None
+            while offset is None and (page := _call(next, pages, None)) is not None:
+                yield from page
+                if len(page) == _PAGE:
+                    offset = _end_of_hidden(page[-1]["path"], prefix)
 
 
 class ObjectSource(RequestSource):
@@ -256,6 +272,14 @@ def _profile_credentials() -> Any:  # noqa: ANN401
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         ) from error
     return Boto3CredentialProvider()
+
+
+def _end_of_hidden(path: str, prefix: str) -> str | None:
+    """Return a name behind the directory that is not walked and has an object; None if there is no such directory."""
+    directories = path[len(prefix) :].split("/")[:-1]
+    at = next((at for at, name in enumerate(directories) if not is_walked(name)), None)
+    # the character after a slash
+    return None if at is None else f"{prefix}{'/'.join(directories[: at + 1])}0"
 
 
 def _without_markers(infos: Iterator[FileInfo]) -> Iterator[FileInfo]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
 from typing import Protocol
 
 import pyarrow as pa
@@ -167,8 +168,9 @@ class RequestSource:
     _size: int
     #: The modification time in the response with the size; 0 if it has none.
     _mtime_ns: int = 0
-    #: What was fetched ahead of its use: positions, and the bytes there.
+    #: What was fetched ahead of its use, and what the caller has: positions, and the bytes there.
     _kept: tuple[tuple[int, memoryview], ...] = ()
+    _given: tuple[tuple[int, memoryview], ...] = ()
     #: Ranges with a smaller gap may be fetched as one.
     _max_gap = COALESCE_GAP
 
@@ -176,7 +178,7 @@ class RequestSource:
         return self._size
 
     def requests(self, ranges: Sequence[Range]) -> list[Range]:
-        if self._kept:
+        if self._kept or self._given:
             ranges = [item for item in ranges if self._find_kept(item) is None]
         return coalesce_ranges(ranges, self._max_gap)
 
@@ -186,15 +188,19 @@ class RequestSource:
             fetched = tuple((start, view) for (start, _), view in zip(ranges, views, strict=True))
             self._kept = (*self._kept, *fetched)[-_MAX_KEPT:]
 
+    def keep(self, blocks: Iterable[tuple[int, memoryview]]) -> None:
+        """Serve bytes that the caller has, by their positions, until the source is closed."""
+        self._given = tuple(blocks)
+
     def _find_kept(self, item: Range) -> memoryview | None:
         offset, length = item
-        for start, block in self._kept:
+        for start, block in chain(self._kept, self._given):
             if start <= offset and offset + length <= start + len(block):
                 return block[offset - start : offset - start + length]
         return None
 
     def read(self, ranges: Sequence[Range]) -> list[memoryview]:
-        if self._kept:
+        if self._kept or self._given:
             kept = [self._find_kept(item) for item in ranges]
             missing = iter(
                 self._read([item for item, view in zip(ranges, kept, strict=True) if view is None])
@@ -237,7 +243,7 @@ class RequestSource:
 
     def close(self) -> None:
         """Free the bytes that are kept."""
-        self._kept = ()
+        self._kept = self._given = ()
 
     def _fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
         raise NotImplementedError

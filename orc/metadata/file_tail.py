@@ -158,8 +158,12 @@ def _read_tail(source: ByteSource) -> FileTail:
     if size == 0:
         raise OrcError("the file is empty (0 bytes): it is not an ORC file")
     guess = min(size, TAIL_GUESS)
-    # a small file is whole in it, and large ones end with the footer of a stripe
-    source.prefetch([(size - guess, guess)])
+    if source.requests([(size - 1, 1)]):
+        # a small file is whole in it, and large ones end with the footer of a stripe
+        source.prefetch([(size - guess, guess)])
+    else:
+        # the source has the tail already, and maybe no more: begin with the postscript
+        guess = min(size, 1 + source.read([(size - 1, 1)])[0][0])
     (tail,) = source.read([(size - guess, guess)])
     postscript_length = tail[-1]
     if postscript_length + 1 > size or postscript_length == 0:

@@ -108,7 +108,8 @@ def _read_stripe_footer(
     source: ByteSource, tail: FileTail, information: StripeInformation, decompressor: Decompressor
 ) -> Stripe:
     start = information.offset + information.index_length + information.data_length
-    if source.is_remote and information.index_length <= _MAX_PREFETCH:
+    is_missing = source.is_remote and source.requests([(start, information.footer_length)])
+    if is_missing and information.index_length <= _MAX_PREFETCH:
         source.prefetch([(start, information.footer_length), (information.offset, information.index_length)])
     (data,) = source.read([(start, information.footer_length)])
     footer, _ = parse_section(pb.StripeFooter, data, decompressor, "the stripe footer")

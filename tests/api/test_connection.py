@@ -317,12 +317,19 @@ def test_statements_must_be_strings(argument: Any) -> None:
         hindex.connect().sql(argument)
 
 
-@pytest.mark.parametrize("variable", ["HINDEX_CACHE_BYTES", "HINDEX_ORC_CACHE_BYTES"])
-def test_a_bound_of_the_environment_that_is_none(variable: str) -> None:
+@pytest.mark.parametrize(
+    ("variable", "remedy"),
+    [
+        ("HINDEX_CACHE_BYTES", "bytes, 0 for no cache"),
+        ("HINDEX_ORC_CACHE_BYTES", "bytes, 0 for no cache"),
+        ("HINDEX_REQUESTS", "requests from 1 to 1024"),
+    ],
+)
+def test_a_bound_of_the_environment_that_is_none(variable: str, remedy: str) -> None:
     """It is message at once: of an index that cannot be asked for it, EXPLAIN alone would tell."""
     code = f"import os; os.environ[{variable!r}] = '64m'; import hindex; hindex.connect()"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    message = f"{variable} is '64m': set it to a number of bytes, 0 for no cache"
+    message = f"{variable} is '64m': set it to a number of {remedy}"
     assert ran.stderr.strip().splitlines()[-1].endswith(message), ran.stderr
 
 

@@ -39,7 +39,7 @@ def table(path: Path, hx: LocalConnection) -> Table:
 
 def index_file(table: Table, number: int = 0) -> Path:
     store = Store.for_table(table.uri)
-    return Path(store.absolute(sorted(table.snapshot().manifest.index_file_paths())[number]))
+    return Path(store.absolute(sorted(table.snapshot().manifest.file_paths())[number]))
 
 
 def test_a_stale_index_is_no_problem(table: Table, path: Path) -> None:
@@ -161,7 +161,7 @@ def test_verify_asks_the_index_whatever_the_file_tells(plain: Table, monkeypatch
 
 def test_verify_of_an_index_that_cannot_be_opened(plain: Table) -> None:
     store = Store.for_table(plain.uri)
-    for name in plain.snapshot().manifest.index_file_paths():
+    for name in plain.snapshot().manifest.file_paths():
         file = Path(store.absolute(name))
         data = bytearray(file.read_bytes())
         data[-30] ^= 0xFF
@@ -336,7 +336,7 @@ def test_verify_reads_each_index_file_once_and_leaves_what_is_in_memory(
     for _ in range(2):
         opened.clear()
         assert used.index("i").check(verify=True).verified_stripes == 6
-        assert len(opened) == len(used.snapshot().manifest.index_file_paths())
+        assert len(opened) == len(used.snapshot().manifest.file_paths())
         pages.append(sum(reader.pages_read for reader in opened))
     assert pages[0] == pages[1]
     # what a MINMAX file holds is in its footer

@@ -166,12 +166,12 @@ def test_a_rebuild_writes_everything_anew(table: Table, path: Path, hx: LocalCon
     assert sorted(hx.built_paths) == ["p=1/x.orc", "p=2/x.orc"]
     after = table.snapshot().manifest
     assert after.index("i").id == before.index("i").id
-    assert after.index_file_paths().isdisjoint(before.index_file_paths())
+    assert after.file_paths().isdisjoint(before.file_paths())
     assert ids(table.scan("a = 3")) == THREES[: 2 * ROWS // 10]
     # a part
     result = table.index("i").rebuild(where="p = 2")
     assert result.files_read == 1
-    assert len(table.snapshot().manifest.index_file_paths() & after.index_file_paths()) == 1
+    assert len(table.snapshot().manifest.file_paths() & after.file_paths()) == 1
 
 
 def test_a_refresh_of_an_index_that_is_dropped_meanwhile(

@@ -53,7 +53,7 @@ def test_a_dropped_index_after_the_retention(table: Table, root: Path) -> None:
     name = next(entry.name for entry in first if entry.id in gone[0])
     age(root, 100)
     table.drop_index(name)
-    live = table.snapshot().manifest.index_file_paths()
+    live = table.snapshot().manifest.file_paths()
     # the state before the drop ended just now: who reads it finds its files
     assert removed(table.vacuum(retain_hours=50)) == []
     age(root, 100)
@@ -118,7 +118,7 @@ def test_superseded_manifests(table: Table, root: Path) -> None:
     for number in (3, 4):
         manifest = store._read(number)
         assert manifest is not None
-        assert all((root / item).exists() for item in manifest.index_file_paths())
+        assert all((root / item).exists() for item in manifest.file_paths())
     result = table.vacuum(retain_hours=0)
     assert [item.reason for item in result.files].count("superseded manifest") == 1
     assert table.index("i").status == "fresh"

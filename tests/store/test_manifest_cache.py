@@ -89,7 +89,7 @@ def test_bounds() -> None:
     assert len(kept) == 3
 
 
-@pytest.mark.parametrize("ask", [lambda segment: segment.data, lambda segment: segment.index_paths()])
+@pytest.mark.parametrize("ask", [lambda segment: segment.data, lambda segment: segment.file_paths()])
 def test_bytes_that_another_thread_lets_go_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[Segment], object]
 ) -> None:

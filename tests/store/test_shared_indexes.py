@@ -75,7 +75,7 @@ def test_bytes_come_back() -> None:
     # a data file that nothing covers would be left out by a change, but is no error
     assert decode(encode(whole), "m") == whole
     assert whole.shared_indexes() == (OLD, OTHER, NEW, texts)
-    assert whole.index_file_paths() == {
+    assert whole.file_paths() == {
         f"data/{BITS.id}/x.hidx",
         "data/t",
         "data/n",

@@ -116,11 +116,11 @@ def check(root: str, problems: list[str]) -> Manifest:
     manifest = store.load()
     assert manifest is not None
     files = store.index_files()
-    missing = manifest.index_file_paths() - set(files)
+    missing = manifest.file_paths() - set(files)
     if missing:
         problems.append(f"index files that are named and not there: {sorted(missing)[:3]}")
     garbage = {item.path for item in store.garbage()}
-    needed = manifest.index_file_paths() | manifest.segment_paths()
+    needed = manifest.file_paths() | manifest.segment_paths()
     if garbage & needed:
         problems.append(f"garbage that is named: {sorted(garbage & needed)[:3]}")
     present = {

@@ -11,8 +11,9 @@ import pytest
 
 from hindex.api.connection import Connection
 from hindex.api.table import IndexSpec, Table
-from hindex.build import btree_job, job
+from hindex.build import btree_job, job, metadata_job
 from hindex.build.btree_task import WRITTEN_SCHEMA, BTreeJob, EntryTask, ReadTask, entry_chunks, write_parts
+from hindex.build.metadata_job import COPIES_SCHEMA, CopiedFile, MetadataPlan, run_metadata_task
 from hindex.build.task import (
     MERGED_SCHEMA,
     RESULT_SCHEMA,
@@ -58,6 +59,7 @@ class LocalConnection(Connection):
 _build_by_spark = job._run_build_job
 _merge_by_spark = job._run_merge_job
 _sort_by_spark = btree_job._run_sort_job
+_copy_by_spark = metadata_job._run_metadata_tasks
 
 
 def _build(spark: object, tasks: Sequence[Sequence[BuildTask]], progress: Progress) -> pa.Table:
@@ -100,16 +102,34 @@ def _sort(
     return pa.Table.from_batches(list(write_parts(build, batches)), WRITTEN_SCHEMA)
 
 
+def _copy(
+    spark: object, plan: MetadataPlan, tasks: Sequence[Sequence[CopiedFile]], progress: Progress
+) -> pa.Table:
+    if not isinstance(spark, LocalConnection):
+        return _copy_by_spark(cast("SparkSession", spark), plan, tasks, progress)
+    progress.advance(len(tasks))
+    return pa.Table.from_batches(
+        [
+            batch
+            for task in tasks
+            for batch in run_metadata_task(plan.build_id, plan.absolute_directory, task)
+        ],
+        COPIES_SCHEMA,
+    )
+
+
 def install(monkeypatch: pytest.MonkeyPatch | None = None) -> None:
     """Run the builds of a `LocalConnection` here, and those of other connections by Spark."""
     if monkeypatch is None:
         job._run_build_job = _build
         job._run_merge_job = _merge
         btree_job._run_sort_job = _sort  # type: ignore[assignment]
+        metadata_job._run_metadata_tasks = _copy
     else:
         monkeypatch.setattr(job, "_run_build_job", _build)
         monkeypatch.setattr(job, "_run_merge_job", _merge)
         monkeypatch.setattr(btree_job, "_run_sort_job", _sort)
+        monkeypatch.setattr(metadata_job, "_run_metadata_tasks", _copy)
 
 
 def indexed_table(path: Path, columns: Mapping[str, pa.Array]) -> Table:

@@ -15,6 +15,7 @@ from hindex.orc import OrcReader, ReadCounts
 from hindex.orc.reader.file_cache import FILE_CACHE
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups
+from hindex.store.metadata_copy import COPIES
 from hindex.store.store import RECENT
 
 
@@ -23,6 +24,7 @@ def forget() -> None:
     RECENT.clear()
     shared_cache().clear()
     FILE_CACHE.clear()
+    COPIES.clear()
 
 
 def scan_counts(scan: Scan) -> dict[str, int]:

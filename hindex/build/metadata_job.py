@@ -1,0 +1,153 @@
+"""The Spark job of a build that copies the metadata of remote data files into the store."""
+
+from __future__ import annotations
+
+import errno
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING
+
+import google_crc32c
+import pyarrow as pa
+
+from hindex.build.task import TASK_ERRORS, ErrorLocation
+from hindex.errors import root_os_error
+from hindex.orc.io.file_system import open_source
+from hindex.orc.io.source import RequestSource
+from hindex.orc.io.thread_pool import ThreadPool
+from hindex.progress import Progress
+from hindex.spark.jobs import collect
+from hindex.spark.tasks import cores, task_frame
+from hindex.store.manifest import MetadataCopy
+from hindex.store.metadata_copy import copy_metadata
+from hindex.store.storage import open_storage
+from hindex.store.store import METADATA, Store
+from hindex.table.listing import DataFile
+from hindex.value_class import value_class
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Data files that a task copies at once, and at most: their copies are one file.
+_FILES_AT_ONCE = 16
+_MAX_TASK_FILES = 1024
+
+
+@value_class
+class CopiedFile:
+    """A data file whose metadata is copied."""
+
+    path: str
+    uri: str
+    length: int
+    version: str
+
+
+@value_class
+class MetadataPlan:
+    """The data files of a build whose metadata is copied.
+
+    Args:
+        absolute_directory: where the copies are written.
+    """
+
+    build_id: str
+    absolute_directory: str
+    files: tuple[CopiedFile, ...]
+
+
+#: Schema of the results: a row for each data file.
+COPIES_SCHEMA = pa.schema(
+    [
+        pa.field("data_file", pa.string()),
+        pa.field("tail_checksum", pa.int64()),
+        pa.field("version", pa.string()),
+        pa.field("path", pa.string()),
+        pa.field("file_length", pa.int64()),
+        pa.field("offset", pa.int64()),
+        pa.field("length", pa.int64()),
+        pa.field("checksum", pa.int64()),
+    ]
+)
+
+
+def plan_metadata(store: Store, build_id: str, files: Iterable[DataFile]) -> MetadataPlan | None:
+    """Plan the copies of those data files whose store has versions; None if there are none."""
+    copied = {
+        file.path: CopiedFile(file.path, file.uri, file.length, file.version)
+        for file in files
+        # a version in text is of an object store, where no other one is read under it
+        if isinstance(file.version, str) and file.acid is None
+    }
+    return MetadataPlan(build_id, store.absolute(METADATA), tuple(copied.values())) if copied else None
+
+
+def run_metadata_job(
+    spark: SparkSession, plan: MetadataPlan, progress: Progress
+) -> Mapping[tuple[str, int], MetadataCopy]:
+    """Copy the metadata of data files.
+
+    Returns:
+        the copies by the path of the data file and the checksum of its tail.
+    """
+    size = min(max(-(-len(plan.files) // cores(spark)), _FILES_AT_ONCE), _MAX_TASK_FILES)
+    tasks = [plan.files[at : at + size] for at in range(0, len(plan.files), size)]
+    progress.start(len(tasks), "copying metadata", "task")
+    try:
+        table = _run_metadata_tasks(spark, plan, tasks, progress)
+    finally:
+        progress.finish()
+    return {
+        (row["data_file"], row["tail_checksum"]): MetadataCopy(
+            row["version"], row["path"], row["file_length"], row["offset"], row["length"], row["checksum"]
+        )
+        for row in table.to_pylist()
+    }
+
+
+def _run_metadata_tasks(
+    spark: SparkSession, plan: MetadataPlan, tasks: Sequence[Sequence[CopiedFile]], progress: Progress
+) -> pa.Table:
+    run = partial(run_metadata_task, plan.build_id, plan.absolute_directory)
+    return collect(spark, task_frame(spark, tasks, run, COPIES_SCHEMA), plan.build_id, progress, len(tasks))
+
+
+def run_metadata_task(build_id: str, directory: str, files: Sequence[CopiedFile]) -> Iterator[pa.RecordBatch]:
+    """Write the copies of some data files as one file; yield a row for each data file.
+
+    Raises:
+        BuildError: naming the data file.
+    """
+    with ThreadPool(_FILES_AT_ONCE) as pool:
+        copied = [(file, item) for file, item in zip(files, pool.map(_copy, files), strict=True) if item]
+    name = f"{build_id}-{uuid.uuid4().hex}.metadata"
+    data = b"".join(block for _, (_, block) in copied)
+    if data:
+        open_storage(directory).write({name: data})
+    rows = []
+    offset = 0
+    for file, (tail_checksum, block) in copied:
+        copy = MetadataCopy(
+            file.version, f"{METADATA}/{name}", len(data), offset, len(block), google_crc32c.value(block)
+        )
+        rows.append({"data_file": file.path, "tail_checksum": tail_checksum, **asdict(copy)})
+        offset += len(block)
+    yield pa.RecordBatch.from_pylist(rows, schema=COPIES_SCHEMA)
+
+
+def _copy(file: CopiedFile) -> tuple[int, bytes] | None:
+    """Copy the metadata of a data file; None if the file has been replaced, which a refresh finds out."""
+    try:
+        source = open_source(file.uri, length=file.length, version=file.version)
+        assert isinstance(source, RequestSource), "it has a version"
+        try:
+            return copy_metadata(source)
+        finally:
+            source.close()
+    except TASK_ERRORS as error:
+        cause = root_os_error(error)
+        if isinstance(cause, FileNotFoundError) or (cause is not None and cause.errno == errno.ESTALE):
+            return None
+        raise ErrorLocation.in_data_file(file.path).build_error(error) from error

@@ -1,0 +1,277 @@
+"""Copies of the metadata of data files on S3, hints of the latest manifest, and listings without the store."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.orc
+import pytest
+
+from hindex.api.table import Table
+from hindex.orc import OrcReader
+from hindex.orc.io import object_store
+from hindex.orc.io.file_system import open_source
+from hindex.orc.io.source import BytesSource, RequestSource
+from hindex.orc.metadata.file_tail import read_tail
+from hindex.proto import manifest_pb2 as pb
+from hindex.store.manifest import MetadataCopy
+from hindex.store.metadata_copy import copy_metadata, fetch_copies, keep_metadata
+from hindex.store.store import Store
+from hindex.table import listing
+from tests.store.changes import adding, names
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.s3 import S3Server, delete_objects, object_keys, put_object
+from tests.support.work import forget
+
+ROWS = 30_000
+FILES = 3
+
+
+def values(file: int, seed: int = 0) -> list[int]:
+    return random.Random(10 * file + seed).sample(range(1 << 40), ROWS)
+
+
+def orc_bytes(data: pa.Table, stripe_size: int = 1 << 17) -> bytes:
+    sink = io.BytesIO()
+    pa.orc.write_table(data, sink, compression="uncompressed", stripe_size=stripe_size)
+    return sink.getvalue()
+
+
+@pytest.fixture
+def table(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Table:
+    local_build.install(monkeypatch)
+    monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
+    for file in range(FILES):
+        put_object(f"{bucket}/t/{file}.orc", orc_bytes(pa.table({"k": values(file), "v": range(ROWS)})))
+    table = LocalConnection().table(f"{bucket}/t")
+    table.create_index("i", "k", "bitmap")
+    forget()
+    return LocalConnection().table(f"{bucket}/t")
+
+
+def rows(table: Table, key: int) -> list[int]:
+    found: list[int] = table.scan(f"k = {key}", ["v"]).to_arrow()["v"].to_pylist()
+    return found
+
+
+def copies(table: Table) -> list[MetadataCopy]:
+    entries = table.snapshot().manifest.files
+    store = table.snapshot().store
+    return [
+        replace(entry.metadata, path=store.absolute(entry.metadata.path))
+        for entry in entries
+        if entry.metadata is not None
+    ]
+
+
+def test_a_copy_serves_the_bytes_of_its_file(table: Table) -> None:
+    made = copies(table)
+    assert len(made) == FILES
+    for file, copy in enumerate(made):
+        uri = f"{table.uri}/{file}.orc"
+        with OrcReader(uri) as reader:
+            stripes, tail = len(reader.stripes), reader.tail
+        assert stripes > 2
+        source = open_source(uri, length=tail.file_length, version=copy.version)
+        assert isinstance(source, RequestSource)
+        keep_metadata(source, copy)
+        plain = open_source(uri)
+        for at in (0, stripes - 1):
+            stripe = tail.stripes[at]
+            footer = (stripe.offset + stripe.index_length + stripe.data_length, stripe.footer_length)
+            end = (tail.file_length - tail.length, tail.length)
+            for item in (end, footer, (stripe.offset, stripe.index_length)):
+                assert not source.requests([item])
+                assert source.read([item]) == plain.read([item])
+        assert source.requests([(tail.stripes[0].offset + tail.stripes[0].index_length, 10)])
+
+
+def test_the_copies_of_a_build_are_one_file(table: Table) -> None:
+    keys = object_keys(f"{table.uri}/_hindex")
+    assert sum(key.startswith("metadata/") for key in keys) == 1
+    assert len({copy.path for copy in copies(table)}) == 1
+
+
+def test_a_data_file_that_is_replaced_is_not_read_by_the_copy_of_another(table: Table, s3: S3Server) -> None:
+    before, after = values(1), values(1, seed=1)
+    old = orc_bytes(pa.table({"k": before, "v": range(ROWS)}))
+    new = orc_bytes(pa.table({"k": after, "v": range(ROWS)}))
+    put_object(f"{table.uri}/1.orc", new)
+    s3.requests.clear()
+    assert rows(table, after[7]) == [7]
+    assert rows(table, before[7]) == []
+    # those of the two other files, once
+    assert s3.count("GET", r"/metadata/") == 2
+    put_object(f"{table.uri}/1.orc", old)
+    assert rows(LocalConnection().table(table.uri), before[7]) == [7]
+
+
+def test_a_file_that_is_replaced_after_the_plan(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy is of the planned version; the read of the rows finds out, and the query is planned anew."""
+    after = values(1, seed=1)
+    real = fetch_copies
+    replaced: list[int] = []
+
+    def fetch(some: list[MetadataCopy]) -> None:
+        real(some)
+        if not replaced:
+            replaced.append(1)
+            put_object(f"{table.uri}/1.orc", orc_bytes(pa.table({"k": after, "v": range(ROWS)})))
+
+    monkeypatch.setattr("hindex.scan.task_runner.fetch_copies", fetch)
+    assert rows(table, values(1)[7]) == []
+    assert replaced
+    assert rows(table, after[7]) == [7]
+
+
+def damage(data: bytes) -> bytes:
+    return data[:10] + bytes(byte ^ 0xFF for byte in data[10:])
+
+
+@pytest.mark.parametrize("change", [None, damage, lambda data: data[:100]], ids=["gone", "damaged", "cut"])
+def test_copies_that_cannot_be_used(
+    table: Table, change: Callable[[bytes], bytes] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    (path,) = {copy.path for copy in copies(table)}
+    if change is None:
+        delete_objects(path.rpartition("/")[0])
+    else:
+        put_object(path, change(read(path)))
+    for file in range(FILES):
+        assert rows(table, values(file)[3]) == [3]
+    assert "metadata" in caplog.text
+    assert not table.scan(f"k = {values(0)[3]}").explain().notes
+
+
+def test_wide_files_are_copied_within_bounds() -> None:
+    columns = {f"c{at}": random.Random(at).sample(range(1 << 40), ROWS // 3) for at in range(40)}
+    wide = orc_bytes(pa.table(columns), stripe_size=1 << 18)
+    source = RangesOf(wide)
+    tail = read_tail(source)
+    copied = copy_metadata(source)
+    assert copied is not None
+    message = pb.FileMetadata.FromString(copied[1])
+    held = sum(len(item.data) for item in message.ranges)
+    assert held <= max(len(wide) // 64, 1 << 14)
+    indexes = sum(stripe.index_length for stripe in tail.stripes)
+    footers = sum(stripe.footer_length for stripe in tail.stripes)
+    # the footers come first, and some of the row indexes do not fit
+    assert tail.length + footers < held < tail.length + footers + indexes
+    for item in message.ranges:
+        assert wide[item.offset : item.offset + len(item.data)] == item.data
+
+
+def test_a_tail_that_is_too_long_is_not_copied() -> None:
+    tall = orc_bytes(pa.table({f"column_{at:0100}": [1] for at in range(400)}))
+    assert copy_metadata(RangesOf(tall)) is None
+
+
+class RangesOf(RequestSource):
+    """Bytes in memory, as a source of ranges."""
+
+    def __init__(self, data: bytes) -> None:
+        self.path = "memory"
+        self._source = BytesSource(data)
+        self._size = len(data)
+
+    def _fetch(self, ranges: object) -> list[bytes]:
+        return [bytes(view) for view in self._source.read(ranges)]  # type: ignore[arg-type]
+
+
+def test_vacuum_deletes_copies_that_nothing_names(table: Table) -> None:
+    def kept() -> set[str]:
+        return {key for key in object_keys(f"{table.uri}/_hindex") if key.startswith("metadata/")}
+
+    (first,) = kept()
+    put_object(f"{table.uri}/1.orc", orc_bytes(pa.table({"k": values(1, seed=1), "v": range(ROWS)})))
+    table.refresh_indexes()
+    assert len(kept()) == 2
+    table.vacuum(retain_hours=0)
+    # two data files still have their copies in the first
+    assert first in kept()
+    assert len(kept()) == 2
+    table.drop_index("i")
+    table.vacuum(retain_hours=0)
+    assert not kept()
+
+
+def test_an_older_hint_is_not_the_latest_manifest(bucket: str) -> None:
+    root = f"{bucket}/s"
+    Store(root, "/t").commit(adding("a"))
+    hint = read(f"{root}/manifests/latest.hint")
+    Store(root, "/t").commit(adding("b"))
+    put_object(f"{root}/manifests/latest.hint", hint)
+    forget()
+    assert names(Store(root, "/t")) == ["a", "b"]
+
+
+def test_a_hint_of_another_manifest_of_that_number(bucket: str) -> None:
+    """As after one was deleted to go back to the state before, and the next writer was killed before its hint."""
+    root = f"{bucket}/s"
+    Store(root, "/t").commit(adding("a"))
+    hint = read(f"{root}/manifests/latest.hint")
+    delete_objects(f"{root}/manifests")
+    forget()
+    Store(root, "/t").commit(adding("b"))
+    put_object(f"{root}/manifests/latest.hint", hint)
+    forget()
+    assert names(Store(root, "/t")) == ["b"]
+
+
+@pytest.mark.parametrize(
+    "change", [damage, lambda data: b"", lambda data: data[:-40], lambda data: b"x" * 99]
+)
+def test_a_damaged_hint(bucket: str, change: Callable[[bytes], bytes]) -> None:
+    root = f"{bucket}/s"
+    Store(root, "/t").commit(adding("a"))
+    hint = read(f"{root}/manifests/latest.hint")
+    put_object(f"{root}/manifests/latest.hint", change(hint))
+    forget()
+    assert names(Store(root, "/t")) == ["a"]
+
+
+def test_a_hint_saves_a_request(bucket: str, s3: S3Server) -> None:
+    root = f"{bucket}/s"
+    Store(root, "/t").commit(adding("a"))
+    forget()
+    s3.requests.clear()
+    assert names(Store(root, "/t")) == ["a"]
+    assert s3.count("GET", r"/manifests/0") == 0
+    assert len(s3.requests) == 2
+    s3.requests.clear()
+    # what this process knows already needs no hint
+    assert names(Store(root, "/t")) == ["a"]
+    assert len(s3.requests) == 1
+
+
+def read(uri: str) -> bytes:
+    source = open_source(uri)
+    try:
+        return bytes(source.read([(0, source.size())])[0])
+    finally:
+        source.close()
+
+
+def test_listings_pass_over_the_store(bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many index files there are, one page of a listing has some of them."""
+    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "10")
+    monkeypatch.setattr(object_store, "_PAGE", 10)
+    expected = ["A.orc", "p=1/x.orc", "p=2/y.orc", "z.orc"]
+    for name in expected:
+        put_object(f"{bucket}/t/{name}", b"x")
+    hidden = [f"_hindex/data/{at:02}" for at in range(45)]
+    hidden += [f"p=1/_temporary/0/task/{at:02}" for at in range(45)] + ["p=1/.staging/a", "p=2/_SUCCESS"]
+    for name in hidden:
+        put_object(f"{bucket}/t/{name}", b"x")
+    s3.requests.clear()
+    files, path = object_store.ObjectStore("s3", bucket.removeprefix("s3://")), "t"
+    listed = [info.path for info in files.entries(path)]
+    assert [name for name in listed if name in expected] == expected
+    assert len(listed) == len(set(listed))
+    # of the 97 objects 30 at most are listed: those up to the first hidden directory, up to the next, and the rest
+    assert len(s3.requests) <= 4
