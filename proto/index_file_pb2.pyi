@@ -196,17 +196,15 @@ class Locations(_message.Message):
     def __init__(self, files: _Optional[_Iterable[_Union[LocatedFile, _Mapping]]] = ...) -> None: ...
 
 class LocatedFile(_message.Message):
-    __slots__ = ("path", "length", "mtime_ns", "tail_checksum", "row_group_rows", "stripe_rows")
+    __slots__ = ("path", "length", "tail_checksum", "row_group_rows", "stripe_rows")
     PATH_FIELD_NUMBER: _ClassVar[int]
     LENGTH_FIELD_NUMBER: _ClassVar[int]
-    MTIME_NS_FIELD_NUMBER: _ClassVar[int]
     TAIL_CHECKSUM_FIELD_NUMBER: _ClassVar[int]
     ROW_GROUP_ROWS_FIELD_NUMBER: _ClassVar[int]
     STRIPE_ROWS_FIELD_NUMBER: _ClassVar[int]
     path: str
     length: int
-    mtime_ns: int
     tail_checksum: int
     row_group_rows: int
     stripe_rows: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, path: _Optional[str] = ..., length: _Optional[int] = ..., mtime_ns: _Optional[int] = ..., tail_checksum: _Optional[int] = ..., row_group_rows: _Optional[int] = ..., stripe_rows: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, path: _Optional[str] = ..., length: _Optional[int] = ..., tail_checksum: _Optional[int] = ..., row_group_rows: _Optional[int] = ..., stripe_rows: _Optional[_Iterable[int]] = ...) -> None: ...

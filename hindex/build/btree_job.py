@@ -49,7 +49,6 @@ from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, Shared
 from hindex.store.snapshot import FileView, Snapshot, read_file_tail
 from hindex.store.store import Store
 from hindex.table.file_schema import bind_paths, file_schema
-from hindex.table.listing import Fingerprint
 from hindex.table.partitions import NULL_PARTITION
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
@@ -265,11 +264,12 @@ def _prepare(plan: BTreePlan, group: BTreeGroup) -> _PreparedGroup:
         lacking = zip(views, pool.map(_lacks_time_zone, views), strict=True)
         without_zone = frozenset(view.file.path for view, is_lacking in lacking if is_lacking)
     old = []
-    fingerprints: dict[str, dict[str, Fingerprint]] = {}
+    versions: dict[str, dict[str, tuple[int, int]]] = {}
     for view in group.kept:
         index_set = None if view.entry is None else view.entry.shared_index(plan.index.id)
         if view.entry is not None and index_set is not None:
-            fingerprints.setdefault(index_set.id, {})[view.file.path] = view.entry.fingerprint
+            version = view.entry.length, view.entry.tail_checksum
+            versions.setdefault(index_set.id, {})[view.file.path] = version
     for index_set in group.merged:
         file = index_set.files[0]
         try:
@@ -279,8 +279,10 @@ def _prepare(plan: BTreePlan, group: BTreeGroup) -> _PreparedGroup:
             raise BuildError(
                 f"index {plan.index.name!r} cannot be merged: {error}; drop it and create it again"
             ) from error
-        recorded = fingerprints.get(index_set.id, {})
-        kept = frozenset(file for file in all_files if recorded.get(file.path) == file.fingerprint)
+        recorded = versions.get(index_set.id, {})
+        kept = frozenset(
+            file for file in all_files if recorded.get(file.path) == (file.length, file.tail_checksum)
+        )
         old.append((index_set, all_files, kept))
     files = [_indexed_file(view, tails[view.file.path]) for view in group.read]
     files += [file for _, _, kept in old for file in kept]
@@ -318,7 +320,8 @@ def _lacks_time_zone(view: FileView) -> bool:
 def _indexed_file(view: FileView, tail: FileTail) -> IndexedFile:
     return IndexedFile(
         view.file.path,
-        Fingerprint(view.file.length, view.file.mtime_ns, tail.checksum),
+        view.file.length,
+        tail.checksum,
         tail.row_index_stride,
         tuple(stripe.num_rows for stripe in tail.stripes),
     )
@@ -446,9 +449,9 @@ def _entries(
             entries.append(
                 FileEntry(
                     path=file.path,
-                    length=file.fingerprint.length,
-                    mtime_ns=file.fingerprint.mtime_ns,
-                    tail_checksum=file.fingerprint.tail_checksum,
+                    length=file.length,
+                    mtime_ns=view.file.mtime_ns,
+                    tail_checksum=file.tail_checksum,
                     num_rows=tail.num_rows,
                     stripe_rows=file.stripe_rows,
                     schema=type_text(file_schema(tail)),

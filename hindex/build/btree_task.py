@@ -189,7 +189,7 @@ def _read_runs(job: BTreeJob, task: ReadTask, location: ErrorLocation) -> Iterat
     start, end = (0, len(file.stripe_rows)) if task.stripes is None else task.stripes
     with open_data_file(task.uri, task.acid) as reader:
         tail = reader.tail
-        if (tail.file_length, tail.checksum) != (file.fingerprint.length, file.fingerprint.tail_checksum):
+        if (tail.file_length, tail.checksum) != (file.length, file.tail_checksum):
             raise BuildError(
                 "it changed since the build began: run the build again when nothing writes to the table"
             )

@@ -215,7 +215,7 @@ def split_entry_tasks(
     if reads and (
         task_bytes is not None or sum(tail.file_length for tail in tails.values()) > MIN_SPLIT_BYTES
     ):
-        longest = max(reads, key=lambda task: task.file.fingerprint.length)
+        longest = max(reads, key=lambda task: task.file.length)
         share = _column_share(longest.file.path, longest.uri, longest.acid, job.binding, [job.column])
 
     def split_input(task: EntryTask) -> SplitInput[EntryTask]:

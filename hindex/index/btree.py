@@ -51,7 +51,6 @@ from hindex.index.tree_writer import Int64s, TreeWriter, UInt32s, byte_keys, key
 from hindex.keys import KeyKind, join_keys, key_kind
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
-from hindex.table.listing import Fingerprint
 from hindex.value_class import value_class
 
 #: Raw bytes after which a page of locations is closed, and most files of one.
@@ -73,14 +72,19 @@ _STRIPE_MEMORY = 36
 class IndexedFile:
     """One data file as it was when it was indexed.
 
+    Its modification time is in the manifest only: a copy of the file has the same row groups.
+
     Args:
         path: relative to the table, with forward slashes.
+        length: bytes.
+        tail_checksum: crc32c of the ORC tail.
         row_group_rows: rows of a row group, fewer in the last of a stripe; 0 if a stripe is one.
         stripe_rows: rows of each stripe, in file order.
     """
 
     path: str
-    fingerprint: Fingerprint
+    length: int
+    tail_checksum: int
     row_group_rows: int
     stripe_rows: tuple[int, ...]
 
@@ -104,7 +108,7 @@ class FileGroups:
 
 def group_rows(groups: BitMap, row_group_rows: int, stripe_rows: Sequence[int], stripe: int) -> BitMap:
     """Return the rows of a stripe that are in some row groups of its file, which are numbered through all stripes."""
-    file = IndexedFile("", Fingerprint(0, 0, 0), row_group_rows, tuple(stripe_rows))
+    file = IndexedFile("", 0, 0, row_group_rows, tuple(stripe_rows))
     counts, rows = file.stripe_groups, stripe_rows[stripe]
     first = sum(counts[:stripe])
     step = row_group_rows or rows
@@ -133,9 +137,8 @@ def write_locations(writer: IndexFileWriter, files: Sequence[IndexedFile]) -> li
     for number, file in enumerate(files, 1):
         message = pb.LocatedFile(
             path=file.path,
-            length=file.fingerprint.length,
-            mtime_ns=file.fingerprint.mtime_ns,
-            tail_checksum=file.fingerprint.tail_checksum,
+            length=file.length,
+            tail_checksum=file.tail_checksum,
             row_group_rows=file.row_group_rows,
             stripe_rows=file.stripe_rows,
         )
@@ -175,7 +178,8 @@ def read_locations(page: Page, groups: int) -> tuple[IndexedFile, ...]:
     files = tuple(
         IndexedFile(
             item.path,
-            Fingerprint(item.length, item.mtime_ns, item.tail_checksum),
+            item.length,
+            item.tail_checksum,
             item.row_group_rows,
             tuple(item.stripe_rows),
         )

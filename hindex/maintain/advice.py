@@ -49,7 +49,6 @@ from hindex.scan.planning import PredicateColumns
 from hindex.sql.predicate import Predicate, quote_name, quote_string
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.table.file_schema import bind_paths
-from hindex.table.listing import Fingerprint
 from hindex.table.transactional import open_data_file
 from hindex.value_class import value_class
 
@@ -383,7 +382,7 @@ class _Sample:
             return round(self.scale * sum(stripe.reader(candidate)[1] for stripe in stripes))
         size = 0
         for stripe in stripes:
-            file = IndexedFile("", Fingerprint(0, 0, 0), stripe.group_rows, (stripe.rows,))
+            file = IndexedFile("", 0, 0, stripe.group_rows, (stripe.rows,))
             size += sample_bytes(stripe.types[candidate.column], [file], [stripe.arrays[candidate.column]])
         return round(self.scale * size)
 

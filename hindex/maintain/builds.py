@@ -40,7 +40,6 @@ from hindex.store.manifest import (
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.store.store import Store
 from hindex.table.file_schema import bind_paths
-from hindex.table.listing import Fingerprint
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
@@ -401,7 +400,7 @@ def _sample(view: FileView, turn: int, entry: IndexEntry, binding: tuple[str, ..
         # stripes of different positions; never the last one, which is often small
         number = turn % max(len(reader.stripes) - 1, 1)
         values = reader.read_stripe(number, [column.path]).column(0)
-        file = IndexedFile(view.file.path, Fingerprint(0, 0, 0), reader.tail.row_index_stride, (len(values),))
+        file = IndexedFile(view.file.path, 0, 0, reader.tail.row_index_stride, (len(values),))
         return _Sample(file, column.type, values, reader.stripe(number).data_length(column.type.column))
 
 

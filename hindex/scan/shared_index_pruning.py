@@ -21,7 +21,7 @@ from hindex.plan.filter import Filter, Leaf, leaves
 from hindex.plan.reasons import Note, Reason, failure_reason
 from hindex.scan.file_bounds import StripeBounds
 from hindex.scan.scan_task import CandidateRowGroups
-from hindex.store.manifest import IndexEntry, SharedFileEntry, SharedIndexEntry
+from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.table.file_schema import recorded_type
 from hindex.table.location import is_local
@@ -120,9 +120,11 @@ class SharedIndexPruner:
             groups = groups_by_path.get(view.file.path)
             if groups is None:
                 # covered, and no row group of it was found
-                indexed_file = IndexedFile(entry.path, entry.fingerprint, 0, entry.stripe_rows)
+                indexed_file = IndexedFile(
+                    entry.path, entry.length, entry.tail_checksum, 0, entry.stripe_rows
+                )
                 yield index, FileGroups(indexed_file, _NO_GROUPS)
-            elif (groups.file.fingerprint, groups.file.stripe_rows) == (entry.fingerprint, entry.stripe_rows):
+            elif _is_same_version(groups.file, entry):
                 yield index, groups
             else:
                 problem = f"it describes another version of the file than the manifest; {_REMEDY}"
@@ -176,6 +178,14 @@ class SharedIndexPruner:
 
     def _note(self, reason: Reason, subject: str, detail: str) -> None:
         self.notes.append(Note(reason, subject, detail))
+
+
+def _is_same_version(file: IndexedFile, entry: FileEntry) -> bool:
+    return (file.length, file.tail_checksum, file.stripe_rows) == (
+        entry.length,
+        entry.tail_checksum,
+        entry.stripe_rows,
+    )
 
 
 def _add(groups_by_path: dict[str, FileGroups], groups: FileGroups) -> None:

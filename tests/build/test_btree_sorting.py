@@ -23,7 +23,6 @@ from hindex.index.reader_cache import open_btree_file
 from hindex.keys import KeyKind
 from hindex.orc import OrcReader
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.table.listing import Fingerprint
 from tests.build.btree_sets import contents, groups, sets, union
 from tests.support.oracle import spark_where
 from tests.support.small import ids, write_rows
@@ -92,7 +91,7 @@ def test_a_writer_holds_back_only_what_overlaps(
     runs, each, chunk = 40, 3000, 50
     monkeypatch.setattr(btree_task, "MERGE_ENTRIES", 1000)
     data_type = OrcType(Kind.LONG) if kind is KeyKind.INT64 else OrcType(Kind.STRING)
-    files = tuple(IndexedFile(f"f{n}", Fingerprint(1, 1, n), 10, (each * 10,)) for n in range(runs))
+    files = tuple(IndexedFile(f"f{n}", 1, n, 10, (each * 10,)) for n in range(runs))
     job = BTreeJob(
         "b",
         "c",
@@ -186,7 +185,7 @@ def test_runs_that_begin_with_one_key(tmp_path: Path, monkeypatch: pytest.Monkey
     """Chunks of all runs begin with the same keys: each is written once, when its last chunk has come."""
     monkeypatch.setattr(btree_task, "MERGE_ENTRIES", 1)
     runs, keys = 5, range(0, 300, 3)
-    job = _job(tmp_path, kind, IndexedFile("f", Fingerprint(1, 1, 1), 10, (10 * runs,)), 7)
+    job = _job(tmp_path, kind, IndexedFile("f", 1, 1, 10, (10 * runs,)), 7)
     batches = []
     for run in range(runs):
         values = [_key(kind, key) for key in keys]
@@ -211,13 +210,13 @@ def test_stripes_of_one_file_read_by_several_tasks(tmp_path: Path, cuts: list[in
         writer.write(pa.table({"a": pa.array(column, pa.int64())}))
     with OrcReader(data) as reader:
         rows = tuple(stripe.num_rows for stripe in reader.stripes)
-        fingerprint = Fingerprint(reader.tail.file_length, 1, reader.tail.checksum)
+        length, checksum = reader.tail.file_length, reader.tail.checksum
     assert len(rows) > 4
-    file = IndexedFile("x.orc", fingerprint, 100, rows)
+    file = IndexedFile("x.orc", length, checksum, 100, rows)
     # the file is not the first one of its group
     before = 40
     job = _job(index, KeyKind.INT64, file, 50)
-    job = replace(job, groups=((IndexedFile("w.orc", Fingerprint(1, 1, 1), 1, (before,)), file),))
+    job = replace(job, groups=((IndexedFile("w.orc", 1, 1, 1, (before,)), file),))
     tasks = [
         ReadTask(str(data), file, 0, before, stripes=(start, end) if cuts else None)
         for start, end in pairwise([0, *cuts, len(rows)])

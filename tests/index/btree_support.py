@@ -24,7 +24,6 @@ from hindex.index.postings import Postings, group_pairs
 from hindex.index.tree_writer import byte_keys
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.types import OrcType
-from hindex.table.listing import Fingerprint
 
 #: A file's name, stripe and row group, from 0 through all stripes of the file.
 Place = tuple[str, int]
@@ -43,7 +42,8 @@ class ModelFile:
         number = sum(self.path.encode())
         return IndexedFile(
             self.path,
-            Fingerprint(number, -number, number % 7),
+            number,
+            number % 7,
             self.row_group_rows,
             tuple(len(stripe) for stripe in self.stripes),
         )

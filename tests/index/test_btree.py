@@ -27,7 +27,6 @@ from hindex.keys import KeyKind
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import index_file_pb2 as pb
-from hindex.table.listing import Fingerprint
 from tests.index import support
 from tests.index.btree_support import ModelFile, Place, build, places, read
 from tests.index.support import TYPES
@@ -178,7 +177,8 @@ def test_a_needle_in_a_hundred_thousand_stripes(rng: np.random.Generator) -> Non
     files = [
         IndexedFile(
             f"region={i % 7}/part-{i:05}-0f0f0f0f-1234.c000.zstd.orc",
-            Fingerprint(100_000_000 + i, 1_700_000_000_000_000_000 + i, i),
+            100_000_000 + i,
+            i,
             width,
             (groups * width,) * stripes,
         )
@@ -265,7 +265,7 @@ def test_the_type() -> None:
         with pytest.raises(HindexError, match="a whole number from 1 to 1048576 is expected"):
             BTreeWriter(io.BytesIO(), LONG, [], properties={"values_per_page": wrong})
     assert resolve_properties(BTREE, {"btree.Values_Per_Page": " 07 "}) == {"values_per_page": "7"}
-    huge = IndexedFile("f", Fingerprint(1, 1, 1), 1, (1 << 32,))
+    huge = IndexedFile("f", 1, 1, 1, (1 << 32,))
     with pytest.raises(ValueError, match="4294967296 row groups are more than can be numbered"):
         BTreeWriter(io.BytesIO(), LONG, [huge])
 
@@ -375,14 +375,14 @@ def test_contradictions_under_right_checksums(name: str) -> None:
 
 def test_a_file_of_very_many_stripes_is_listed_whole() -> None:
     """The page that lists it is as long as the row groups that it has allow."""
-    file = IndexedFile("x" * 4000, Fingerprint(1, 1, 1), 0, (1 << 40,) * 300_000)
+    file = IndexedFile("x" * 4000, 1, 1, 0, (1 << 40,) * 300_000)
     writer = BTreeWriter(sink := io.BytesIO(), LONG, [file])
     writer.finish()
     assert list(read(sink.getvalue()).all_files()) == [file]
 
 
 def test_a_file_of_more_stripes_than_can_be_listed_is_not_indexed() -> None:
-    file = IndexedFile("x.orc", Fingerprint(1, 1, 1), 0, (0,) * (1 << 20))
+    file = IndexedFile("x.orc", 1, 1, 0, (0,) * (1 << 20))
     with pytest.raises(
         ValueError, match=r"'x.orc' has 1048576 stripes, more than an index of many files can"
     ):
@@ -407,7 +407,7 @@ def test_a_file_of_another_type() -> None:
 
 def test_keys_of_many_row_groups_take_few_bits_for_each() -> None:
     rng = np.random.default_rng(1)
-    files = [IndexedFile("f.orc", Fingerprint(1, 1, 1), 10, (12_000,))]
+    files = [IndexedFile("f.orc", 1, 1, 10, (12_000,))]
     key_groups = [np.sort(rng.choice(1200, 450, replace=False)).astype(np.uint32) for _ in range(200)]
     sink = io.BytesIO()
     writer = BTreeWriter(sink, LONG, files, column="c")

@@ -21,7 +21,6 @@ from hindex.index.tree_writer import byte_keys
 from hindex.keys import array_keys
 from hindex.orc.io.source import BytesSource
 from hindex.plan.filter_evaluation import _members
-from hindex.table.listing import Fingerprint
 from tests.index.support import TYPES, build, read, to_array
 
 ROOT = Path(__file__).parents[2]
@@ -125,7 +124,7 @@ def btree(kind: str, values: list[Any]) -> BTreeReader:
     data_type = KINDS[kind]
     postings = stripe_entries(data_type, to_array(data_type, values), row_group_rows=GROUP, first=0)
     sink = io.BytesIO()
-    file = IndexedFile("a.orc", Fingerprint(1, 1, 1), GROUP, (len(values),))
+    file = IndexedFile("a.orc", 1, 1, GROUP, (len(values),))
     writer = BTreeWriter(sink, data_type, [file], properties={"values_per_page": "1024"})
     keys = postings.keys if isinstance(postings.keys, np.ndarray) else byte_keys(postings.keys)
     writer.add(keys, postings.starts, postings.rows)
