@@ -123,6 +123,8 @@ STATEMENTS: dict[str, Callable[[HindexParser], Statement]] = {
     "REFRESH INDEXES": grammar.refresh_indexes,
     "UPDATE INDEX": grammar.refresh_index,
     "UPDATE INDEXES": grammar.refresh_indexes,
+    "ADOPT INDEXES": grammar.adopt_indexes,
+    "ADOPT INDEX": grammar.adopt_indexes,
     "ALTER INDEX": grammar.alter_index,
     "CHECK INDEXES": grammar.check_indexes,
     "CHECK INDEX": grammar.check_indexes,

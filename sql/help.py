@@ -70,6 +70,14 @@ HELP: dict[str, StatementHelp] = {
         ),
         ("REFRESH INDEXES reads each file once for all indexes of the table.",),
     ),
+    "ADOPT INDEXES": StatementHelp(
+        "Keeps the indexes of a table that was copied or moved with its _hindex, without a build.",
+        ("ADOPT INDEXES ON table [DRY RUN];",),
+        (
+            "Files whose length and ORC tail are the recorded ones count as copies if a sample of their stripes agrees",
+            "with the indexes. REFRESH INDEXES reads the others.",
+        ),
+    ),
     "ALTER INDEX": StatementHelp(
         "Rebuilds or renames an index.",
         (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hindex.sql.predicate import ColumnRef, Comparison, ComparisonOp, Literal, quote_name
 from hindex.sql.statements import (
+    AdoptIndexes,
     CheckIndexes,
     CreateIndex,
     DescribeIndex,
@@ -172,6 +173,11 @@ def refresh_indexes(parser: HindexParser) -> RefreshIndex:
             f"expected ON table or IN database, found {parser.token_text()}{parser.suggest('ON', 'IN')}"
         )
     return RefreshIndex(None, _required_table(parser), _where(parser), _dry_run(parser))
+
+
+def adopt_indexes(parser: HindexParser) -> AdoptIndexes:
+    """Parse ``ADOPT INDEXES ON t [DRY RUN]``."""
+    return AdoptIndexes(_required_table(parser), _dry_run(parser))
 
 
 def alter_index(parser: HindexParser) -> RebuildIndex | RenameIndex:

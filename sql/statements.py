@@ -152,6 +152,17 @@ class RefreshIndex:
 
 
 @value_class
+class AdoptIndexes:
+    """``ADOPT INDEXES ON table [DRY RUN]``."""
+
+    table: TableRef
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        return f"ADOPT INDEXES{_on(self.table)}{_dry_run(self.dry_run)}"
+
+
+@value_class
 class RebuildIndex:
     """``ALTER INDEX name [ON table] [PARTITION (column = value, ...)] REBUILD``."""
 
@@ -395,6 +406,7 @@ IndexStatement: TypeAlias = (
     | DescribeIndex
     | DropIndex
     | RefreshIndex
+    | AdoptIndexes
     | RebuildIndex
     | RenameIndex
     | CheckIndexes

@@ -15,6 +15,7 @@ from hindex.api.value_formatting import instant_text
 from hindex.errors import BuildError, ColumnError, HindexError, IndexNotFoundError, StatementError
 from hindex.formatting import counted
 from hindex.maintain.results import (
+    AdoptResult,
     BuildEstimate,
     CheckResult,
     DropResult,
@@ -24,6 +25,7 @@ from hindex.maintain.results import (
 )
 from hindex.sql.predicate import all_of
 from hindex.sql.statements import (
+    AdoptIndexes,
     CheckIndexes,
     CreateIndex,
     DescribeIndex,
@@ -48,6 +50,7 @@ IndexResult: TypeAlias = (
     | pa.Table
     | BuildEstimate
     | RefreshResult
+    | AdoptResult
     | DropResult
     | RenameResult
     | VacuumResult
@@ -97,6 +100,8 @@ def run_index_statement(connection: Connection, statement: IndexStatement) -> In
         case RefreshIndex(name, ref, where, dry_run):
             table = _find_table(connection, name, ref, "REFRESH INDEX")
             return table.refresh_indexes(None if name is None else [name], where=where, dry_run=dry_run)
+        case AdoptIndexes(ref, dry_run):
+            return connection.resolve(ref).adopt_indexes(dry_run=dry_run)
         case RebuildIndex(name, ref, partition):
             where = all_of(partition) if partition else None
             return _find_table(connection, name, ref, "ALTER INDEX").rebuild_index(name, where=where)

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from hindex.maintain.advice import Advice
     from hindex.maintain.builds import Builds, Session
     from hindex.maintain.results import (
+        AdoptResult,
         BuildEstimate,
         CheckResult,
         DropResult,
@@ -559,6 +560,26 @@ class Table:
             is_whole=where is None,
             dry_run=dry_run,
         )
+        if not dry_run:
+            self._save_definitions()
+        return result
+
+    def adopt_indexes(self, *, dry_run: bool = False) -> AdoptResult:
+        """Keep the indexes of a table that was copied or moved with its ``_hindex``, without a build.
+
+        Data files at the same relative path, whose length and ORC tail are the recorded ones, count as copies if the
+        indexes agree with a sample of their stripes. Other files are left to `refresh_indexes`.
+
+        Args:
+            dry_run: compare, and change nothing.
+
+        Raises:
+            IndexNotFoundError: if the table has no indexes.
+            IndexFileError: if an index file is missing, or an index differs from the data; nothing is changed then.
+        """
+        from hindex.maintain.adoption import adopt_files
+
+        result = adopt_files(self.name, self._store, self._indexable_snapshot, dry_run=dry_run)
         if not dry_run:
             self._save_definitions()
         return result

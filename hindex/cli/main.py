@@ -431,13 +431,8 @@ def check(context: Context, table: str, verify: bool, fail_stale: bool) -> None:
     A TABLE is a path or URI; with --master or --conf also a name of Spark's catalog.
     """
     from hindex.maintain.results import IndexState
-    from hindex.spark.catalog import is_path
-    from hindex.sql.predicate import quote_string
 
-    # with a requested session, other strings than paths are names of its catalog
-    is_name = bool(context.master or context.conf) and "/" not in table and not is_path(table)
-    on = table if is_name else quote_string(table)
-    statement = f"CHECK INDEXES ON {on}{' VERIFY' if verify else ''}"
+    statement = f"CHECK INDEXES ON {_reference(context, table)}{' VERIFY' if verify else ''}"
     results = cast("list[CheckResult]", context.connection().sql(statement))
     context.write(results)
     damaged = [result.index for result in results if not result.ok]
@@ -448,6 +443,29 @@ def check(context: Context, table: str, verify: bool, fail_stale: bool) -> None:
         )
     if fail_stale and any(result.state is not IndexState.FRESH for result in results):
         raise click.exceptions.Exit(STALE)
+
+
+@cli.command()
+@click.argument("table", type=click.Path())
+@click.option("--dry-run", is_flag=True, help="Compare, and change nothing.")
+@click.pass_obj
+def adopt(context: Context, table: str, dry_run: bool) -> None:
+    """Keep the indexes of a TABLE that was copied or moved with its _hindex, without a build.
+
+    Data files whose length and ORC tail are the recorded ones count as copies if a sample of their stripes agrees with
+    the indexes. A TABLE is a path or URI; with --master or --conf also a name of Spark's catalog.
+    """
+    context.execute(f"ADOPT INDEXES ON {_reference(context, table)}{' DRY RUN' if dry_run else ''}")
+
+
+def _reference(context: Context, table: str) -> str:
+    """Return a table as statements name it."""
+    from hindex.spark.catalog import is_path
+    from hindex.sql.predicate import quote_string
+
+    # with a requested session, other strings than paths are names of its catalog
+    is_name = bool(context.master or context.conf) and "/" not in table and not is_path(table)
+    return table if is_name else quote_string(table)
 
 
 @cli.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -34,7 +34,7 @@ from hindex.sql.predicate import (
     IsNull,
     Predicate,
 )
-from hindex.store.manifest import IndexEntry
+from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.store.store import Store
 from hindex.table.file_schema import bind_paths, convert_array
@@ -99,35 +99,18 @@ def check_index(
         StoreError: if the store cannot be read.
     """
     problems: list[str] = []
-    damaged: set[str] = set()
+    damaged: list[str] = []
     verified = 0
     state = index.state
     manifest = store.load()
     entry = None if manifest is None else manifest.find_index(index.name)
     if manifest is not None and entry is not None:
-        present = store.index_files()
-        named = {
-            (file.path, file.length, f" of {item.path!r}")
-            for item in manifest.files
-            if (file := item.index_file(entry.id)) is not None
-        }
-        shared = (item for item in manifest.shared_indexes() if item.index_id == entry.id)
-        named |= {(file.path, file.length, "") for item in shared for file in item.files}
-        for path, length, data_file in sorted(named):
-            size = present.get(path)
-            before = len(problems)
-            if size != length:
-                problem = "is missing" if size is None else f"has {size} bytes in place of {length}"
-                problems.append(
-                    f"index file {path!r}{data_file} {problem}: ALTER INDEX ... REBUILD writes it again"
-                )
-            elif denial := store.access_problem(path):
-                problems.append(f"index file {path!r}{data_file} cannot be read: {denial}; check its access")
-            if len(problems) > before:
-                damaged.add(path)
+        for path, problem in damaged_files(store, manifest.files, entry, store.index_files()):
+            damaged.append(path)
+            problems.append(problem)
     if snapshot is not None and index.num_fresh_files and entry is not None:
         current = snapshot()
-        verified = _Verifier(current, current.manifest.index(index.name), problems, damaged).run()
+        verified = verify_index(current, current.manifest.index(index.name), problems, damaged=damaged)
     return CheckResult(
         index=index.name,
         table=index.table,
@@ -142,6 +125,49 @@ def check_index(
         problems=tuple(problems),
         notes=(*_ignored_files(index), *(() if snapshot is None else _skipped_files(index))),
     )
+
+
+def damaged_files(
+    store: Store, entries: Iterable[FileEntry], index: IndexEntry, present: Mapping[str, int]
+) -> Iterator[tuple[str, str]]:
+    """Yield the files of an index that are missing, cut or not accessible: path and problem.
+
+    Args:
+        entries: those of the data files that count.
+        present: the store's index files, with their lengths.
+    """
+    named: set[tuple[str, int, str]] = set()
+    for entry in entries:
+        own, shared = entry.index_file(index.id), entry.shared_index(index.id)
+        if own is not None:
+            named.add((own.path, own.length, f" of {entry.path!r}"))
+        if shared is not None:
+            named.update((file.path, file.length, "") for file in shared.files)
+    for path, length, data_file in sorted(named):
+        size = present.get(path)
+        if size != length:
+            problem = "is missing" if size is None else f"has {size} bytes in place of {length}"
+            yield path, f"index file {path!r}{data_file} {problem}: ALTER INDEX ... REBUILD writes it again"
+        elif denial := store.access_problem(path):
+            yield path, f"index file {path!r}{data_file} cannot be read: {denial}; check its access"
+
+
+def verify_index(
+    snapshot: Snapshot,
+    entry: IndexEntry,
+    problems: list[str],
+    *,
+    damaged: Collection[str] = (),
+    remedy: str = "drop the index, and please report it",
+) -> int:
+    """Compare an index's answers for sampled stripes with their values, and return the number of stripes.
+
+    Args:
+        problems: receives damage and wrong answers.
+        damaged: paths of index files whose damage is reported already.
+        remedy: what helps against a wrong answer.
+    """
+    return _Verifier(snapshot, entry, problems, damaged, remedy).run()
 
 
 def _ignored_files(index: CheckedIndex) -> Iterator[str]:
@@ -165,20 +191,21 @@ def _skipped_files(index: CheckedIndex) -> Iterator[str]:
 
 
 class _Verifier:
-    """Compares an index's answers for sampled stripes with their values, bypassing caches.
-
-    Args:
-        problems: receives damage and wrong answers.
-        damaged: paths of index files whose damage is reported already.
-    """
+    """Compares an index's answers for sampled stripes with their values, bypassing caches. See `verify_index`."""
 
     def __init__(
-        self, snapshot: Snapshot, entry: IndexEntry, problems: list[str], damaged: Collection[str]
+        self,
+        snapshot: Snapshot,
+        entry: IndexEntry,
+        problems: list[str],
+        damaged: Collection[str],
+        remedy: str,
     ) -> None:
         self._damaged = damaged
         self._snapshot = replace(snapshot, manifest=replace(snapshot.manifest, indexes=(entry,)))
         self._entry = entry
         self._problems = problems
+        self._remedy = remedy
         resolved = snapshot.schema.resolve(entry.column, is_stored=True)
         self._column, self._type = ColumnRef(resolved.path), resolved.type
         self._binding = tuple(item.name for item in snapshot.schema.data_columns)
@@ -225,15 +252,34 @@ class _Verifier:
             if not plan.tasks:
                 # planning skipped the file: no row may match
                 for leaf in leaves(plan.filter):
-                    _compare(predicate, leaf, values, Bounds.none(), (view, stripe), self._problems)
+                    self._compare(predicate, leaf, values, Bounds.none(), (view, stripe))
             for task in plan.tasks:
                 with ScanTaskReader(task, self._cache) as opened:
                     for leaf in leaves(task.filter):
                         for _, bounds in opened.lookup_each(stripe, leaf):
                             has_answers = True
-                            _compare(predicate, leaf, values, bounds, (view, stripe), self._problems)
+                            self._compare(predicate, leaf, values, bounds, (view, stripe))
                     self._report_damage(opened.notes)
         return has_answers
+
+    def _compare(
+        self,
+        predicate: Predicate,
+        leaf: Leaf,
+        values: pa.Array,
+        bounds: Bounds,
+        location: tuple[FileView, int],
+    ) -> None:
+        """Report the rows of a stripe that the index's answer has too many, or misses."""
+        truth = mask(leaf, {leaf.column: values}, len(values))
+        lower, upper = _mask(bounds.lower, values), _mask(bounds.upper, values)
+        surplus, missing = int(np.count_nonzero(lower & ~truth)), int(np.count_nonzero(truth & ~upper))
+        if surplus or missing:
+            view, stripe = location
+            self._problems.append(
+                f"wrong answer for {predicate} in stripe {stripe} of {view.file.path!r}: {surplus} rows too many, "
+                f"{missing} missing: {self._remedy}"
+            )
 
     def _report_damage(self, notes: Iterable[Note]) -> None:
         for note in notes:
@@ -272,26 +318,6 @@ def _sample_stripes(files: Sequence[FileView], rng: random.Random) -> list[tuple
     return [
         (view, sorted(rng.sample(range(view.num_stripes), min(share, view.num_stripes)))) for view in chosen
     ]
-
-
-def _compare(
-    predicate: Predicate,
-    leaf: Leaf,
-    values: pa.Array,
-    bounds: Bounds,
-    location: tuple[FileView, int],
-    problems: list[str],
-) -> None:
-    """Report the rows of a stripe that an index's answer has too many, or misses."""
-    truth = mask(leaf, {leaf.column: values}, len(values))
-    lower, upper = _mask(bounds.lower, values), _mask(bounds.upper, values)
-    surplus, missing = int(np.count_nonzero(lower & ~truth)), int(np.count_nonzero(truth & ~upper))
-    if surplus or missing:
-        view, stripe = location
-        problems.append(
-            f"wrong answer for {predicate} in stripe {stripe} of {view.file.path!r}: {surplus} rows too many, "
-            f"{missing} missing: drop the index, and please report it"
-        )
 
 
 def _mask(rows: BitMap, values: pa.Array) -> npt.NDArray[np.bool_]:

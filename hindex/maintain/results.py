@@ -119,6 +119,41 @@ class RefreshResult(Record):
 
 
 @value_class
+class AdoptResult(Record):
+    """The result of ADOPT INDEXES, or of its dry run.
+
+    Args:
+        files_adopted: number of data files whose present times were recorded: copies of the indexed ones.
+        files_fresh: number of data files whose entries were fresh already.
+        files_differing: number of data files that differ from the indexed ones; a refresh reads them.
+        files_gone: number of data files that are indexed and missing from the table.
+        verified_stripes: number of stripes whose data was compared with an index.
+    """
+
+    indexes: tuple[str, ...]
+    table: str
+    files_adopted: int
+    files_fresh: int
+    files_differing: int
+    files_gone: int
+    verified_stripes: int
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        names = ", ".join(map(repr, self.indexes))
+        text = f"{'Index' if len(self.indexes) == 1 else 'Indexes'} {names} of {self.table!r}: "
+        if self.files_adopted:
+            text += f"{'would adopt' if self.dry_run else 'adopted'} {counted(self.files_adopted, 'file')} "
+            text += f"({counted(self.verified_stripes, 'stripe')} compared with the indexes)"
+        else:
+            text += "nothing to adopt"
+        text += f"; {self.files_fresh:,} fresh already"
+        if self.files_differing or self.files_gone:
+            text += f"; {self.files_differing:,} different, {self.files_gone:,} gone: run REFRESH INDEXES for these"
+        return text
+
+
+@value_class
 class DropResult(Record):
     """The result of DROP INDEX.
 

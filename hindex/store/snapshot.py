@@ -52,7 +52,7 @@ class FileView:
     checksum of the tail is compared when a task opens the file.
     ``names`` are the file's own columns and ``columns`` these with their types, ``num_rows``, ``num_stripes`` and
     ``num_row_groups`` are how many rows, stripes and row groups it has; of the last, 0 also where an older build
-    recorded the file. ``tail_checksum`` is that of its tail now, where this was read to compare it.
+    recorded the file. ``tail_checksum`` is that of its tail now, where this was read.
     """
 
     file: DataFile
@@ -81,8 +81,12 @@ class FileView:
 
     @property
     def is_replaced(self) -> bool:
-        """Return True if the file's tail differs from the indexed file's."""
-        return self.entry is not None and self.tail_checksum not in (None, self.entry.tail_checksum)
+        """Return True if the file's tail differs from the indexed file's, although length and time are the same."""
+        return (
+            self.entry is not None
+            and self.file.may_match(self.entry.fingerprint)
+            and self.tail_checksum not in (None, self.entry.tail_checksum)
+        )
 
     @property
     def is_certainly_fresh(self) -> bool:
@@ -222,6 +226,7 @@ def take_snapshot(
                 num_stripes=content.num_stripes,
                 num_row_groups=content.num_row_groups,
                 columns=content.columns,
+                tail_checksum=view.tail_checksum if content.tail_checksum is None else content.tail_checksum,
             )
             for view, content in zip(views, contents, strict=True)
         ),
@@ -371,7 +376,8 @@ def _flat_files(views: Sequence[FileView], contents: Sequence[_Content]) -> dict
 class _Content:
     """The content of a file's tail.
 
-    Files of the ACID schema are not flat; their columns are the user's.
+    Files of the ACID schema are not flat; their columns are the user's. ``tail_checksum`` is None if the content comes
+    from the manifest.
     """
 
     columns: tuple[tuple[str, OrcType], ...]
@@ -379,6 +385,7 @@ class _Content:
     num_stripes: int
     num_row_groups: int
     is_flat: bool = True
+    tail_checksum: int | None = None
 
 
 def _file_contents(views: Sequence[FileView]) -> list[_Content]:
@@ -410,7 +417,7 @@ def _read_content(file: DataFile) -> _Content:
     tail = read_file_tail(file)
     columns, is_flat = _columns(file_schema(tail), file.acid is not None)
     groups = sum(group_count(tail.row_index_stride, stripe.num_rows) for stripe in tail.stripes)
-    return _Content(columns, tail.num_rows, len(tail.stripes), groups, is_flat)
+    return _Content(columns, tail.num_rows, len(tail.stripes), groups, is_flat, tail.checksum)
 
 
 def read_file_tail(file: DataFile) -> FileTail:

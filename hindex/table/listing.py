@@ -105,14 +105,17 @@ class DataFile:
             return self.mtime_ns != 0 and changed_ns != _UNSETTLED
         return self.changed_ns == changed_ns
 
-    def change_to_record(self) -> int:
-        """Return the change time to record before a file is read, for `is_untouched_since`.
+    def change_to_record(self, read_ns: int | None = None) -> int:
+        """Return the change time to record for `is_untouched_since`.
 
         Most object stores keep whole seconds: a file replaced within the second of its writing looks unchanged.
+
+        Args:
+            read_ns: when reading the file began, nanoseconds since 1970; None if it is yet to begin.
         """
         if self.changed_ns is not None:
             return self.changed_ns
-        is_young = self.mtime_ns + _SETTLES_NS > time.time_ns()
+        is_young = self.mtime_ns + _SETTLES_NS > (time.time_ns() if read_ns is None else read_ns)
         return _UNSETTLED if is_young and self.mtime_ns % _SECOND_NS == 0 else 0
 
 

@@ -54,6 +54,31 @@ def stale(table: Table) -> set[Reason]:
 
 
 @pytest.mark.parametrize("using", TYPES)
+def test_copied_table(tmp_path: Path, connection: LocalConnection, using: str) -> None:
+    root = tmp_path / "t"
+    write_flat(root / "000000_0", [(i, i % 5, "x") for i in range(100)])
+    insert(root / "delta_1_1", 1, range(100, 200))
+    connection.table(str(root)).create_index("by_k", "k", using=using)
+    delete(root / "delete_delta_2_2", [(0, B0, 2), (1, B0, 7)], 2)
+    copy = tmp_path / "copy"
+    shutil.copytree(root, copy, copy_function=shutil.copyfile)
+    for name in ("000000_0", "delta_1_1/bucket_00000"):
+        os.utime(copy / name, ns=(1, 10**18))
+    table = connection.table(str(copy))
+    expected = [i for i in range(200) if i % 5 == 2 and i not in (2, 107)]
+    assert ids(table, "k = 2") == expected
+    assert stale(table) == {Reason.STALE_FILE}
+    connection.built_paths.clear()
+    result = table.adopt_indexes()
+    assert (result.files_adopted, result.files_differing, result.verified_stripes) == (2, 0, 6)
+    assert ids(table, "k = 2") == expected
+    assert not stale(table)
+    assert table.index("by_k").status == "fresh"
+    assert not table.refresh_indexes().changed
+    assert not connection.built_paths
+
+
+@pytest.mark.parametrize("using", TYPES)
 def test_changes_that_make_indexes_stale(tmp_path: Path, connection: LocalConnection, using: str) -> None:
     root = tmp_path / "t"
     write_flat(root / "000000_0", [(i, i % 5, "x") for i in range(100)])

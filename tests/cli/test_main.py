@@ -20,7 +20,7 @@ import hindex
 from hindex.api.statement_table import RecordList
 from hindex.cli import main as command
 from hindex.errors import StatementError, TableError
-from hindex.maintain.results import CheckResult, IndexState
+from hindex.maintain.results import AdoptResult, CheckResult, IndexState
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
@@ -272,6 +272,25 @@ def test_a_check_can_fail_on_stale_indexes(
     connection.results["CHECK INDEXES ON 't'"] = RecordList("CHECK", CheckResult, [result])
     assert run("check", "t", "--fail-stale", "--output", "json") == code
     assert run("check", "t") == without
+
+
+@pytest.mark.parametrize(
+    ("arguments", "statement"),
+    [
+        (["t"], "ADOPT INDEXES ON 't'"),
+        (["s3://b/it's", "--dry-run"], r"ADOPT INDEXES ON 's3://b/it\'s' DRY RUN"),
+        (["db.t", "--master", "local"], "ADOPT INDEXES ON db.t"),
+    ],
+)
+def test_adopt(
+    connection: FakeConnection, capsys: pytest.CaptureFixture[str], arguments: list[str], statement: str
+) -> None:
+    connection.results[statement] = AdoptResult(("i",), "t", 2, 1, 0, 0, 2)
+    assert run("adopt", *arguments) == 0
+    assert connection.statements == [statement]
+    assert capsys.readouterr().out == (
+        "Index 'i' of 't': adopted 2 files (2 stripes compared with the indexes); 1 fresh already\n"
+    )
 
 
 @pytest.mark.parametrize("text", ["SELECT a FROM t", "EXPLAIN SELECT a FROM t", " explain SELECT a FROM t"])

@@ -316,6 +316,7 @@ def test_the_first_error_of_a_pipe_ends_it() -> None:
         ("refresh indexes", "Updates an index"),
         ("show formatted index", "Lists indexes"),
         ("desc index", "Describes one index"),
+        ("adopt indexes", "Keeps the indexes of a table that was copied"),
         ("vacuum", "Deletes unused index files"),
         ("select", "Reads the matching rows"),
         ("create table", "there is no statement 'create table'\n\nStatements end with ;"),

@@ -232,6 +232,20 @@ def test_a_file_that_is_indexed_while_the_table_is_listed(
     assert table.index("i").num_files == 4
 
 
+def test_refresh_of_some_partitions_keeps_entries_of_others(
+    table: Table, path: Path, hx: LocalConnection
+) -> None:
+    table.create_index("i", "a")
+    hx.built_paths.clear()
+    for part in (1, 2):
+        add_file(path / f"p={part}" / "x.orc", part * 10_000, 2 * ROWS)
+    result = table.refresh_indexes(where="p = 2")
+    assert (result.files_read, result.files_forgotten) == (1, 0)
+    assert hx.built_paths == ["p=2/x.orc"]
+    index = table.index("i")
+    assert (index.num_fresh_files, index.num_changed_files, index.num_added_files) == (2, 1, 0)
+
+
 def test_an_index_that_is_named_twice(table: Table, hx: LocalConnection) -> None:
     table.create_indexes([IndexSpec("i", "a", deferred=True), IndexSpec("k", "a", "btree", deferred=True)])
     assert table.refresh_indexes(["k", "i", "K", "i"]).indexes == ("k", "i")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +24,7 @@ from hindex.store.definitions import PREFIX, decode_definition, encode_definitio
 from hindex.store.store import Store
 from tests.spark import writes_run
 from tests.support.elsewhere import found_by
-from tests.support.small import ids
+from tests.support.small import ids, reasons
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -171,6 +172,32 @@ def test_names_change(hx: Connection, spark: SparkSession, place: Path) -> None:
     moved = hx.table(f"{NAME}_2")
     assert moved.refresh_indexes().changed
     assert statuses(moved) == {"other": "fresh", "by_a": "fresh"}
+
+
+def test_copied_table_is_adopted_by_name(hx: Connection, spark: SparkSession, place: Path) -> None:
+    hx.table(NAME).create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_id", "id", "btree")])
+    copy = place.with_name(f"{NAME}_copy")
+    shutil.copytree(place, copy, copy_function=shutil.copyfile)
+    files = sorted(copy.rglob("part-*.orc"))
+    for file in files:
+        os.utime(file, ns=(1, 10**18))
+    partitions = "PARTITIONED BY (p)" if (copy / "p=0").exists() else ""
+    spark.sql(
+        f"CREATE TABLE {NAME}_2 (id BIGINT, a INT, url STRING, p INT) USING orc {partitions} LOCATION '{copy}'"
+    )
+    if partitions:
+        spark.sql(f"MSCK REPAIR TABLE {NAME}_2")
+    assert not properties(spark, f"{NAME}_2")
+    result: Any = hx.sql(f"ADOPT INDEXES ON {NAME}_2")
+    assert (result.files_adopted, result.files_differing, result.files_gone) == (len(files), 0, 0)
+    table = hx.table(f"{NAME}_2")
+    assert statuses(table) == {"by_a": "fresh", "by_id": "fresh"}
+    assert properties(spark, f"{NAME}_2") == properties(spark)
+    scan = table.scan("id = 37")
+    assert ids(scan) == [37]
+    assert (len(scan.plan().tasks), reasons(scan)) == (1, {})
+    assert not table.refresh_indexes().changed
+    shutil.rmtree(copy)
 
 
 def test_a_lost_index_can_be_created_again(hx: Connection, spark: SparkSession, place: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,53 @@ def test_an_indexs_life(table: str, bucket: str, store: str | None, tmp_path: An
     if where:
         # the manifests stay for an hour, and so does the copy of the last one
         assert all(key.endswith((".manifest", "latest.hint")) for key in object_keys(where))
+
+
+def test_copied_table_keeps_its_indexes(
+    table: str, bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Object by object into another prefix, as by ``aws s3 sync``: every object has another time."""
+    specs = [IndexSpec("g", "g"), IndexSpec("tree", "id", "btree"), IndexSpec("range", "id", "minmax")]
+    LocalConnection().table(table).create_indexes([*specs, IndexSpec("bloom", "g", "bloom")])
+    copy = f"{bucket}/copy"
+    # the server keeps whole seconds
+    time.sleep(1.1)
+    for key in object_keys(table):
+        copy_object(f"{table}/{key}", f"{copy}/{key}")
+    put(f"{copy}/p=a%2Fb 2/x.orc", rows(5))
+    hx = LocalConnection()
+    t = hx.table(copy)
+    scan = t.scan("g = 'g3' AND id IN (1375, 5000)", ["id"])
+    assert scan.to_arrow().column("id").to_pylist() == [1375]
+    assert Reason.STALE_FILE in {note.reason for note in scan.explain().notes}
+    before = object_keys(copy)
+    dry: Any = hx.sql(f"ADOPT INDEXES ON '{copy}' DRY RUN")
+    assert (dry.files_adopted, dry.files_differing) == (2, 1)
+    assert object_keys(copy) == before
+    # all files were written just now: they might be replaced within the same second
+    monkeypatch.setattr(listing, "_SETTLES_NS", 10**15)
+    s3.requests.clear()
+    result = t.adopt_indexes()
+    assert (result.files_adopted, result.files_differing, result.files_gone) == (2, 1, 0)
+    assert result.verified_stripes >= len(specs) + 1
+    # no index file is written, and no data
+    assert s3.count("PUT", r"/data/|\.orc$") == 0
+    scan = t.scan("g = 'g3' AND id IN (1375, 2000)", ["id"])
+    assert scan.to_arrow().column("id").to_pylist() == [1375]
+    assert {task.path for task in scan.plan().tasks} == {"p=a%2Fb 1/x.orc", "p=a%2Fb 2/x.orc"}
+    assert {note.subject for note in scan.explain().notes} == {"p=a%2Fb 2/x.orc"}
+    again = t.adopt_indexes()
+    assert (again.files_adopted, again.files_fresh, again.files_differing) == (0, 2, 1)
+    assert not any(view.is_certainly_fresh and view.tail_checksum is None for view in t.snapshot().files)
+    monkeypatch.setattr(listing, "_SETTLES_NS", 0)
+    assert t.adopt_indexes().files_adopted == 2
+    settled = [view.file.path for view in t.snapshot().files if view.is_certainly_fresh]
+    assert settled == ["p=a%2Fb 0/x.orc", "p=a%2Fb 1/x.orc"]
+    assert t.adopt_indexes().files_adopted == 0
+    assert hx.built_paths == []
+    t.refresh_indexes()
+    assert set(hx.built_paths) == {"p=a%2Fb 2/x.orc"}
+    assert not t.refresh_indexes().changed
 
 
 def test_objects_with_two_slashes_in_their_names(table: str) -> None:

@@ -301,6 +301,8 @@ def test_a_remote_file_that_could_be_replaced_at_the_same_time_is_not_certain(
     monkeypatch.setattr("hindex.table.listing.time.time_ns", lambda: 1100 * SECOND)
     file = DataFile("f.orc", "s3://bucket/f.orc", 10, mtime_ns)
     assert file.is_untouched_since(file.change_to_record()) is is_certain
+    monkeypatch.setattr("hindex.table.listing.time.time_ns", lambda: 2000 * SECOND)
+    assert file.is_untouched_since(file.change_to_record(1100 * SECOND)) is is_certain
 
 
 def test_a_local_file_is_certain_by_its_status() -> None:
