@@ -130,6 +130,8 @@ def test_copied_table_keeps_its_indexes(
     assert scan.to_arrow().column("id").to_pylist() == [1375]
     assert {task.path for task in scan.plan().tasks} == {"p=a%2Fb 1/x.orc", "p=a%2Fb 2/x.orc"}
     assert {note.subject for note in scan.explain().notes} == {"p=a%2Fb 2/x.orc"}
+    # the copies of the metadata are those of the present versions
+    assert [task.path for task in scan.plan().tasks if task.metadata is not None] == ["p=a%2Fb 1/x.orc"]
     again = t.adopt_indexes()
     assert (again.files_adopted, again.files_fresh, again.files_differing) == (0, 2, 1)
     assert not any(view.is_certainly_fresh and view.tail_checksum is None for view in t.snapshot().files)
