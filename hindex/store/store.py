@@ -54,10 +54,11 @@ METADATA = "metadata"
 #: Default retention of VACUUM: longer than a build takes.
 RETAIN_HOURS = 168.0
 
-#: Tries of one commit; each lost race waits a little longer, up to `_MAX_WAIT_S`.
+#: Tries of one commit. After a lost race, a writer waits up to the duration of the try, doubled with each of the first.
 COMMIT_ATTEMPTS = 100
 
-_MAX_WAIT_S = 0.2
+_MAX_DOUBLINGS = 5
+_MAX_WAIT_S = 5.0
 _LOAD_ATTEMPTS = 20
 _MANIFESTS = "manifests"
 _DATA = "data"
@@ -258,10 +259,13 @@ class Store:
         """
         with self._storage.commit_lock(_MANIFESTS):
             for attempt in range(COMMIT_ATTEMPTS):
+                begin = time.monotonic()
                 new = self._try_commit(change)
                 if new is not None:
                     return new
-                time.sleep(random.uniform(0, min(_MAX_WAIT_S, 0.002 * 2 ** min(attempt, 10))))  # noqa: S311 no secret
+                # a store that answers slowly needs longer waits, so that writers do not meet again
+                longest = (time.monotonic() - begin) * 2 ** min(attempt, _MAX_DOUBLINGS)
+                time.sleep(random.uniform(0, min(longest, _MAX_WAIT_S)))  # noqa: S311 no secret
         raise CommitConflictError(
             f"other writers committed to {self.root!r} {COMMIT_ATTEMPTS} times in a row first; nothing was "
             "changed. Try again when fewer writers are active"

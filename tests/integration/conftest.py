@@ -4,16 +4,44 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from tests.support.hdfs import HdfsCluster, MissingHdfsError, hdfs_cluster
+from tests.support.hdfs import HdfsCluster, hdfs_cluster
+from tests.support.maven import MissingPartError, hadoop_version, maven_jar
+
+
+@contextmanager
+def _needing(part: str) -> Iterator[None]:
+    try:
+        yield
+    except MissingPartError as error:
+        (pytest.fail if "CI" in os.environ else pytest.skip)(f"no {part}: {error}")
 
 
 @pytest.fixture(scope="session")
 def hdfs() -> Iterator[HdfsCluster]:
-    try:
-        with hdfs_cluster() as cluster:
-            yield cluster
-    except MissingHdfsError as error:
-        (pytest.fail if "CI" in os.environ else pytest.skip)(str(error))
+    with _needing("HDFS"), hdfs_cluster() as cluster:
+        yield cluster
+
+
+#: The AWS SDK, and a library for reads, of that version of hadoop-aws.
+_AWS = {
+    "3.5.0": (
+        "software.amazon.awssdk:bundle:2.35.4",
+        "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
+    )
+}
+
+
+@pytest.fixture(scope="session")
+def s3a_jars() -> list[str]:
+    """The jars with which Spark reads and writes ``s3a:``."""
+    version = hadoop_version()
+    with _needing("s3a"):
+        if version not in _AWS:
+            raise MissingPartError(f"the jars that hadoop-aws {version} needs are not known")
+        artifacts = [f"org.apache.hadoop:hadoop-aws:{version}", *_AWS[version]]
+        return [str(maven_jar(artifact)) for artifact in artifacts]
+    raise AssertionError

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from tests.support.elsewhere import QUICK_JAVA, ROOT
+from tests.support.elsewhere import QUICK_JAVA
+from tests.support.maven import hadoop_version, maven_jar, spark_jars
 
 #: Jars of PySpark that the cluster runs with: a client of HDFS, and loggers.
 _JARS = ("hadoop-client-api-*", "hadoop-client-runtime-*", "jcl-over-slf4j-*", "log4j-*", "slf4j-api-*")
@@ -22,10 +21,6 @@ _SETTINGS = {
     # a change of safe mode, quotas or nodes is seen at once
     "dfs.heartbeat.interval": "1",
 }
-
-
-class MissingHdfsError(Exception):
-    """The cluster cannot run here: what is missing."""
 
 
 @dataclass
@@ -109,13 +104,14 @@ def hdfs_cluster(settings: Mapping[str, str] | None = None) -> Iterator[HdfsClus
         settings: what ``hdfs-site.xml`` would say.
 
     Raises:
-        MissingHdfsError: there is no jar of the cluster, and it cannot be fetched.
+        MissingPartError: there is no jar of the cluster, and it cannot be fetched.
     """
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
     from py4j.protocol import Py4JJavaError
 
-    jars = _spark_jars()
-    class_path = [str(jar) for pattern in _JARS for jar in jars.glob(pattern)] + [str(_mini_cluster())]
+    jars = spark_jars()
+    class_path = [str(jar) for pattern in _JARS for jar in jars.glob(pattern)]
+    class_path.append(str(maven_jar(f"org.apache.hadoop:hadoop-client-minicluster:{hadoop_version()}")))
     with tempfile.TemporaryDirectory(prefix="hdfs-") as folder:
         port, token, process = launch_gateway(
             jarpath=str(next(jars.glob("py4j-*.jar"))),
@@ -146,34 +142,3 @@ def hdfs_cluster(settings: Mapping[str, str] | None = None) -> Iterator[HdfsClus
             process.kill()
             process.stdin.close()
             process.wait()
-
-
-def _spark_jars() -> Path:
-    import pyspark
-
-    return Path(pyspark.__file__).parent / "jars"
-
-
-def _mini_cluster() -> Path:
-    """Return the jar of the cluster, of the version of PySpark's client; Maven fetches it once."""
-    client = next(_spark_jars().glob("hadoop-client-api-*.jar"))
-    name = client.stem.replace("-api-", "-minicluster-")
-    jar = ROOT / "build" / "integration" / f"{name}.jar"
-    if not jar.exists():
-        artifact = f"org.apache.hadoop:hadoop-client-minicluster:{name.rpartition('-')[2]}"
-        copy = ["mvn", "--batch-mode", "--quiet", "dependency:copy", f"-Dartifact={artifact}"]
-        try:
-            subprocess.run(
-                [*copy, f"-DoutputDirectory={jar.parent}"],
-                check=True,
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-            )
-        except FileNotFoundError:
-            raise MissingHdfsError(f"no HDFS: {artifact} is fetched by Maven, and there is no mvn") from None
-        except subprocess.CalledProcessError as error:
-            lines = (error.stdout + error.stderr).decode(errors="replace").strip().splitlines()
-            raise MissingHdfsError(
-                f"no HDFS: Maven cannot fetch {artifact}: {lines[0] if lines else error}"
-            ) from None
-    return jar
