@@ -74,7 +74,9 @@ def main(endpoint: str, jars: str) -> None:
         )
         spark.sql("MSCK REPAIR TABLE t")
         check(spark, place, "t")
-        spark.sql("INSERT OVERWRITE t PARTITION (p = 3) SELECT id, id % 1000, concat('s', id) FROM range(500, 9000)")
+        spark.sql(
+            "INSERT OVERWRITE t PARTITION (p = 3) SELECT id, id % 1000, concat('s', id) FROM range(500, 9000)"
+        )
         refreshed = table.refresh_indexes()
         assert refreshed.files_read == len(list(spark.table("t").where("p = 3").inputFiles())), refreshed
         check(spark, place, "t")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import uuid
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +21,9 @@ from hindex.orc.io.hdfs import Hdfs
 from hindex.store.store import Store
 from hindex.table.listing import list_data_files
 from tests.store.changes import adding, check_race
+from tests.support import local_build
 from tests.support.hdfs import HdfsCluster
+from tests.support.local_build import LocalConnection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -228,3 +233,59 @@ def test_one_file(spark: SparkSession, table: str) -> None:
     hx = hindex.connect()
     assert hx.table(name).scan("id < 10").count() == 10
     assert os.path.basename(name) in {file.path for file in list_data_files(name).files}  # noqa: PTH119 a URI
+
+
+def configure(path: Path, monkeypatch: pytest.MonkeyPatch, settings: Mapping[str, str]) -> None:
+    """Let ``HADOOP_CONF_DIR`` name a directory with these settings."""
+    properties = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items()
+    )
+    for name in ("core-site.xml", "hdfs-site.xml"):
+        (path / name).write_text(f"<configuration>{properties}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(path))
+
+
+@pytest.mark.parametrize("kind", ["viewfs", "name service"])
+def test_names_of_the_configuration(
+    hdfs: HdfsCluster,
+    spark: SparkSession,
+    table: str,
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A mount of viewfs, and a name service of which the first name node does not answer."""
+    place = table.removeprefix(hdfs.uri)
+    if kind == "viewfs":
+        mounts = {"link./lake": f"{hdfs.uri}{place}", "linkFallback": f"{hdfs.uri}/tests"}
+        settings = {f"fs.viewfs.mounttable.views.{name}": target for name, target in mounts.items()}
+        configure(tmp_path, monkeypatch, settings)
+        uri = "viewfs://views/lake"
+    else:
+        configure(
+            tmp_path,
+            monkeypatch,
+            {
+                "dfs.nameservices": "lake",
+                "dfs.ha.namenodes.lake": "gone,active",
+                "dfs.namenode.rpc-address.lake.gone": f"127.0.0.1:{free_port()}",
+                "dfs.namenode.rpc-address.lake.active": hdfs.uri.removeprefix("hdfs://"),
+            },
+        )
+        uri = f"hdfs://lake{place}"
+    local_build.install(monkeypatch)
+    named = LocalConnection().table(uri)
+    named.create_index("by_k", "k")
+    assert named.scan("k = 7", ["id"]).to_arrow()["id"].to_pylist() == [7]
+    assert named.scan("k = 7").explain().files.kept == 1
+    # the same store under the other name
+    plain = LocalConnection().table(table)
+    assert [index.status for index in plain.indexes()] == ["fresh"]
+    assert plain.scan("k IN (3, 1500)").count() == 2
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
