@@ -359,8 +359,8 @@ class _Planner:
 
     def _metadata(self, view: FileView) -> MetadataCopy | None:
         """Return the copy of a file's metadata, with an absolute path, if it is of the listed version."""
-        copy = None if view.entry is None else view.entry.metadata
-        if copy is None or copy.version != view.file.version:
+        copy = view.entry.metadata if view.entry is not None and view.has_recorded_version else None
+        if copy is None:
             return None
         return replace(copy, path=self._snapshot.store.absolute(copy.path))
 

@@ -89,12 +89,22 @@ class FileView:
         )
 
     @property
+    def has_recorded_version(self) -> bool:
+        """Return True if the file's store lists the version whose metadata was copied: it has the recorded tail."""
+        copy = None if self.entry is None else self.entry.metadata
+        return copy is not None and copy.version == self.file.version
+
+    @property
     def is_certainly_fresh(self) -> bool:
         """Return True if the file is certainly the recorded one, without opening it."""
         return (
             self.entry is not None
             and self.is_listed_fresh
-            and (self.tail_checksum is not None or self.file.is_untouched_since(self.entry.changed_ns))
+            and (
+                self.tail_checksum is not None
+                or self.has_recorded_version
+                or self.file.is_untouched_since(self.entry.changed_ns)
+            )
         )
 
 
@@ -299,14 +309,14 @@ def _recorded_schemas(
 def find_fresh_paths(snapshot: Snapshot) -> frozenset[str]:
     """Return the files that are unchanged since they were indexed: length, time and the checksum of the ORC tail.
 
-    Reads the tail of every file that is listed as fresh, where the snapshot has not.
+    Reads the tail of every file that is listed as fresh, where the snapshot has not and no version proves it.
 
     Raises:
         OrcError: if one is not readable as ORC.
     """
     listed = [view for view in snapshot.files if view.is_listed_fresh]
     sums = _read_each(
-        [view for view in listed if view.tail_checksum is None],
+        [view for view in listed if view.tail_checksum is None and not view.has_recorded_version],
         lambda view: read_file_tail(view.file).checksum,
     )
     return frozenset(
@@ -321,9 +331,14 @@ def _compare_tails(views: list[FileView], *, every: bool) -> list[FileView]:
     """Return the files, with the checksums of their tails if they are listed as fresh and nothing else proves it.
 
     Args:
-        every: also where something does.
+        every: also where a time does. A version does in any case.
     """
-    unverified = [view for view in views if view.is_listed_fresh and (every or not view.is_certainly_fresh)]
+    unverified = [
+        view
+        for view in views
+        if view.is_listed_fresh
+        and not (view.has_recorded_version or (view.is_certainly_fresh and not every))
+    ]
     if not unverified:
         return views
     # a check of every file trusts no status
