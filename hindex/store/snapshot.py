@@ -336,8 +336,7 @@ def _compare_tails(views: list[FileView], *, every: bool) -> list[FileView]:
     unverified = [
         view
         for view in views
-        if view.is_listed_fresh
-        and not (view.has_recorded_version or (view.is_certainly_fresh and not every))
+        if view.is_listed_fresh and not (view.has_recorded_version or (view.is_certainly_fresh and not every))
     ]
     if not unverified:
         return views
