@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from hindex.errors import ColumnError, IndexFileError, IndexNotFoundError
 from hindex.maintain.checks import damaged_files, verify_index
 from hindex.maintain.results import AdoptResult
-from hindex.store.manifest import FileEntry, IndexEntry, Manifest, MetadataCopy
+from hindex.store.manifest import FileEntry, IndexEntry, Manifest
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.store.store import Store
 
@@ -46,12 +46,8 @@ def adopt_files(table: str, store: Store, take: Callable[[], Snapshot], *, dry_r
         entry = view.entry
         if entry is None:
             continue
-        now = replace(
-            entry,
-            mtime_ns=view.file.mtime_ns,
-            changed_ns=view.file.change_to_record(read_ns),
-            metadata=_copied_metadata(entry, view.file.version),
-        )
+        # the copy of its metadata stays that of one version: of another one, no index proves the row indexes
+        now = replace(entry, mtime_ns=view.file.mtime_ns, changed_ns=view.file.change_to_record(read_ns))
         has_times = now.changed_ns == entry.changed_ns or view.file.is_untouched_since(entry.changed_ns)
         if view.is_listed_fresh and has_times:
             fresh += 1
@@ -89,13 +85,6 @@ def adopt_files(table: str, store: Store, take: Callable[[], Snapshot], *, dry_r
     if adopted and not dry_run:
         _LOG.info("ADOPT INDEXES ON %s: %s", table, result)
     return result
-
-
-def _copied_metadata(entry: FileEntry, version: Hashable | None) -> MetadataCopy | None:
-    """Return the copy of a file's metadata as that of its present version: the bytes are the same."""
-    if entry.metadata is None or not isinstance(version, str):
-        return None
-    return replace(entry.metadata, version=version)
 
 
 def _state(entry: FileEntry) -> tuple[object, ...]:

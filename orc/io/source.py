@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import io
 import os
+from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Protocol
 
 import pyarrow as pa
@@ -32,6 +34,8 @@ TAIL_GUESS = 16 * 1024
 _MAX_KEPT = 32
 
 Range = tuple[int, int]
+
+_START = itemgetter(0)
 
 
 class ByteSource(Protocol):
@@ -189,12 +193,13 @@ class RequestSource:
             self._kept = (*self._kept, *fetched)[-_MAX_KEPT:]
 
     def keep(self, blocks: Iterable[tuple[int, memoryview]]) -> None:
-        """Serve bytes that the caller has, by their positions, until the source is closed."""
-        self._given = tuple(blocks)
+        """Serve bytes that the caller has, by their positions, until the source is closed. Blocks do not overlap."""
+        self._given = tuple(sorted(blocks, key=_START))
 
     def _find_kept(self, item: Range) -> memoryview | None:
         offset, length = item
-        for start, block in chain(self._kept, self._given):
+        after = bisect_right(self._given, offset, key=_START)
+        for start, block in chain(self._kept, self._given[max(after - 1, 0) : after]):
             if start <= offset and offset + length <= start + len(block):
                 return block[offset - start : offset - start + length]
         return None

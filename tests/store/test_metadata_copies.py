@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import random
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -129,6 +131,41 @@ def test_a_file_that_is_replaced_after_the_plan(table: Table, monkeypatch: pytes
     assert rows(table, after[7]) == [7]
 
 
+def test_an_adopted_file_keeps_its_copy_only_in_the_same_version(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Indexes are compared with the file, and prove nothing of the row indexes of other columns."""
+    local_build.install(monkeypatch)
+    monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
+    hx = LocalConnection()
+
+    def put(k: list[int]) -> list[int]:
+        """Write a file whose length and tail are the same in any order of row groups; return the values."""
+        sink = io.BytesIO()
+        data = pa.table({"a": [row % 7 for row in range(len(k))], "k": k})
+        pa.orc.write_table(data, sink, compression="uncompressed", row_index_stride=1000)
+        put_object(f"{bucket}/t/0.orc", sink.getvalue())
+        return k
+
+    first = put([row // 1000 * 2 for row in range(5000)])
+    hx.table(f"{bucket}/t").create_index("i", "a", "bitmap")
+    (copy,) = copies(hx.table(f"{bucket}/t"))
+    # the server keeps whole seconds
+    time.sleep(1.1)
+    put(first)
+    table = hx.table(f"{bucket}/t")
+    assert table.adopt_indexes().files_adopted == 1
+    assert [task.metadata for task in table.scan("k = 2").plan().tasks] == [copy]
+    time.sleep(1.1)
+    second = put(first[:1000] + first[2000:3000] + first[1000:2000] + first[3000:])
+    forget()
+    table = hx.table(f"{bucket}/t")
+    assert table.adopt_indexes().files_adopted == 1
+    assert [task.metadata for task in table.scan("k = 2").plan().tasks] == [None]
+    found = table.scan("k = 2", ["a"]).to_arrow()["a"].to_pylist()
+    assert found == [row % 7 for row in range(5000) if second[row] == 2]
+
+
 def damage(data: bytes) -> bytes:
     return data[:10] + bytes(byte ^ 0xFF for byte in data[10:])
 
@@ -181,6 +218,20 @@ class RangesOf(RequestSource):
 
     def _fetch(self, ranges: object) -> list[bytes]:
         return [bytes(view) for view in self._source.read(ranges)]  # type: ignore[arg-type]
+
+
+def test_a_source_serves_the_blocks_that_it_keeps() -> None:
+    """In whatever order they come, and only what is within one of them."""
+    data = bytes(range(200))
+    blocks = [(150, 20), (3, 10), (13, 0), (13, 7), (60, 40)]
+    source = RangesOf(data)
+    source.keep((start, memoryview(data)[start : start + length]) for start, length in blocks)
+    for start in range(len(data)):
+        for length in (1, 5, 15):
+            item = start, min(length, len(data) - start)
+            kept = any(at <= start and sum(item) <= at + size for at, size in blocks)
+            assert source.requests([item]) == ([] if kept else [item])
+            assert source.read([item]) == [data[start : sum(item)]]
 
 
 def test_vacuum_deletes_copies_that_nothing_names(table: Table) -> None:
@@ -275,3 +326,43 @@ def test_listings_pass_over_the_store(bucket: str, s3: S3Server, monkeypatch: py
     assert len(listed) == len(set(listed))
     # of the 97 objects 30 at most are listed: those up to the first hidden directory, up to the next, and the rest
     assert len(s3.requests) <= 4
+
+
+HIDDEN = [f"_hindex/data/{at:02}" for at in range(45)]
+EXPECTED = ["A.orc", "p=1/x.orc", "p=2/y.orc", "z.orc"]
+
+
+def listed_by(
+    monkeypatch: pytest.MonkeyPatch, uri: str, pages: Callable[[str], list[list[str]]]
+) -> tuple[list[str], list[str]]:
+    """Return the names that are listed by pages of ten, and the offsets that these were requested for."""
+    offsets: list[str] = []
+    now = datetime.datetime.now(datetime.UTC)
+
+    def list_(store: object, prefix: str, *, offset: str | None, chunk_size: int) -> Iterator[object]:
+        offsets.append(offset or "")
+        for page in pages(offset or ""):
+            yield [{"path": prefix + name, "size": 1, "last_modified": now, "e_tag": "1"} for name in page]
+
+    monkeypatch.setattr(object_store, "_PAGE", 10)
+    monkeypatch.setattr(object_store.obstore, "list", list_)
+    scheme, _, head = uri.partition("://")
+    listed = [info.path for info in object_store.ObjectStore(scheme, head).entries("t")]
+    return [name for name in listed if not name.startswith("_")], offsets
+
+
+@pytest.mark.parametrize("uri", ["s3://b--use1-az4--x-s3", "abfss://c@account.dfs.core.windows.net"])
+def test_listings_that_do_not_begin_at_a_name(monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
+    """S3's directory buckets have no order, so names before the hidden directory may follow; Azure lists all again."""
+    pages = [HIDDEN[:10], ["z.orc", *HIDDEN[10:19]], [*EXPECTED[:3], *HIDDEN[19:26]]]
+    listed, offsets = listed_by(monkeypatch, uri, lambda offset: pages)
+    assert sorted(listed) == EXPECTED
+    assert offsets == [""]
+
+
+def test_listings_of_servers_that_ignore_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = sorted([*EXPECTED, *HIDDEN])
+    pages = [names[at : at + 10] for at in range(0, len(names), 10)]
+    listed, offsets = listed_by(monkeypatch, "s3://b", lambda offset: pages)
+    assert listed == EXPECTED
+    assert offsets == ["", "t/_hindex0"]
