@@ -48,6 +48,10 @@ _ANSWER = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL
 _PAGE = 1000
 #: Names of directories that mean something without files.
 _DIRECTORY = re.compile(r".*=|(base|delta|delete_delta)_[0-9]")
+#: Stores that list names in order, from any name on. Of Azure, obstore would fetch the names before it again.
+_SORTED = ("s3", "gs", "gcs")
+#: The end of the names of S3's directory buckets, which list names in no order.
+_DIRECTORY_BUCKET = "--x-s3"
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
 
 
@@ -67,6 +71,7 @@ class ObjectStore(WritableFileSystem):
 
     def __init__(self, scheme: str, head: str, options: str = "") -> None:
         self._root = f"{scheme}://{head}"
+        self._is_sorted = scheme in _SORTED and not head.endswith(_DIRECTORY_BUCKET)
         self._store: Any
         try:
             if scheme == "s3":
@@ -139,15 +144,18 @@ class ObjectStore(WritableFileSystem):
         """Do nothing: an object store has no directories."""
 
     def _objects(self, prefix: str) -> Iterator[Any]:
-        """List all objects; of directories that are not walked, at most those on the first page with any."""
-        offset: str | None = ""
-        while offset is not None:
-            pages = _call(obstore.list, self._store, prefix, offset=offset or None, chunk_size=_PAGE)
-            offset = None
-            while offset is None and (page := _call(next, pages, None)) is not None:
+        """List all objects; in a sorted store, of a directory that is not walked at most those on its first page."""
+        start: str | None = ""
+        while start is not None:
+            pages = _call(obstore.list, self._store, prefix, offset=start or None, chunk_size=_PAGE)
+            end = None
+            while end is None and (page := _call(next, pages, None)) is not None:
+                # some servers ignore the offset
+                page = [meta for meta in page if meta["path"] > start]
                 yield from page
-                if len(page) == _PAGE:
-                    offset = _end_of_hidden(page[-1]["path"], prefix)
+                if self._is_sorted and len(page) == _PAGE:
+                    end = _end_of_hidden(page[-1]["path"], prefix)
+            start = end
 
 
 class ObjectSource(RequestSource):
