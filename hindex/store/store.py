@@ -71,8 +71,9 @@ _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_CACHED_FILES = 1 << 15
 #: Cached manifests, however small they are.
 _MAX_CACHED_MANIFESTS = 256
-#: Decoded manifests of all stores of the process, weighed by their data files: a manifest never changes.
-RECENT: LruCache[Hashable, Manifest] = LruCache(_MAX_CACHED_FILES, _MAX_CACHED_MANIFESTS)
+#: The manifest that was decoded last of each store of the process, with its identity, weighed by its data files: a
+#: manifest never changes.
+RECENT: LruCache[str, tuple[Hashable, Manifest]] = LruCache(_MAX_CACHED_FILES, _MAX_CACHED_MANIFESTS)
 
 
 class GarbageKind(enum.Enum):
@@ -218,10 +219,10 @@ class Store:
             identity = (self.root, path, self._storage.version(path) if version is None else version)
             if self._cached is not None and self._cached[0] == identity:
                 return self._cached[1]
-            cached = RECENT.get(identity)
-            if cached is not None:
-                self._keep(identity, cached)
-                return cached
+            cached = RECENT.get(self.root)
+            if cached is not None and cached[0] == identity:
+                self._keep(identity, cached[1])
+                return cached[1]
             if data is None:
                 data = self._storage.read(path, MAX_BYTES + 64)
         except FileNotFoundError:
@@ -234,9 +235,7 @@ class Store:
         if manifest.number != number:
             raise corrupt(name, f"it is number {manifest.number} under another name")
         self._keep(identity, manifest)
-        RECENT.put(identity, manifest, len(manifest.files))
-        # the place alone tells that a manifest of it is likely to be known
-        RECENT.put(self.root, manifest, 0)
+        RECENT.put(self.root, (identity, manifest), len(manifest.files))
         return manifest
 
     def _keep(self, identity: Hashable, manifest: Manifest) -> None:

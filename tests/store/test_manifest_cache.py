@@ -89,6 +89,20 @@ def test_bounds() -> None:
     assert len(kept) == 3
 
 
+def test_one_manifest_of_a_store_is_kept_within_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "RECENT", LruCache(4))
+    for files in (3, 4, 5):
+        Store(str(tmp_path), "/t").commit(
+            lambda old, files=files: replace(old, indexes=(INDEX,), files=manifest(files).files)
+        )
+        assert Store(str(tmp_path), "/t").load() is not None
+        # one that exceeds the bound is not kept in any way
+        kept = files if files <= 4 else 0
+        assert (len(store.RECENT), store.RECENT.weight) == (bool(kept), kept)
+
+
 @pytest.mark.parametrize("ask", [lambda segment: segment.data, lambda segment: segment.file_paths()])
 def test_bytes_that_another_thread_lets_go_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[Segment], object]
