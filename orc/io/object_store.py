@@ -124,7 +124,7 @@ class ObjectStore(WritableFileSystem):
 
     def create(self, path: str, data: bytes) -> Hashable | None:
         result = _call(obstore.put, self._store, path, data, mode="create", use_multipart=False)
-        return result["e_tag"]
+        return _version(result)
 
     def write(self, path: str, data: bytes) -> None:
         _call(obstore.put, self._store, path, data)
@@ -203,7 +203,7 @@ class ObjectSource(RequestSource):
         self._kept = ((self._size - len(tail), tail),)
 
     def _keep(self, meta: Any) -> None:  # noqa: ANN401
-        self._version, self._size, self._mtime_ns = meta["e_tag"], int(meta["size"]), _mtime_ns(meta)
+        self._version, self._size, self._mtime_ns = _version(meta), int(meta["size"]), _mtime_ns(meta)
 
     def _fetch(self, ranges: Sequence[Range]) -> Sequence[memoryview]:
         try:
@@ -237,6 +237,9 @@ class ObjectSource(RequestSource):
             self._keep(result.meta)
             if self._size != expected:
                 raise OSError(errno.ESTALE, "the object has another length")
+        elif (_version(result.meta) or self._version) != self._version:
+            # the server ignores the condition
+            raise OSError(errno.ESTALE, "the object has another version")
         return memoryview(_call(result.bytes))
 
 
@@ -312,7 +315,13 @@ def _without_markers(infos: Iterator[FileInfo]) -> Iterator[FileInfo]:
 
 
 def _info(meta: Any, path: str) -> FileInfo:  # noqa: ANN401
-    return FileInfo(path, int(meta["size"]), _mtime_ns(meta), meta["e_tag"])
+    return FileInfo(path, int(meta["size"]), _mtime_ns(meta), _version(meta))
+
+
+def _version(meta: Any) -> str | None:  # noqa: ANN401
+    """Return the ETag as headers have it: listings of Azure leave out the quotes. None if the store has none."""
+    e_tag = meta["e_tag"]
+    return f'"{e_tag}"' if e_tag and not e_tag.endswith('"') else e_tag or None
 
 
 def _mtime_ns(meta: Any) -> int:  # noqa: ANN401

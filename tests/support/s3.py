@@ -113,6 +113,7 @@ def s3_server() -> Iterator[S3Server]:
         server.requests.append((method, path))
         if server.ignores_conditions:
             environ.pop("HTTP_IF_NONE_MATCH", None)
+            environ.pop("HTTP_IF_MATCH", None)
         for fault in list(server.faults):
             if fault.method != method or not re.search(fault.path, path) or fault.seen >= fault.times:
                 continue
