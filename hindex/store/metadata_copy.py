@@ -97,12 +97,16 @@ def _joined(ranges: Iterable[Range]) -> list[Range]:
 def fetch_copies(copies: Iterable[MetadataCopy]) -> None:
     """Fetch copies together, for `keep_metadata` in this process. Those that cannot be read are left out.
 
+    Those that would drop others from the cache before their use are left out, too.
+
     Args:
         copies: with absolute paths.
     """
     by_path: dict[str, list[MetadataCopy]] = {}
+    room = _CACHE_BYTES // 2
     for copy in copies:
-        if COPIES.get(copy) is None:
+        room -= copy.length
+        if room >= 0 and COPIES.get(copy) is None:
             by_path.setdefault(copy.path, []).append(copy)
     if by_path:
         with ThreadPool(min(len(by_path), _FILES_AT_ONCE) - 1) as pool:

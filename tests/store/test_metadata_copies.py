@@ -8,18 +8,21 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.orc
 import pytest
 
 from hindex.api.table import Table
+from hindex.lru_cache import LruCache
 from hindex.orc import OrcReader
 from hindex.orc.io import object_store
 from hindex.orc.io.file_system import open_source
 from hindex.orc.io.source import BytesSource, RequestSource
 from hindex.orc.metadata.file_tail import read_tail
 from hindex.proto import manifest_pb2 as pb
+from hindex.store import metadata_copy
 from hindex.store.manifest import MetadataCopy
 from hindex.store.metadata_copy import copy_metadata, fetch_copies, keep_metadata
 from hindex.store.store import Store
@@ -113,8 +116,12 @@ def test_a_data_file_that_is_replaced_is_not_read_by_the_copy_of_another(table: 
     assert rows(LocalConnection().table(table.uri), before[7]) == [7]
 
 
-def test_a_file_that_is_replaced_after_the_plan(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ignores_conditions", [False, True])
+def test_a_file_that_is_replaced_after_the_plan(
+    table: Table, s3: S3Server, monkeypatch: pytest.MonkeyPatch, ignores_conditions: bool
+) -> None:
     """The copy is of the planned version; the read of the rows finds out, and the query is planned anew."""
+    s3.ignores_conditions = ignores_conditions
     after = values(1, seed=1)
     real = fetch_copies
     replaced: list[int] = []
@@ -183,6 +190,23 @@ def test_copies_that_cannot_be_used(
         assert rows(table, values(file)[3]) == [3]
     assert "metadata" in caplog.text
     assert not table.scan(f"k = {values(0)[3]}").explain().notes
+
+
+def test_no_more_copies_are_fetched_than_are_kept(
+    table: Table, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = copies(table)
+    limit = sum(copy.length for copy in made) - 1
+    kept: LruCache[MetadataCopy, bytes] = LruCache(limit)
+    monkeypatch.setattr(metadata_copy, "_CACHE_BYTES", limit)
+    monkeypatch.setattr(metadata_copy, "COPIES", kept)
+    s3.answers.clear()
+    fetch_copies(made)
+    assert [copy for copy in made if kept.get(copy)] == made[:1]
+    assert sum(item.length for item in s3.answers) == made[0].length
+    # the others are fetched when their files are opened
+    for file in range(FILES):
+        assert rows(table, values(file)[5]) == [5]
 
 
 def test_wide_files_are_copied_within_bounds() -> None:
@@ -298,6 +322,25 @@ def test_a_hint_saves_a_request(bucket: str, s3: S3Server) -> None:
     # what this process knows already needs no hint
     assert names(Store(root, "/t")) == ["a"]
     assert len(s3.requests) == 1
+
+
+def test_listings_without_quotes_of_versions(
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of Azure: the version of a commit's response is the listed one all the same."""
+    real = object_store.obstore.list_with_delimiter
+
+    def unquoted(store: Any, prefix: str) -> Any:
+        listed: Any = real(store, prefix)
+        objects = [{**meta, "e_tag": meta["e_tag"].strip('"')} for meta in listed["objects"]]
+        return {"objects": objects, "common_prefixes": listed["common_prefixes"]}
+
+    monkeypatch.setattr(object_store.obstore, "list_with_delimiter", unquoted)
+    Store(f"{bucket}/s", "/t").commit(adding("a"))
+    forget()
+    s3.requests.clear()
+    assert names(Store(f"{bucket}/s", "/t")) == ["a"]
+    assert s3.count("GET", r"/manifests/0") == 0
 
 
 def read(uri: str) -> bytes:
