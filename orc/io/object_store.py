@@ -217,6 +217,8 @@ class ObjectSource(RequestSource):
         except OSError as error:
             if error.errno == errno.ESTALE:
                 message = "the file was overwritten while it was open: run again when nothing writes to it"
+            elif isinstance(error, FileNotFoundError):
+                message = "the file was deleted after it was listed: run again"
             else:
                 message = f"cannot read {len(ranges)} ranges: {error.strerror or error}"
             raise OrcError(message, path=self.path) from error

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.orc
 import pytest
 
 from hindex.api.table import Table
+from hindex.errors import DeletedFileError, OrcError
 from hindex.lru_cache import LruCache
 from hindex.orc import OrcReader
 from hindex.orc.io import object_store
@@ -22,6 +24,9 @@ from hindex.orc.io.file_system import open_source
 from hindex.orc.io.source import BytesSource, RequestSource
 from hindex.orc.metadata.file_tail import read_tail
 from hindex.proto import manifest_pb2 as pb
+from hindex.scan.scan_task_reader import ScanTaskReader
+from hindex.scan.task_runner import run_lookups, run_units
+from hindex.spark.tasks import group_units, read_group
 from hindex.store import metadata_copy
 from hindex.store.manifest import MetadataCopy
 from hindex.store.metadata_copy import copy_metadata, fetch_copies, keep_metadata
@@ -136,6 +141,27 @@ def test_a_file_that_is_replaced_after_the_plan(
     assert rows(table, values(1)[7]) == []
     assert replaced
     assert rows(table, after[7]) == [7]
+
+
+def test_errors_of_files_that_change_after_the_plan(table: Table) -> None:
+    """Where nothing plans anew: the rows of a copy's version are gone, as an executor or a fragment finds out."""
+    put_object(f"{table.uri}/later/1.orc", orc_bytes(pa.table({"k": values(7), "v": range(ROWS)})))
+    table.refresh_indexes()
+    plan = table.scan(f"k = {values(7)[7]}", ["v"]).plan()
+    assert [task.path for task in plan.tasks if task.metadata] == ["later/1.orc"]
+    (group,) = group_units(plan, 1)
+    for change, problem in (
+        (
+            partial(put_object, f"{table.uri}/later/1.orc", b"x" * 99),
+            "overwritten while it was open: run again",
+        ),
+        (partial(delete_objects, f"{table.uri}/later"), "deleted after it was listed: run again"),
+    ):
+        change()
+        with pytest.raises(OrcError, match=problem):
+            list(run_units(run_lookups(plan.tasks), ScanTaskReader.read))
+        with pytest.raises(DeletedFileError, match=r"data file 'later/1\.orc' was deleted or replaced after"):
+            list(read_group(group))
 
 
 def test_an_adopted_file_keeps_its_copy_only_in_the_same_version(
