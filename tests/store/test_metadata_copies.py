@@ -35,7 +35,7 @@ from hindex.table import listing
 from tests.store.changes import adding, names
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
-from tests.support.s3 import S3Server, delete_objects, object_keys, put_object
+from tests.support.s3 import S3Server, delete_object, delete_objects, object_keys, put_object
 from tests.support.work import forget
 
 ROWS = 30_000
@@ -145,22 +145,17 @@ def test_a_file_that_is_replaced_after_the_plan(
 
 def test_errors_of_files_that_change_after_the_plan(table: Table) -> None:
     """Where nothing plans anew: the rows of a copy's version are gone, as an executor or a fragment finds out."""
-    put_object(f"{table.uri}/later/1.orc", orc_bytes(pa.table({"k": values(7), "v": range(ROWS)})))
-    table.refresh_indexes()
-    plan = table.scan(f"k = {values(7)[7]}", ["v"]).plan()
-    assert [task.path for task in plan.tasks if task.metadata] == ["later/1.orc"]
+    uri = f"{table.uri}/1.orc"
+    plan = table.scan(f"k = {values(1)[7]}", ["v"]).plan()
     (group,) = group_units(plan, 1)
     for change, problem in (
-        (
-            partial(put_object, f"{table.uri}/later/1.orc", b"x" * 99),
-            "overwritten while it was open: run again",
-        ),
-        (partial(delete_objects, f"{table.uri}/later"), "deleted after it was listed: run again"),
+        (partial(put_object, uri, b"x" * 99), "overwritten while it was open: run again"),
+        (partial(delete_object, uri), "deleted after it was listed: run again"),
     ):
         change()
         with pytest.raises(OrcError, match=problem):
             list(run_units(run_lookups(plan.tasks), ScanTaskReader.read))
-        with pytest.raises(DeletedFileError, match=r"data file 'later/1\.orc' was deleted or replaced after"):
+        with pytest.raises(DeletedFileError, match=r"data file '1\.orc' was deleted or replaced after"):
             list(read_group(group))
 
 

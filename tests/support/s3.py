@@ -165,11 +165,15 @@ def object_keys(uri: str) -> set[str]:
     return {item["Key"].removeprefix(prefix) for page in pages for item in page.get("Contents", ())}
 
 
+def delete_object(uri: str) -> None:
+    bucket, key = _split(uri)
+    _client().delete_object(Bucket=bucket, Key=key)
+
+
 def delete_objects(uri: str) -> None:
     """Delete all objects below a URI."""
-    bucket, prefix = _split(uri)
     for key in object_keys(uri):
-        _client().delete_object(Bucket=bucket, Key=f"{prefix}/{key}")
+        delete_object(f"{uri}/{key}")
 
 
 def _split(uri: str) -> tuple[str, str]:
