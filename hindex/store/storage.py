@@ -64,7 +64,7 @@ class Storage(Protocol):
         ...
 
     def names_and_latest(self, directory: str) -> tuple[dict[str, Hashable | None], LatestFile | None]:
-        """Return `names`, and the file that was created last if a hint has it: no request follows the listing then."""
+        """Return `names`, and the latest of these files if a hint has its content, which saves the request for it."""
         ...
 
     def directories(self) -> list[str]:

@@ -192,6 +192,21 @@ def test_exchanged_values_of_equal_length_and_tail_are_refused(path: Path) -> No
     assert reasons(table.scan("a = 1", ["id"])) == {}
 
 
+def test_file_of_another_length_and_the_same_tail_differs(path: Path) -> None:
+    """As a writer that leaves a gap before the tail makes one."""
+    target = copy(path)
+    file = target / "p=2" / "x.orc"
+    data = file.read_bytes()
+    tail = read_tail(LocalSource(file))
+    file.write_bytes(data[: -tail.length] + b"gap" + data[-tail.length :])
+    assert read_tail(LocalSource(file)).checksum == tail.checksum
+    table = LocalConnection().table(target)
+    result = table.adopt_indexes()
+    assert (result.files_adopted, result.files_differing) == (2, 1)
+    assert ids(table.scan("a = 3", ["id"])) == [row for part in (1, 2, 3) for row in has_a(part, 3)]
+    assert reasons(table.scan("a = 3", ["id"])) == {Reason.STALE_FILE: ["p=2/x.orc"]}
+
+
 def test_incomplete_copy_of_the_store(path: Path) -> None:
     target = copy(path)
     table = LocalConnection().table(target)
@@ -221,8 +236,15 @@ def test_table_without_indexes(tmp_path: Path) -> None:
 def test_unusable_indexes_are_not_compared(path: Path) -> None:
     table = LocalConnection().table(path)
     table.create_index("later", "s", "bitmap", deferred=True)
+    quarantined = {
+        file.path
+        for entry in table.snapshot().manifest.files
+        if (file := entry.index_file(table.snapshot().manifest.index("bits").id)) is not None
+    }
     table.quarantine_indexes(["bits"], "a proof")
     target = LocalConnection().table(copy(path))
+    for name in quarantined:
+        (Path(Store.for_table(target.uri).root) / name).unlink()
     assert target.adopt_indexes().verified_stripes == 9
     assert ids(target.scan("id = 2007", ["id"])) == [2007]
     assert target.index("bits").status.startswith("quarantined")

@@ -24,10 +24,11 @@ from hindex.orc.io.file_system import open_source
 from hindex.orc.io.source import BytesSource, RequestSource
 from hindex.orc.metadata.file_tail import read_tail
 from hindex.proto import manifest_pb2 as pb
+from hindex.scan import scan_task_reader
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups, run_units
 from hindex.spark.tasks import group_units, read_group
-from hindex.store import metadata_copy
+from hindex.store import metadata_copy, remote
 from hindex.store.manifest import MetadataCopy
 from hindex.store.metadata_copy import copy_metadata, fetch_copies, keep_metadata
 from hindex.store.store import Store
@@ -198,7 +199,17 @@ def damage(data: bytes) -> bytes:
     return data[:10] + bytes(byte ^ 0xFF for byte in data[10:])
 
 
-@pytest.mark.parametrize("change", [None, damage, lambda data: data[:100]], ids=["gone", "damaged", "cut"])
+def flip(data: bytes) -> bytes:
+    """Change one byte of the metadata of a data file, and none of the message around it."""
+    at = len(data) // 2
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [None, damage, flip, lambda data: data[:100]],
+    ids=["gone", "damaged", "one byte", "cut"],
+)
 def test_copies_that_cannot_be_used(
     table: Table, change: Callable[[bytes], bytes] | None, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -248,6 +259,20 @@ def test_wide_files_are_copied_within_bounds() -> None:
         assert wide[item.offset : item.offset + len(item.data)] == item.data
 
 
+def test_footers_that_do_not_fit_are_not_copied() -> None:
+    sink = io.BytesIO()
+    with pa.orc.ORCWriter(sink, compression="uncompressed", stripe_size=1024, batch_size=1000) as writer:
+        for _ in range(300):
+            writer.write(pa.table({"k": range(1000)}))
+    many = sink.getvalue()
+    tail = read_tail(RangesOf(many))
+    assert len(tail.stripes) >= 300
+    copied = copy_metadata(RangesOf(many))
+    assert copied is not None
+    (item,) = pb.FileMetadata.FromString(copied[1]).ranges
+    assert (item.offset, len(item.data)) == (len(many) - tail.length, tail.length)
+
+
 def test_a_tail_that_is_too_long_is_not_copied() -> None:
     tall = orc_bytes(pa.table({f"column_{at:0100}": [1] for at in range(400)}))
     assert copy_metadata(RangesOf(tall)) is None
@@ -263,6 +288,22 @@ class RangesOf(RequestSource):
 
     def _fetch(self, ranges: object) -> list[bytes]:
         return [bytes(view) for view in self._source.read(ranges)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bound", [0, 1 << 20])
+def test_few_rows_are_read_in_all_columns_at_once(
+    table: Table, s3: S3Server, monkeypatch: pytest.MonkeyPatch, bound: int
+) -> None:
+    """Without an index on the filter's column, all rows are undecided; one matches."""
+    monkeypatch.setattr(scan_task_reader, "_TOGETHER_BYTES", bound)
+    at = ROWS // 2
+    s3.answers.clear()
+    assert table.scan(f"v = {at}", ["k"]).to_arrow()["k"].to_pylist() == [
+        values(file)[at] for file in range(FILES)
+    ]
+    fetched = sum(item.length for item in s3.answers if item.path.endswith(".orc"))
+    # all values of the other column, or those of the row group with the match
+    assert (fetched > FILES * ROWS * 5) == bool(bound)
 
 
 def test_a_source_serves_the_blocks_that_it_keeps() -> None:
@@ -329,6 +370,17 @@ def test_a_damaged_hint(bucket: str, change: Callable[[bytes], bytes]) -> None:
     put_object(f"{root}/manifests/latest.hint", change(hint))
     forget()
     assert names(Store(root, "/t")) == ["a"]
+
+
+def test_a_long_manifest_has_no_hint(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = f"{bucket}/s"
+    Store(root, "/t").commit(adding("a"))
+    hint = read(f"{root}/manifests/latest.hint")
+    monkeypatch.setattr(remote, "_MAX_HINT_BYTES", len(hint) - 1)
+    Store(root, "/t").commit(adding("b"))
+    assert read(f"{root}/manifests/latest.hint") == hint
+    forget()
+    assert names(Store(root, "/t")) == ["a", "b"]
 
 
 def test_a_hint_saves_a_request(bucket: str, s3: S3Server) -> None:

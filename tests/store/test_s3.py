@@ -145,6 +145,30 @@ def test_copied_table_keeps_its_indexes(
     assert not t.refresh_indexes().changed
 
 
+def test_adopted_objects_settle_by_the_time_of_reading(
+    table: str, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that could be replaced within the second while it was read stays unsettled, however long reading took."""
+    LocalConnection().table(table).create_index("g", "g")
+    # the server keeps whole seconds
+    time.sleep(1.1)
+    for key in object_keys(table):
+        copy_object(f"{table}/{key}", f"{bucket}/copy/{key}")
+    t = LocalConnection().table(f"{bucket}/copy")
+    real, calls = time.time_ns, [0]
+
+    def clock() -> int:
+        calls[0] += 1
+        return real() + (0 if calls[0] == 1 else 3600 * 10**9)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", clock)
+        assert t.adopt_indexes().files_adopted == 3
+    assert not any(
+        view.file.is_untouched_since(view.entry.changed_ns) for view in t.snapshot().files if view.entry
+    )
+
+
 def test_objects_with_two_slashes_in_their_names(table: str) -> None:
     """Spark's paths have no such names, and what lists them says so."""
     copy_object(f"{table}/p=a%2Fb 1/x.orc", f"{table}/p=a%2Fb 1//x.orc")
