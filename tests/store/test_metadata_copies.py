@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,8 @@ import pyarrow.orc
 import pytest
 
 from hindex.api.table import Table
-from hindex.errors import DeletedFileError, OrcError
+from hindex.build.metadata_job import CopiedFile, run_metadata_task
+from hindex.errors import BuildError, DeletedFileError, OrcError
 from hindex.lru_cache import LruCache
 from hindex.orc import OrcReader
 from hindex.orc.io import object_store
@@ -24,7 +26,7 @@ from hindex.orc.io.file_system import open_source
 from hindex.orc.io.source import BytesSource, RequestSource
 from hindex.orc.metadata.file_tail import read_tail
 from hindex.proto import manifest_pb2 as pb
-from hindex.scan import scan_task_reader
+from hindex.scan import planning, scan_task_reader
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups, run_units
 from hindex.spark.tasks import group_units, read_group
@@ -33,6 +35,7 @@ from hindex.store.manifest import MetadataCopy
 from hindex.store.metadata_copy import copy_metadata, fetch_copies, keep_metadata
 from hindex.store.store import Store
 from hindex.table import listing
+from tests.acid.writing import bucket_property, write_acid, write_flat
 from tests.store.changes import adding, names
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
@@ -482,3 +485,65 @@ def test_listings_of_servers_that_ignore_offsets(monkeypatch: pytest.MonkeyPatch
     listed, offsets = listed_by(monkeypatch, "s3://b", lambda offset: pages)
     assert listed == EXPECTED
     assert offsets == ["", "t/_hindex0"]
+
+
+def test_a_build_copies_only_the_listed_versions(bucket: str, s3: S3Server) -> None:
+    """A refresh finds out what was replaced or deleted after the listing; other problems end the build."""
+    uris = [f"{bucket}/t/{at}.orc" for at in range(3)]
+    for uri in uris[:2]:
+        put_object(uri, orc_bytes(pa.table({"k": range(10)})))
+    listed = {info.path: info for info in object_store.ObjectStore("s3", bucket[5:]).entries("t")}
+    lengths = [listed[f"{at}.orc"].length for at in range(2)]
+    (version,) = {info.version for info in listed.values()}
+    assert isinstance(version, str)
+    files = [
+        CopiedFile("0.orc", uris[0], lengths[0], '"another"'),
+        CopiedFile("1.orc", uris[1], lengths[1], version),
+        CopiedFile("2.orc", uris[2], lengths[0], version),
+    ]
+    (batch,) = run_metadata_task("b", f"{bucket}/s/metadata", files)
+    assert batch.column("data_file").to_pylist() == ["1.orc"]
+    assert len(object_keys(f"{bucket}/s/metadata")) == 1
+    delete_objects(f"{bucket}/s")
+    list(run_metadata_task("b", f"{bucket}/s/metadata", files[2:]))
+    assert not object_keys(f"{bucket}/s")
+    with s3.failing("GET", "1.orc", "AccessDenied"), pytest.raises(BuildError, match=r"1\.orc"):
+        list(run_metadata_task("b", f"{bucket}/s/metadata", files))
+
+
+def test_transactional_files_have_no_copies(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_build.install(monkeypatch)
+    write_flat(tmp_path / "000000_0", [(i, i % 5, "x") for i in range(100)])
+    write_acid(tmp_path / "delta_1_1" / "bucket_00000", [((1, bucket_property(0), 0), 1, (100, 2, "x"))])
+    for name in ("000000_0", "delta_1_1/bucket_00000"):
+        put_object(f"{bucket}/t/{name}", (tmp_path / name).read_bytes())
+    table = LocalConnection().table(f"{bucket}/t")
+    table.create_index("i", "k", "bitmap")
+    assert len(table.snapshot().manifest.files) == 2
+    assert not copies(table)
+    assert not any(key.startswith("metadata/") for key in object_keys(f"{bucket}/t/_hindex"))
+    assert table.scan("k = 2", ["id"]).to_arrow()["id"].to_pylist() == [*range(2, 100, 5), 100]
+
+
+@pytest.mark.parametrize("bound", [0, 1 << 20])
+def test_few_copies_are_fetched_beside_the_lookup(
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch, bound: int
+) -> None:
+    """Before it is known which files are read; otherwise only those of these files."""
+    local_build.install(monkeypatch)
+    monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
+    monkeypatch.setattr(planning, "_FEW_COPIES_BYTES", bound)
+    for file in range(FILES):
+        put_object(f"{bucket}/t/{file}.orc", orc_bytes(pa.table({"k": values(file)})))
+    LocalConnection().table(f"{bucket}/t").create_index("i", "k", "btree")
+    table = LocalConnection().table(f"{bucket}/t")
+    made = copies(table)
+    forget()
+    s3.answers.clear()
+    scan = table.scan(f"k = {values(1)[7]}", ["k"])
+    assert scan.to_arrow()["k"].to_pylist() == [values(1)[7]]
+    assert [task.path for task in scan.plan().tasks] == ["1.orc"]
+    fetched = sum(item.length for item in s3.answers if "/metadata/" in item.path)
+    assert fetched == (sum(copy.length for copy in made) if bound else made[1].length)

@@ -25,6 +25,7 @@ from hindex.store.manifest import (
     IndexEntry,
     IndexFileEntry,
     Manifest,
+    MetadataCopy,
     SharedFileEntry,
     SharedIndexEntry,
     drop_index,
@@ -33,7 +34,7 @@ from hindex.store.manifest import (
     rename_index,
 )
 from hindex.store.manifest_file import decode, encode
-from hindex.store.segment import encode_segment
+from hindex.store.segment import batch_entries, decode_segment, encode_segment
 from hindex.store.store import RECENT, Store
 
 INT = IndexEntry("1" * 32, "int", "i", "minmax", "bigint")
@@ -179,6 +180,29 @@ def test_ten_changed_files_write_ten_segments(tmp_path: Path) -> None:
     # a name is in the manifest alone
     store.commit(lambda old: rename_index(old, "bits", "other"))
     assert len(files_in(store)) == len(after) + 1
+
+
+def copy(path: str) -> MetadataCopy:
+    return MetadataCopy('"version"', path, 1 << 40, 7, 8, 9)
+
+
+def test_copies_of_metadata_are_within_the_store() -> None:
+    entries = [replace(entry(1), metadata=copy("metadata/x")), entry(2)]
+    assert batch_entries(decode_segment(encode_segment(entries)), ()) == tuple(entries)
+    for path in ("../x", "/x", "s3://b/x"):
+        data = encode_segment([replace(entry(1), metadata=copy(path))])
+        with pytest.raises(ValueError, match="leaves the store"):
+            batch_entries(decode_segment(data), ())
+
+
+def test_the_latest_copy_of_metadata_counts() -> None:
+    """A build that makes none, as of a file that was replaced meanwhile, keeps that of the recorded file."""
+    first, second = copy("metadata/1"), copy("metadata/2")
+    manifest = replace(table(0), indexes=(BITS, INT))
+    for version, made, kept in ((1, first, first), (1, None, first), (1, second, second), (2, None, None)):
+        built = replace(entry(1, version), metadata=made, index_files=(own(INT, "f", version=version),))
+        manifest = merge_build_result(manifest, files=[built])
+        assert [item.metadata for item in manifest.files] == [kept]
 
 
 def test_a_small_table_is_one_file(tmp_path: Path) -> None:
