@@ -78,7 +78,7 @@ def plan_metadata(store: Store, build_id: str, files: Iterable[DataFile]) -> Met
     copied = {
         file.path: CopiedFile(file.path, file.uri, file.length, file.version)
         for file in files
-        # a version in text is of an object store, where no other one is read under it
+        # object stores have versions of this type, and serve no other version to a request that names one
         if isinstance(file.version, str) and file.acid is None
     }
     return MetadataPlan(build_id, store.absolute(METADATA), tuple(copied.values())) if copied else None

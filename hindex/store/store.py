@@ -190,7 +190,7 @@ class Store:
                 return None
             manifest = None
             if latest is not None and latest.name == _manifest_name(number):
-                # of a damaged copy, the manifest is read itself
+                # if the copy is damaged, the manifest itself is read
                 with contextlib.suppress(HindexError):
                     manifest = self._read(number, versions[number], latest.data)
             if manifest is None:

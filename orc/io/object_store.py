@@ -321,9 +321,12 @@ def _info(meta: Any, path: str) -> FileInfo:  # noqa: ANN401
 
 
 def _version(meta: Any) -> str | None:  # noqa: ANN401
-    """Return the ETag as headers have it: listings of Azure leave out the quotes. None if the store has none."""
-    e_tag = meta["e_tag"]
-    return f'"{e_tag}"' if e_tag and not e_tag.endswith('"') else e_tag or None
+    """Return the ETag as headers have it; None if there is none, or a weak one, which other bytes may have as well."""
+    e_tag: str = meta["e_tag"] or ""
+    if not e_tag or e_tag.startswith("W/"):
+        return None
+    # listings of Azure leave out the quotes
+    return e_tag if e_tag.endswith('"') else f'"{e_tag}"'
 
 
 def _mtime_ns(meta: Any) -> int:  # noqa: ANN401

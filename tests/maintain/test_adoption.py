@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from hindex.maintain.checks import verify_index
 from hindex.orc.io.source import LocalSource
 from hindex.orc.metadata.file_tail import read_tail
 from hindex.plan.reasons import Reason
+from hindex.store.manifest import Manifest
 from hindex.store.store import Store
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, store_state, write_columns
@@ -249,6 +251,36 @@ def test_unusable_indexes_are_not_compared(path: Path) -> None:
     assert ids(target.scan("id = 2007", ["id"])) == [2007]
     assert target.index("bits").status.startswith("quarantined")
     assert target.index("later").status.startswith("deferred")
+
+
+def test_partial_refresh_keeps_entries_of_other_changed_files(path: Path) -> None:
+    """They are stale, and neither deleted nor replaced unnoticed."""
+    table = LocalConnection().table(path)
+    for part in (1, 2):
+        write_part(path, part, [4 - value for value in values(part)])
+        os.utime(path / f"p={part}" / "x.orc", ns=(part, 10**18 + part))
+    result = table.refresh_indexes(where="p = 1")
+    assert (result.files_read, result.files_forgotten) == (1, 0)
+    assert [entry.path for entry in table.snapshot().manifest.files] == [
+        f"p={part}/x.orc" for part in (1, 2, 3)
+    ]
+    expected = [row for part in (1, 2) for row in has_a(part, 3, [4 - value for value in values(part)])]
+    scan = table.scan("a = 3", ["id"])
+    assert ids(scan) == expected + has_a(3, 3)
+    assert reasons(scan) == {Reason.STALE_FILE: ["p=2/x.orc"]}
+
+
+def test_shared_index_of_another_version_is_not_used(path: Path) -> None:
+    table = LocalConnection().table(path)
+
+    def change(manifest: Manifest) -> Manifest:
+        files = [replace(entry, tail_checksum=entry.tail_checksum ^ 1) for entry in manifest.files[:1]]
+        return replace(manifest, files=(*files, *manifest.files[1:]))
+
+    Store.for_table(table.uri).commit(change)
+    scan = LocalConnection().table(path).scan("id = 1007", ["id"])
+    assert ids(scan) == [1007]
+    assert any("another version of the file" in note.detail for note in scan.explain().notes)
 
 
 def test_entries_of_other_writers_stay(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

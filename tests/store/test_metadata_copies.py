@@ -25,6 +25,7 @@ from hindex.orc.io import object_store
 from hindex.orc.io.file_system import open_source
 from hindex.orc.io.source import BytesSource, RequestSource
 from hindex.orc.metadata.file_tail import read_tail
+from hindex.orc.metadata.stripe import StreamKind, read_row_indexes, read_stripe_footer
 from hindex.proto import manifest_pb2 as pb
 from hindex.scan import planning, scan_task_reader
 from hindex.scan.scan_task_reader import ScanTaskReader
@@ -262,6 +263,24 @@ def test_wide_files_are_copied_within_bounds() -> None:
         assert wide[item.offset : item.offset + len(item.data)] == item.data
 
 
+def test_bloom_filters_are_neither_copied_nor_fetched_with_the_footer() -> None:
+    sink = io.BytesIO()
+    data = pa.table({"k": values(0)})
+    pa.orc.write_table(data, sink, compression="uncompressed", stripe_size=1 << 17, bloom_filter_columns=[0])
+    source = RangesOf(sink.getvalue())
+    copied = copy_metadata(RangesOf(sink.getvalue()))
+    assert copied is not None
+    message = pb.FileMetadata.FromString(copied[1])
+    source.keep((item.offset, memoryview(item.data)) for item in message.ranges)
+    tail = read_tail(source)
+    stripe = read_stripe_footer(source, tail, 0, tail.decompressor())
+    read_row_indexes(source, stripe, [1], tail.decompressor())
+    assert stripe.row_entries[1]
+    assert not any(source.fetched)
+    (bloom,) = (item for item in stripe.streams.values() if item.kind is StreamKind.BLOOM_FILTER_UTF8)
+    assert source.requests([(bloom.offset, bloom.length)])
+
+
 def test_footers_that_do_not_fit_are_not_copied() -> None:
     sink = io.BytesIO()
     with pa.orc.ORCWriter(sink, compression="uncompressed", stripe_size=1024, batch_size=1000) as writer:
@@ -288,8 +307,10 @@ class RangesOf(RequestSource):
         self.path = "memory"
         self._source = BytesSource(data)
         self._size = len(data)
+        self.fetched: list[object] = []
 
     def _fetch(self, ranges: object) -> list[bytes]:
+        self.fetched.append(ranges)
         return [bytes(view) for view in self._source.read(ranges)]  # type: ignore[arg-type]
 
 
@@ -398,6 +419,16 @@ def test_a_hint_saves_a_request(bucket: str, s3: S3Server) -> None:
     # what this process knows already needs no hint
     assert names(Store(root, "/t")) == ["a"]
     assert len(s3.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("e_tag", "version"), [('"1"', '"1"'), ("1", '"1"'), ('W/"1"', None), ("", None), (None, None)]
+)
+def test_versions_of_objects(e_tag: str | None, version: str | None) -> None:
+    """A weak one may be of other bytes, and no condition of a request fits it."""
+    now = datetime.datetime.now(datetime.UTC)
+    meta = {"size": 1, "last_modified": now, "e_tag": e_tag}
+    assert object_store._info(meta, "a").version == version
 
 
 def test_listings_without_quotes_of_versions(
