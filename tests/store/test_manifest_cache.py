@@ -94,9 +94,11 @@ def test_one_manifest_of_a_store_is_kept_within_bounds(
 ) -> None:
     monkeypatch.setattr(store, "RECENT", LruCache(4))
     for files in (3, 4, 5):
-        Store(str(tmp_path), "/t").commit(
-            lambda old, files=files: replace(old, indexes=(INDEX,), files=manifest(files).files)
-        )
+
+        def fill(old: Manifest, files: int = files) -> Manifest:
+            return replace(old, indexes=(INDEX,), files=manifest(files).files)
+
+        Store(str(tmp_path), "/t").commit(fill)
         assert Store(str(tmp_path), "/t").load() is not None
         # one that exceeds the bound is not kept in any way
         kept = files if files <= 4 else 0

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pyarrow as pa
 import pyarrow.orc
 import pytest
@@ -435,14 +436,14 @@ def test_listings_without_quotes_of_versions(
     bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As those of Azure: the version of a commit's response is the listed one all the same."""
-    real = object_store.obstore.list_with_delimiter
+    real = obstore.list_with_delimiter
 
     def unquoted(store: Any, prefix: str) -> Any:
         listed: Any = real(store, prefix)
         objects = [{**meta, "e_tag": meta["e_tag"].strip('"')} for meta in listed["objects"]]
         return {"objects": objects, "common_prefixes": listed["common_prefixes"]}
 
-    monkeypatch.setattr(object_store.obstore, "list_with_delimiter", unquoted)
+    monkeypatch.setattr(obstore, "list_with_delimiter", unquoted)
     Store(f"{bucket}/s", "/t").commit(adding("a"))
     forget()
     s3.requests.clear()
@@ -495,7 +496,7 @@ def listed_by(
             yield [{"path": prefix + name, "size": 1, "last_modified": now, "e_tag": "1"} for name in page]
 
     monkeypatch.setattr(object_store, "_PAGE", 10)
-    monkeypatch.setattr(object_store.obstore, "list", list_)
+    monkeypatch.setattr(obstore, "list", list_)
     scheme, _, head = uri.partition("://")
     listed = [info.path for info in object_store.ObjectStore(scheme, head).entries("t")]
     return [name for name in listed if not name.startswith("_")], offsets
