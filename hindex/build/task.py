@@ -25,12 +25,14 @@ from hindex.keys import decimal_key, float_key, same_keys
 from hindex.orc import OrcReader
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.io.file_system import open_source
+from hindex.orc.io.thread_pool import ThreadPool
 from hindex.orc.metadata.statistics import ColumnStatistics, Distrust, Nulls, Value, value_range
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.store.build_files import StagedFile
 from hindex.store.storage import open_storage
 from hindex.table.file_schema import FilePath, bind_paths, convert_array, file_schema
+from hindex.table.location import is_local
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
 from hindex.value_class import value_class
@@ -119,6 +121,9 @@ class BuiltFile:
     stripe_stats: bytes
 
 
+#: Small data files of a remote store that one Spark task reads at once.
+_REMOTE_FILES = 8
+
 #: Schema of a task's results: a row for each stripe; the last row has the index files.
 RESULT_SCHEMA = pa.schema(
     [
@@ -151,9 +156,15 @@ RESULT_SCHEMA = pa.schema(
 def run_build_tasks(
     tasks: Sequence[BuildTask], run: Callable[[BuildTask], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
-    """Run one Spark task: several build tasks in turn."""
-    for task in tasks:
-        yield from run(task)
+    """Run one Spark task: several build tasks in turn, or a few at once where requests take most of the time."""
+    if len(tasks) < 2 or is_local(tasks[0].uri):
+        for task in tasks:
+            yield from run(task)
+        return
+    with ThreadPool(_REMOTE_FILES - 1) as pool:
+        for at in range(0, len(tasks), _REMOTE_FILES):
+            for batches in pool.map(lambda task: list(run(task)), tasks[at : at + _REMOTE_FILES]):
+                yield from batches
 
 
 def run_build_task(task: BuildTask) -> Iterator[pa.RecordBatch]:

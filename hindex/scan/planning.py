@@ -39,6 +39,7 @@ from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest, Metadata
 from hindex.store.metadata_copy import fetch_copies
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.table.file_schema import bind_paths, recorded_type, stored_columns
+from hindex.table.location import is_local
 from hindex.table.schema import ColumnName, TableSchema, can_convert, check_path
 from hindex.value_class import value_class
 
@@ -293,6 +294,8 @@ class _Planner:
 
         The metadata of the files that may be read is fetched beside that, if they are few.
         """
+        if is_local(self._snapshot.store.root):
+            return
         lookups: dict[tuple[str, Domain], RemoteLookup] = {}
         copies: list[MetadataCopy] = []
         known: set[tuple[int, ...]] = set()

@@ -24,7 +24,6 @@ from hindex.scan.scan_task import CandidateRowGroups
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
 from hindex.store.snapshot import FileView, Snapshot
 from hindex.table.file_schema import recorded_type
-from hindex.table.location import is_local
 from hindex.table.type_text import parse_type
 
 #: Leaf pages of one index file beyond which a range is too wide to look at.
@@ -70,8 +69,7 @@ class SharedIndexPruner:
 
     def remote_lookups(self, view: FileView, root: Filter) -> Iterator[RemoteLookup]:
         """Yield the lookups of a file in index files of a remote store."""
-        shared = () if view.entry is None or is_local(self._store.root) else view.entry.shared
-        for entry in shared:
+        for entry in () if view.entry is None else view.entry.shared:
             for leaf in leaves(root):
                 if any(index.id == entry.index_id for index in self._indexes.get(leaf.column, ())):
                     for file in entry.files:

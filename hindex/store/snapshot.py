@@ -66,8 +66,18 @@ class FileView:
     tail_checksum: int | None = None
 
     @property
+    def _has_recorded_status(self) -> bool:
+        entry, file = self.entry, self.file
+        return entry is not None and file.length == entry.length and file.mtime_ns == entry.mtime_ns
+
+    @property
     def is_listed_fresh(self) -> bool:
-        return self.entry is not None and self.file.may_match(self.entry.fingerprint) and not self.is_replaced
+        entry = self.entry
+        return (
+            entry is not None
+            and self._has_recorded_status
+            and (self.tail_checksum is None or self.tail_checksum == entry.tail_checksum)
+        )
 
     def has_column(self, binding: tuple[str, ...], column: str) -> bool:
         """Return True if the file has a column of the table, or a field within a struct by its dotted path.
@@ -82,11 +92,7 @@ class FileView:
     @property
     def is_replaced(self) -> bool:
         """Return True if the file's tail differs from the indexed file's, although length and time are the same."""
-        return (
-            self.entry is not None
-            and self.file.may_match(self.entry.fingerprint)
-            and self.tail_checksum not in (None, self.entry.tail_checksum)
-        )
+        return self._has_recorded_status and not self.is_listed_fresh
 
     @property
     def has_recorded_version(self) -> bool:
@@ -227,16 +233,16 @@ def take_snapshot(
         manifest=manifest,
         schema=schema,
         files=tuple(
-            replace(
-                view,
-                entry=None if id(content.columns) in unsure else view.entry,
-                file=replace(view.file, acid=flat[view.file.path]) if view.file.path in flat else view.file,
-                names=names[id(content.columns)],
-                num_rows=content.num_rows,
-                num_stripes=content.num_stripes,
-                num_row_groups=content.num_row_groups,
-                columns=content.columns,
-                tail_checksum=view.tail_checksum if content.tail_checksum is None else content.tail_checksum,
+            FileView(
+                replace(view.file, acid=flat[view.file.path]) if view.file.path in flat else view.file,
+                None if id(content.columns) in unsure else view.entry,
+                view.partition,
+                names[id(content.columns)],
+                content.num_rows,
+                content.num_stripes,
+                content.num_row_groups,
+                content.columns,
+                view.tail_checksum if content.tail_checksum is None else content.tail_checksum,
             )
             for view, content in zip(views, contents, strict=True)
         ),

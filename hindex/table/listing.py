@@ -88,15 +88,8 @@ class DataFile:
     def is_empty(self) -> bool:
         return self.length == 0
 
-    def may_match(self, fingerprint: Fingerprint) -> bool:
-        """Return True if length and time are the recorded ones.
-
-        Readers of the file also compare the checksum of its tail.
-        """
-        return self.length == fingerprint.length and self.mtime_ns == fingerprint.mtime_ns
-
     def is_untouched_since(self, changed_ns: int) -> bool:
-        """Return True if a file that passes `may_match` is certainly the one with the recorded change time.
+        """Return True if a file of the recorded length and time is certainly the one with the recorded change time.
 
         False for a local file that was copied, moved or had its access changed, even with the same content, and for any
         file on a file system without times.

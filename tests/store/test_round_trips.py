@@ -122,3 +122,32 @@ def test_requests_of_a_first_answer(
     s3.requests.clear()
     assert answer(LocalConnection().table(f"{bucket}/t")) == expected(files)
     assert len(s3.requests) == 2 + again(files)
+
+
+def test_small_files_of_a_build_task_are_read_side_by_side(
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_build.install(monkeypatch)
+    files = 8
+    for file in range(files):
+        sink = pa.BufferOutputStream()
+        pyarrow.orc.write_table(pa.table({"id": ids(file)}), sink)
+        put_object(f"{bucket}/t/{file}.orc", sink.getvalue().to_pybytes())
+    chains = []
+    for number, delay in enumerate(DELAYS):
+        hx = LocalConnection()
+        # all files in one task
+        hx.conf["spark.default.parallelism"] = "1"
+        forget()
+        s3.answers.clear()
+        with s3.failing("GET", r"\.orc$", delay=delay):
+            hx.table(f"{bucket}/t").create_index(f"by_{number}", "id")
+        s3.answers[:] = [answer for answer in s3.answers if answer.path.endswith(".orc")]
+        chains.append(s3.longest_chain())
+        table = LocalConnection().table(f"{bucket}/t")
+        assert table.scan(f"id = {ID}", ["id"]).to_arrow()["id"].to_pylist() == [ID]
+        table.drop_index(f"by_{number}")
+        if chains[-1] < 2 * files:
+            break
+    # one after the other, the tails and the rows alone would be so many
+    assert min(chains) < 2 * files, chains

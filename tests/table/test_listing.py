@@ -19,7 +19,7 @@ from hindex.errors import TableError, UnsupportedError
 from hindex.orc.io.adapted import AdaptedFileSystem
 from hindex.orc.io.file_system import FileSystem
 from hindex.table import directory_tree
-from hindex.table.listing import DataFile, Fingerprint, list_data_files
+from hindex.table.listing import DataFile, list_data_files
 from hindex.table.location import local_path, normalize_uri
 
 if TYPE_CHECKING:
@@ -68,9 +68,6 @@ def test_a_plain_directory(tmp_path: Path) -> None:
     first = listing.files[0]
     assert (first.uri, first.length, first.partition) == (f"{tmp_path}/a.orc", 4, ())
     assert first.mtime_ns == 1_600_000_000_123_456_789
-    assert first.may_match(Fingerprint(4, 1_600_000_000_123_456_789, 7))
-    assert not first.may_match(Fingerprint(4, 1_600_000_000_123_456_788, 7))
-    assert not first.may_match(Fingerprint(5, 1_600_000_000_123_456_789, 7))
     assert listing.partition_values(first) == ()
 
 
