@@ -135,16 +135,12 @@ class Runner:
     ) -> Iterator[tuple[ScanTaskReader, Iterator[StripeResult]]]:
         """Open files and look up their indexes, as many ahead of their use as requests may be made at once."""
         limit = request_limit()
-        waiting = iter(tasks)
         pending: deque[Future[tuple[ScanTaskReader, list[StripeResult]]]] = deque()
         with ThreadPool(limit) as pool:
+            waiting = _with_copies(pool, tasks, limit)
             while True:
-                more = list(islice(waiting, ahead - len(pending)))
-                # together, as copies of many files lie side by side
-                copies = pool.submit(
-                    fetch_copies, [task.metadata for task in more if task.metadata is not None]
-                )
-                pending.extend(pool.submit(_look_up_all, pool, task, copies) for task in more)
+                more = islice(waiting, ahead - len(pending))
+                pending.extend(pool.submit(_look_up_all, pool, task, copies) for task, copies in more)
                 if not pending:
                     return
                 with self.meter.step(Step.INDEXES):
@@ -302,6 +298,16 @@ def _stored_bytes(task: ScanTaskReader, result: StripeResult) -> int:
     """Estimate the stored bytes of the rows of a stripe that may be read, in all columns."""
     stripe = task.reader.stripes[result.stripe]
     return stripe.data_length * len(result.bounds.upper) // max(stripe.num_rows, 1)
+
+
+def _with_copies(
+    pool: ThreadPool, tasks: Sequence[ScanTask], at_once: int
+) -> Iterator[tuple[ScanTask, Future[None]]]:
+    """Yield tasks, and fetch the copies of metadata of some at once: those of many files lie side by side."""
+    for first in range(0, len(tasks), at_once):
+        some = tasks[first : first + at_once]
+        copies = pool.submit(fetch_copies, [task.metadata for task in some if task.metadata is not None])
+        yield from ((task, copies) for task in some)
 
 
 def _look_up_all(

@@ -35,7 +35,7 @@ _PART = 1 / 64
 #: Files with copies that are read at once.
 _FILES_AT_ONCE = 32
 
-#: Copies that the process keeps, and the limit of their bytes.
+#: The limit of the bytes of copies that the process keeps. One that cannot be read is kept without bytes.
 _CACHE_BYTES = 32 << 20
 COPIES: LruCache[MetadataCopy, bytes] = LruCache(_CACHE_BYTES)
 
@@ -122,6 +122,9 @@ def _fetch(copies: Sequence[MetadataCopy]) -> None:
                 # bytes of their own, so that the cache does not keep the others
                 COPIES.put(copy, bytes(data), copy.length)
     except HindexError as error:
+        for copy in copies:
+            # not tried again for each data file
+            COPIES.put(copy, b"")
         _LOG.warning(
             "copies of metadata cannot be read (%s): the data files are read instead; ALTER INDEX ... REBUILD writes "
             "them again",
@@ -140,7 +143,7 @@ def keep_metadata(source: ByteSource, copy: MetadataCopy) -> None:
         return
     fetch_copies([copy])
     data = COPIES.get(copy)
-    if data is None:
+    if not data:
         return
     message = pb.FileMetadata()
     try:
