@@ -568,7 +568,7 @@ class Table:
         """Keep the indexes of a table that was copied or moved with its ``_hindex``, without a build.
 
         Data files at the same relative path, whose length and ORC tail are the recorded ones, count as copies if the
-        indexes agree with a sample of their stripes. Other files are left to `refresh_indexes`.
+        indexes agree with a sample of their stripes. `refresh_indexes` indexes the other files.
 
         Args:
             dry_run: compare, and change nothing.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -13,11 +12,12 @@ import google_crc32c
 import pyarrow as pa
 
 from hindex.build.task import TASK_ERRORS, ErrorLocation
-from hindex.errors import root_os_error
+from hindex.errors import HindexError
 from hindex.orc.io.file_system import open_source
 from hindex.orc.io.source import RequestSource
 from hindex.orc.io.thread_pool import ThreadPool
 from hindex.progress import Progress
+from hindex.scan.task_runner import is_deleted_file
 from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
 from hindex.store.manifest import MetadataCopy
@@ -30,7 +30,7 @@ from hindex.value_class import value_class
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Data files that a task copies at once, and at most: their copies are one file.
+#: Data files that a task reads at once, and the maximum for one task, whose copies are one file.
 _FILES_AT_ONCE = 16
 _MAX_TASK_FILES = 1024
 
@@ -147,7 +147,6 @@ def _copy(file: CopiedFile) -> tuple[int, bytes] | None:
         finally:
             source.close()
     except TASK_ERRORS as error:
-        cause = root_os_error(error)
-        if isinstance(cause, FileNotFoundError) or (cause is not None and cause.errno == errno.ESTALE):
+        if isinstance(error, HindexError) and is_deleted_file(error):
             return None
         raise ErrorLocation.in_data_file(file.path).build_error(error) from error

@@ -60,12 +60,12 @@ def adopt_files(table: str, store: Store, take: Callable[[], Snapshot], *, dry_r
 
     def change(manifest: Manifest) -> Manifest:
         nonlocal num_adopted
-        found = manifest.entries.find(adopted)
+        current = manifest.entries.find(adopted)
         changes = {
             path: view.entry
             for path, (seen, view) in adopted.items()
             # keep the entry of a file that another writer has indexed meanwhile
-            if path in found and _state(found[path]) == _state(seen)
+            if path in current and _state(current[path]) == _state(seen)
         }
         num_adopted = len(changes)
         return replace(manifest, files=manifest.entries.updated(changes))

@@ -264,7 +264,7 @@ class ScanTaskReader:
         return RowSelection.of(rows, result.num_rows), decoded
 
     def _is_cheap(self, result: StripeResult) -> bool:
-        """Return True if the undecided rows of a stripe have few bytes, for each of which a request would cost more."""
+        """Return True if reading all columns at the undecided rows of a stripe costs less than a second request."""
         if not self.is_remote or result.bounds.lower:
             return False
         stripe = self.reader.stripes[result.stripe]

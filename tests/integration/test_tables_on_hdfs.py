@@ -254,7 +254,7 @@ def test_names_of_the_configuration(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A mount of viewfs, and a name service of which the first name node does not answer."""
+    """A mount of viewfs, and a name service whose first name node does not answer."""
     place = table.removeprefix(hdfs.uri)
     if kind == "viewfs":
         mounts = {"link./lake": f"{hdfs.uri}{place}", "linkFallback": f"{hdfs.uri}/tests"}

@@ -71,8 +71,8 @@ def table(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Table:
 
 
 def rows(table: Table, key: int) -> list[int]:
-    found: list[int] = table.scan(f"k = {key}", ["v"]).to_arrow()["v"].to_pylist()
-    return found
+    numbers: list[int] = table.scan(f"k = {key}", ["v"]).to_arrow()["v"].to_pylist()
+    return numbers
 
 
 def copies(table: Table) -> list[MetadataCopy]:
@@ -196,8 +196,8 @@ def test_an_adopted_file_keeps_its_copy_only_in_the_same_version(
     table = hx.table(f"{bucket}/t")
     assert table.adopt_indexes().files_adopted == 1
     assert [task.metadata for task in table.scan("k = 2").plan().tasks] == [None]
-    found = table.scan("k = 2", ["a"]).to_arrow()["a"].to_pylist()
-    assert found == [row % 7 for row in range(5000) if second[row] == 2]
+    values_of_a = table.scan("k = 2", ["a"]).to_arrow()["a"].to_pylist()
+    assert values_of_a == [row % 7 for row in range(5000) if second[row] == 2]
 
 
 def damage(data: bytes) -> bytes:
@@ -254,12 +254,12 @@ def test_wide_files_are_copied_within_bounds() -> None:
     copied = copy_metadata(source)
     assert copied is not None
     message = pb.FileMetadata.FromString(copied[1])
-    held = sum(len(item.data) for item in message.ranges)
-    assert held <= max(len(wide) // 64, 1 << 14)
+    copied_bytes = sum(len(item.data) for item in message.ranges)
+    assert copied_bytes <= max(len(wide) // 64, 1 << 14)
     indexes = sum(stripe.index_length for stripe in tail.stripes)
     footers = sum(stripe.footer_length for stripe in tail.stripes)
     # the footers come first, and some of the row indexes do not fit
-    assert tail.length + footers < held < tail.length + footers + indexes
+    assert tail.length + footers < copied_bytes < tail.length + footers + indexes
     for item in message.ranges:
         assert wide[item.offset : item.offset + len(item.data)] == item.data
 
@@ -346,20 +346,20 @@ def test_a_source_serves_the_blocks_that_it_keeps() -> None:
 
 
 def test_vacuum_deletes_copies_that_nothing_names(table: Table) -> None:
-    def kept() -> set[str]:
+    def copy_files() -> set[str]:
         return {key for key in object_keys(f"{table.uri}/_hindex") if key.startswith("metadata/")}
 
-    (first,) = kept()
+    (first,) = copy_files()
     put_object(f"{table.uri}/1.orc", orc_bytes(pa.table({"k": values(1, seed=1), "v": range(ROWS)})))
     table.refresh_indexes()
-    assert len(kept()) == 2
+    assert len(copy_files()) == 2
     table.vacuum(retain_hours=0)
     # two data files still have their copies in the first
-    assert first in kept()
-    assert len(kept()) == 2
+    assert first in copy_files()
+    assert len(copy_files()) == 2
     table.drop_index("i")
     table.vacuum(retain_hours=0)
-    assert not kept()
+    assert not copy_files()
 
 
 def test_an_older_hint_is_not_the_latest_manifest(bucket: str) -> None:
