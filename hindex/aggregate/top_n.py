@@ -38,7 +38,7 @@ from hindex.scan.planning import ScanPlan
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import Runner
-from hindex.store.snapshot import FileView
+from hindex.store.file_views import FileView
 from hindex.table.file_schema import recorded_type
 from hindex.table.schema import spelled
 from hindex.value_class import value_class

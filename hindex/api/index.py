@@ -16,8 +16,9 @@ from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import ALWAYS, Filter, Never
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.normalize import index_filter
+from hindex.store.file_views import FileView
 from hindex.store.manifest import IndexEntry, new_index_id
-from hindex.store.snapshot import FileView, Snapshot, is_indexable
+from hindex.store.snapshot import Snapshot, is_indexable
 from hindex.table.schema import ColumnName, ResolvedColumn, check_path
 from hindex.validation import check_string, suggestion
 from hindex.value_class import value_class

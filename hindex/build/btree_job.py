@@ -45,8 +45,9 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.progress import Progress
 from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
+from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
-from hindex.store.snapshot import FileView, Snapshot, read_file_tail
+from hindex.store.snapshot import Snapshot, read_file_tail
 from hindex.store.store import Store
 from hindex.table.file_schema import bind_paths, file_schema
 from hindex.table.partitions import NULL_PARTITION

@@ -44,8 +44,9 @@ from hindex.proto import manifest_pb2 as pb
 from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
 from hindex.store.build_files import discard_files
+from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry
-from hindex.store.snapshot import FileView, Snapshot, is_indexable
+from hindex.store.snapshot import Snapshot, is_indexable
 from hindex.table.listing import DataFile
 from hindex.table.schema import ResolvedColumn, TableSchema
 from hindex.value_class import value_class

@@ -9,8 +9,8 @@ from hindex.index.column_stats import are_of_kind
 from hindex.index.reader_cache import open_index_file
 from hindex.keys import key_kind, same_keys
 from hindex.orc.metadata.types import OrcType
+from hindex.store.file_views import FileView
 from hindex.store.manifest import IndexEntry, SharedIndexEntry
-from hindex.store.snapshot import FileView
 from hindex.store.store import Store
 from hindex.table.file_schema import recorded_type
 from hindex.table.type_text import parse_type

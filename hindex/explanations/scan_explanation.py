@@ -34,6 +34,7 @@ from hindex.plan.filter import Leaf, Never, Residual, columns, leaves, residuals
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.order import Order
 from hindex.plan.reasons import Note, Reason
+from hindex.scan.file_pruning import SkippedFiles
 from hindex.scan.lookup_cost import is_key_walk_worthwhile
 from hindex.scan.metrics import MetricsCollector, Step
 from hindex.scan.orc_statistics import StatisticsSource
@@ -115,8 +116,7 @@ def explain_plan(
     totals = _Totals()
     before = shared_cache().counts
     last: ScanTaskReader | None = None
-    for skipped in plan.skipped:
-        _add_leaf_results(totals, skipped.leaf_results)
+    _add_skipped(totals, plan.skipped)
     output = plan.columns if is_index_only is None else plan.lookups
     defaults = _DefaultValues(plan)
     for task, result in run_lookups(plan.tasks, every=True):
@@ -143,18 +143,18 @@ def explain_plan(
     if last is not None:
         totals.notes += last.notes
     pruned = _Pruned.of(plan)
-    files = {view.file.path: view.file.length for view in plan.snapshot.files}
+    files = plan.snapshot.views.files
     names = _spelled(plan)
     return Explanation(
         table=plan.snapshot.name,
         predicate="" if where is None else str(where),
         tree=_tree(plan, totals),
         path=_path(plan, totals),
-        files=RowCount(len(totals.files), len(plan.snapshot.files)),
+        files=RowCount(len(totals.files), len(files)),
         stripes=RowCount(totals.stripes, totals.all_stripes + pruned.stripes),
         row_groups=RowCount(totals.groups, _add_counts(totals.all_groups, pruned.row_groups)),
         rows=RowCount(totals.rows, totals.all_rows + pruned.rows),
-        bytes=RowCount(totals.bytes, sum(files.values())),
+        bytes=RowCount(totals.bytes, int(files.lengths.sum())),
         columns=tuple(labels or (column.name for column in plan.columns)),
         shown=tuple(shown or (names.get(column.name, column.name) for column in plan.columns)),
         spelled=tuple(names.items()),
@@ -176,7 +176,7 @@ def explain_plan(
         invisible=totals.invisible,
         table_map=table_map(
             FileMap(path, tuple(totals.maps.get(path, ())), is_skipped=path not in totals.maps)
-            for path in files
+            for path in files.paths
         ),
     )
 
@@ -222,7 +222,7 @@ class _DefaultValues:
     def __init__(self, plan: ScanPlan) -> None:
         schema = plan.snapshot.schema
         self._binding = tuple(column.name for column in schema.data_columns)
-        self._views = {view.file.path: view for view in plan.snapshot.files}
+        self._views = plan.snapshot.views.by_path(task.path for task in plan.tasks)
         filtered = {leaf.column for leaf in leaves(plan.filter)}
         keys = {
             column.name: nth_key(array_keys(column.type, pa.repeat(column.default, 1)), 0)
@@ -255,14 +255,16 @@ class _Pruned:
 
     @classmethod
     def of(cls, plan: ScanPlan) -> _Pruned:
-        planned = {task.path for task in plan.tasks}
-        skipped = [view for view in plan.snapshot.files if view.file.path not in planned]
+        views = plan.snapshot.views
+        is_pruned = np.ones(len(views), np.bool_)
+        is_pruned[views.positions(task.path for task in plan.tasks)] = False
+        groups = views.num_row_groups[is_pruned]
         # older builds did not record row groups
-        has_row_groups = all(view.num_row_groups or not view.num_rows for view in skipped)
+        has_row_groups = bool((groups[views.num_rows[is_pruned] > 0] > 0).all())
         return cls(
-            sum(view.num_stripes for view in skipped),
-            sum(view.num_row_groups for view in skipped) if has_row_groups else None,
-            sum(view.num_rows for view in skipped),
+            int(views.num_stripes[is_pruned].sum()),
+            int(groups.sum()) if has_row_groups else None,
+            int(views.num_rows[is_pruned].sum()),
         )
 
 
@@ -298,6 +300,16 @@ def _add(totals: _Totals, task: ScanTaskReader, result: StripeResult, *, is_answ
     totals.unanswered_leaves.update(result.unanswered)
     answered_leaves = {item.leaf for item in result.leaf_results}
     totals.uncounted_leaves.update(leaf for leaf in result.unanswered if leaf not in answered_leaves)
+
+
+def _add_skipped(totals: _Totals, skipped: SkippedFiles) -> None:
+    for leaf, counts in skipped.leaves.items():
+        totals.leaf_rows[leaf] = counts.rows
+        if not counts.exact:
+            totals.inexact_leaves.add(leaf)
+        for by, rows in counts.by_source.items():
+            totals.leaf_answers.setdefault(leaf, {})[by] = _LeafTotals(rows)
+            totals.uses_index |= not isinstance(by, StatisticsSource)
 
 
 def _add_leaf_results(totals: _Totals, leaf_results: Sequence[LeafResult]) -> None:

@@ -218,7 +218,7 @@ def decode_stripe_stats(message: pb.StripeStats, stripe_rows: Sequence[int]) -> 
 class StatsColumn:
     """The statistics of one index for the stripes of some data files, as columns of a segment. Immutable.
 
-    Few of them become objects: `may_match` decides for all files at once.
+    Few of them become objects: `match` decides for all files at once.
 
     Args:
         column: for each file the lists of a ``StripeStats`` message; not sliced, without nulls.
@@ -282,51 +282,78 @@ class StatsColumn:
         others, _ = self._ints if kind is KeyKind.BYTES else self._bytes
         return not others.lengths[file]
 
-    def may_match(self, domain: Domain, kind: KeyKind | None) -> Mask:
-        """Return a mask of the files that may have a member of a domain; False is certain.
+    def has_keys_of(self, kind: KeyKind | None) -> Mask:
+        """Return a mask of the files whose keys are of a kind, or that have none."""
+        others, _ = self._ints if kind is KeyKind.BYTES else self._bytes
+        has_none: Mask = others.lengths == 0
+        return has_none
+
+    def match(self, domain: Domain, kind: KeyKind | None) -> tuple[Mask, Mask]:
+        """Compare all stripes with a domain, those of one file after those of another.
 
         Args:
-            kind: of the domain's keys. Files whose keys are of another one are not judged.
-        """
-        is_bytes = kind is KeyKind.BYTES
-        mins, maxs = self._bytes if is_bytes else self._ints
-        others, _ = self._ints if is_bytes else self._bytes
-        mask: Mask = others.lengths > 0
-        if domain.null_allowed:
-            mask |= self._nulls.count(_numbers(self._nulls.values) > 0) > 0
-        if domain.ranges and len(mins.values):
-            if is_bytes:
-                overlapping = self._bytes_overlap(domain.ranges)
-            else:
-                _, overlapping = compare_integers(domain.ranges, _numbers(mins.values), _numbers(maxs.values))
-            mask |= mins.count(overlapping) > 0
-        return mask
+            kind: of the domain's keys. What is returned of files with keys of another one means nothing.
 
-    def _bytes_overlap(self, ranges: Sequence[Range]) -> Mask:
-        """Return a mask of the stripes with values that may have one in some range."""
+        Returns:
+            masks of the stripes in which every row is certainly a member, and of those in which some row may be.
+        """
+        mins, maxs = self._bytes if kind is KeyKind.BYTES else self._ints
+        nulls, rows = _numbers(self._nulls.values), _numbers(self._rows.values)
+        has_nulls, has_values = nulls > 0, nulls < rows
+        inside, overlaps = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+        has_key = has_values & np.repeat(mins.lengths > 0, self._rows.lengths)
+        if domain.ranges and has_key.any():
+            if kind is KeyKind.BYTES:
+                inside[has_key], overlaps[has_key] = self._compare_bytes(domain.ranges)
+            else:
+                spans = _numbers(mins.values), _numbers(maxs.values)
+                inside[has_key], overlaps[has_key] = compare_integers(domain.ranges, *spans)
+        if domain.null_allowed:
+            return ~has_values | inside, has_nulls | overlaps
+        return ~has_nulls & (~has_values | inside), overlaps
+
+    def _compare_bytes(self, ranges: Sequence[Range]) -> tuple[Mask, Mask]:
+        """Compare the keys of stripes with ranges, as `compare_integers`."""
         mins, maxs = (lists.values for lists in self._bytes)
-        if len(ranges) > _MAX_RANGES:
-            ranges = [Range(ranges[0].low, ranges[-1].high)]
         cut = np.zeros(len(maxs), np.bool_)
         starts = np.repeat(self._bytes[1].offsets[:-1], self._cut.lengths)
         cut[starts + _numbers(self._cut.values).astype(np.int64)] = True
-        # keys that another version truncated at another length are not compared
-        cut_otherwise = cut & (_numbers(pc.binary_length(maxs)) != SHORT_KEY)
-        mask = np.zeros(len(mins), np.bool_)
-        for item in ranges:
-            overlapping = np.ones(len(mins), np.bool_)
-            if item.high is not None:
-                assert isinstance(item.high, bytes)
-                before = pc.less_equal if item.high_inclusive else pc.less
-                overlapping &= _mask(before(mins, _scalar(item.high)))
-            if item.low is not None:
-                assert isinstance(item.low, bytes)
-                after = pc.greater_equal if item.low_inclusive else pc.greater
-                reaches = _mask(after(maxs, _scalar(item.low)))
-                begins = _mask(pc.greater_equal(maxs, _scalar(item.low[:SHORT_KEY])))
-                overlapping &= np.where(cut, begins | cut_otherwise, reaches)
-            mask |= overlapping
-        return mask
+        if len(ranges) > _MAX_RANGES:
+            # those that overlap none of them, and no gap between them, are the rule
+            _, near = _compare_byte_ranges([Range(ranges[0].low, ranges[-1].high)], mins, maxs, cut)
+            inside, overlaps = np.zeros(len(mins), np.bool_), near
+            domain = Domain(tuple(ranges))
+            for at in np.flatnonzero(near).tolist():
+                stats = ColumnStats(1, 0, mins[at].as_py(), maxs[at].as_py(), bool(cut[at]))
+                inside[at], overlaps[at] = stats.all_match(domain), stats.can_match(domain)
+            return inside, overlaps
+        return _compare_byte_ranges(ranges, mins, maxs, cut)
+
+
+def _compare_byte_ranges(
+    ranges: Sequence[Range], mins: pa.Array, maxs: pa.Array, cut: Mask
+) -> tuple[Mask, Mask]:
+    """Compare spans of keys, of which some greatest ones are ``cut``, with each of some ranges."""
+    # keys that another version truncated at another length are not compared
+    cut_otherwise = cut & (_numbers(pc.binary_length(maxs)) != SHORT_KEY)
+    some_inside, some_overlap = np.zeros(len(mins), np.bool_), np.zeros(len(mins), np.bool_)
+    for item in ranges:
+        inside, overlaps = np.ones(len(mins), np.bool_), np.ones(len(mins), np.bool_)
+        if item.high is not None:
+            assert isinstance(item.high, bytes)
+            before = pc.less_equal if item.high_inclusive else pc.less
+            overlaps &= _mask(before(mins, _scalar(item.high)))
+            ends = _mask(pc.less(maxs, _scalar(item.high[:SHORT_KEY])))
+            inside &= np.where(cut, ends & ~cut_otherwise, _mask(before(maxs, _scalar(item.high))))
+        if item.low is not None:
+            assert isinstance(item.low, bytes)
+            after = pc.greater_equal if item.low_inclusive else pc.greater
+            begins = _mask(pc.greater_equal(maxs, _scalar(item.low[:SHORT_KEY])))
+            overlaps &= np.where(cut, begins | cut_otherwise, _mask(after(maxs, _scalar(item.low))))
+            inside &= _mask(after(mins, _scalar(item.low)))
+        some_inside |= inside
+        some_overlap |= overlaps
+    return some_inside, some_overlap
 
 
 class _Lists:

@@ -10,8 +10,9 @@ from dataclasses import replace
 from hindex.errors import ColumnError, IndexFileError, IndexNotFoundError
 from hindex.maintain.checks import damaged_files, verify_index
 from hindex.maintain.results import AdoptResult
+from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry, Manifest
-from hindex.store.snapshot import FileView, Snapshot
+from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
 
 _LOG = logging.getLogger("hindex.build")

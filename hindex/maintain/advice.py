@@ -47,7 +47,8 @@ from hindex.plan.normalize import normalize
 from hindex.scan.orc_statistics import OrcStatistics
 from hindex.scan.planning import PredicateColumns
 from hindex.sql.predicate import Predicate, quote_name, quote_string
-from hindex.store.snapshot import FileView, Snapshot
+from hindex.store.file_views import FileView
+from hindex.store.snapshot import Snapshot
 from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
 from hindex.value_class import value_class

@@ -28,6 +28,7 @@ from hindex.progress import Progress
 from hindex.spark.jobs import job_description
 from hindex.sql.predicate import Predicate
 from hindex.store.definitions import with_indexes
+from hindex.store.file_views import FileView
 from hindex.store.manifest import (
     FileEntry,
     IndexEntry,
@@ -37,7 +38,7 @@ from hindex.store.manifest import (
     remove_index_files,
     update_index,
 )
-from hindex.store.snapshot import FileView, Snapshot
+from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
 from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file

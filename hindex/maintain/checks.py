@@ -34,8 +34,9 @@ from hindex.sql.predicate import (
     IsNull,
     Predicate,
 )
+from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry
-from hindex.store.snapshot import FileView, Snapshot
+from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
 from hindex.table.file_schema import bind_paths, convert_array
 from hindex.table.transactional import open_data_file

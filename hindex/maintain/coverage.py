@@ -25,8 +25,9 @@ from hindex.sql.predicate import (
     conjuncts,
     tested_column,
 )
+from hindex.store.file_views import FileView
 from hindex.store.manifest import IndexEntry
-from hindex.store.snapshot import FileView, Snapshot
+from hindex.store.snapshot import Snapshot
 from hindex.table.schema import TableSchema
 
 

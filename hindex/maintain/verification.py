@@ -26,12 +26,12 @@ from hindex.keys import array_keys, key_kind, key_list
 from hindex.plan.filter import Leaf, leaves
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason, group_notes
-from hindex.scan.file_bounds import StripeBounds
+from hindex.scan.file_pruning import StripeAnswer
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.planning import ScanPlan, plan_all_files, plan_full_scan
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
-from hindex.store.snapshot import FileView
+from hindex.store.file_views import FileView
 from hindex.value_class import value_class
 
 #: Maximum number of rows that a message names.
@@ -111,14 +111,16 @@ def prove_scan(plan: ScanPlan) -> tuple[ProveReport, ScanPlan]:
     indexed = {task.path: task for task in plan_all_files(plan).tasks} | {
         task.path: task for task in plan.tasks
     }
-    ruled_out = {item.path for item in plan.skipped}
+    views = plan.snapshot.views
+    ruled_out = {views.files.paths[at] for at in plan.skipped.positions}
     disagreements: list[Disagreement] = []
     notes = list(plan.notes)
     rows = 0
-    views = {view.file.path: view for view in plan.snapshot.files}
-    for task in full.tasks:
+    for task, view in zip(
+        full.tasks, views.views(views.positions(task.path for task in full.tasks)), strict=True
+    ):
         is_ruled_out = task.path in ruled_out
-        records = _FileRecords(plan, views[task.path])
+        records = _FileRecords(plan, view)
         for item, count in _compare_file(records, indexed[task.path], task, notes, is_ruled_out=is_ruled_out):
             rows += count
             disagreements += [] if item is None else [item]
@@ -140,21 +142,19 @@ class _FileRecords:
     def __init__(self, plan: ScanPlan, view: FileView) -> None:
         self.plan = plan
         self._view = view
-        self._lookups: dict[Leaf, list[StripeBounds]] = {}
+        self._lookups: dict[Leaf, list[StripeAnswer]] = {}
         self._stats: dict[str, list[tuple[str, Sequence[ColumnStats]]]] = {}
 
     def lookups(self, leaf: Leaf, stripe: int, rows: int) -> Iterator[tuple[str, Bounds]]:
         """Yield the answers that each index alone gives on the driver for a stripe of some rows."""
         if leaf not in self._lookups:
-            sources = () if self._view.entry is None else self.plan.sources
-            self._lookups[leaf] = [answer for source in sources for answer in source.lookup(self._view, leaf)]
+            self._lookups[leaf] = list(self.plan.stripe_answers(self._view, leaf))
         for answer in self._lookups[leaf]:
             if isinstance(answer.by, StatisticsSource):
                 # not an index; the task of the file compares these statistics
                 continue
             lower, upper = (
-                BitMap(range(rows)) if stripe in part else BitMap()
-                for part in (answer.bounds.lower, answer.bounds.upper)
+                BitMap(range(rows)) if part[stripe] else BitMap() for part in (answer.lower, answer.upper)
             )
             yield answer.by, Bounds(lower, upper)
 

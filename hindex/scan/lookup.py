@@ -18,8 +18,8 @@ from hindex.orc import OrcReader
 from hindex.plan.filter import AllOf, Filter, Leaf
 from hindex.plan.filter_evaluation import bounds
 from hindex.plan.reasons import Note, Reason
-from hindex.scan.file_bounds import row_id_bounds
 from hindex.scan.file_columns import FileColumns
+from hindex.scan.file_pruning import row_id_bounds
 from hindex.scan.index_lookups import IndexLookups, LookupSource
 from hindex.scan.lookup_cost import are_keys_spread, is_cheap, max_values, reason_to_skip_lookup
 from hindex.scan.orc_statistics import OrcStatistics, StatisticsResult, StatisticsSource

@@ -2,50 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from hindex.domain import Domain, Key
 from hindex.errors import ColumnError, HindexError, StoreError, UnsupportedError
-from hindex.index.column_stats import StoredStats, are_of_kind
+from hindex.index.column_stats import Int64s, Mask, StoredStats, are_of_kind
 from hindex.index.page_cache import Cache
 from hindex.keys import are_values, array_keys, key_kind, nth_key, same_keys
 from hindex.orc.acid.schema import is_row_key, row_key
 from hindex.orc.io.thread_pool import ThreadPool
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.plan.filter import ALWAYS, NEVER, Filter, Never, column_types, columns, leaves, residuals
+from hindex.plan.filter import (
+    ALWAYS,
+    NEVER,
+    Always,
+    Filter,
+    Leaf,
+    Never,
+    column_types,
+    columns,
+    leaves,
+    residuals,
+)
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.normalize import index_filter, normalize
 from hindex.plan.predicate_hints import predicate_hints
 from hindex.plan.reasons import REPLACED, Note, Reason, failure_reason
 from hindex.plan.time_zones import TimeZones, ZonesOf, has_time, is_about_time, no_zones
-from hindex.scan.file_bounds import (
-    FileBounds,
+from hindex.scan.file_columns import output_schema
+from hindex.scan.file_pruning import (
+    FileGroup,
+    FilePruner,
+    FileSkipper,
     ManifestStatistics,
     RowIdBounds,
-    SkippedFile,
+    SkippedFiles,
+    StripeAnswer,
     is_as_precise,
-    skip_file,
 )
-from hindex.scan.file_columns import output_schema
 from hindex.scan.scan_task import IndexUse, OutputColumn, ScanTask
 from hindex.scan.shared_index_pruning import RemoteLookup, SharedIndexPruner
 from hindex.sql.predicate import Predicate
+from hindex.store.entry_table import EntryTable
+from hindex.store.file_views import FileView, FileViews
 from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest, MetadataCopy
 from hindex.store.metadata_copy import fetch_copies
-from hindex.store.snapshot import FileView, Snapshot
+from hindex.store.snapshot import Snapshot
 from hindex.table.file_schema import bind_paths, recorded_type, stored_columns
 from hindex.table.location import is_local
+from hindex.table.partitions import RawPartition
 from hindex.table.schema import ColumnName, TableSchema, can_convert, check_path
 from hindex.value_class import value_class
 
 #: Index files of a remote store that are looked up at once.
 _REMOTE_LOOKUPS = 32
-#: Bytes of copied metadata that are fetched before it is known which files are read.
+#: Files, and bytes, of copied metadata that are fetched before it is known which files are read.
+_FEW_COPIES = 256
 _FEW_COPIES_BYTES = 4 << 20
 
 _OTHER_KEYS = "the manifest has keys of another type of it; ALTER INDEX ... REBUILD writes them again"
@@ -56,8 +74,8 @@ class ScanPlan:
     """The plan of a scan. ``tasks`` are ordered by the paths of their files.
 
     ``notes`` tell what was not used and why, ``skipped`` are the files that what the driver knows rules out.
-    ``lookups`` are columns of aggregates or of an order, see `hindex.scan.scan_task.ScanTask`; ``sources`` are
-    what the driver asked. With ``zones``, timestamps are instants.
+    ``lookups`` are columns of aggregates or of an order, see `hindex.scan.scan_task.ScanTask`; ``file_pruners`` are
+    what the driver uses. With ``zones``, timestamps are instants.
     """
 
     snapshot: Snapshot
@@ -65,10 +83,24 @@ class ScanPlan:
     columns: tuple[OutputColumn, ...]
     tasks: tuple[ScanTask, ...]
     notes: tuple[Note, ...]
-    skipped: tuple[SkippedFile, ...] = ()
+    skipped: SkippedFiles = field(default_factory=SkippedFiles)
     lookups: tuple[OutputColumn, ...] = ()
-    sources: tuple[FileBounds, ...] = field(default=(), repr=False, compare=False)
+    file_pruners: tuple[FilePruner, ...] = field(default=(), repr=False, compare=False)
     zones: TimeZones | None = None
+
+    @property
+    def time_indexes_apply(self) -> bool:
+        """False if timestamps of files that name no time zone are instants that keys do not determine."""
+        return self.zones is None or self.zones.is_reader_utc
+
+    def stripe_answers(self, view: FileView, leaf: Leaf) -> Iterator[StripeAnswer]:
+        """Yield what each pruner alone answers to a leaf for the stripes of one file."""
+        views = FileViews.of([view], self.snapshot.listing.partitioning)
+        for table, at, rows in views.by_segment():
+            group = FileGroup(views, at, table, rows, time_indexes_apply=self.time_indexes_apply)
+            for pruner in self.file_pruners:
+                answers = pruner.answers(group, leaf, np.ones(1, np.bool_))
+                yield from (answer for answer in answers if answer.files[0])
 
     def are_keys(self, column: OutputColumn) -> bool:
         """True if what indexes store of a column is what the query compares and orders by."""
@@ -125,20 +157,20 @@ def plan_scan(
     root = ALWAYS if where is None else normalize(where, resolver, time_zones)
     planner = _Planner(snapshot, root, output, lookup_columns, time_zones, cache)
     planner.prefetch()
-    tasks = [task for view in snapshot.files if (task := planner.task(view)) is not None]
+    tasks, skipped = planner.plan()
     return ScanPlan(
         snapshot=snapshot,
         filter=root,
         columns=output,
-        tasks=tuple(tasks),
+        tasks=tasks,
         notes=(
             *predicate_hints(where, schema.names),
             *(Note(Reason.IGNORED_FILE, path) for path in snapshot.listing.ignored),
             *planner.notes(),
         ),
-        skipped=tuple(planner.skipped),
+        skipped=skipped,
         lookups=lookup_columns,
-        sources=tuple(planner.sources),
+        file_pruners=tuple(planner.file_pruners),
         zones=time_zones,
     )
 
@@ -165,20 +197,23 @@ def plan_full_scan(plan: ScanPlan) -> ScanPlan:
     bare = replace(
         snapshot,
         manifest=Manifest.empty(snapshot.manifest.table_uri),
-        files=tuple(replace(view, entry=None) for view in snapshot.files),
+        files=snapshot.views.without_entries(),
     )
     planner = _Planner(bare, plan.filter, plan.columns, plan.lookups, plan.zones)
-    planner.sources = []
-    tasks = [task for view in bare.files if (task := planner.task(view)) is not None]
-    return replace(plan, tasks=tuple(replace(task, reads_all=True) for task in tasks), skipped=(), sources=())
+    tasks, _ = planner.plan(skip=False)
+    return replace(
+        plan,
+        tasks=tuple(replace(task, reads_all=True) for task in tasks),
+        skipped=SkippedFiles(),
+        file_pruners=(),
+    )
 
 
 def plan_all_files(plan: ScanPlan) -> ScanPlan:
     """The same query with a task for every file of its partitions, those too that what the driver knows rules out."""
     planner = _Planner(plan.snapshot, plan.filter, plan.columns, plan.lookups, plan.zones)
-    planner.sources = []
-    tasks = [task for view in plan.snapshot.files if (task := planner.task(view)) is not None]
-    return replace(plan, tasks=tuple(tasks), skipped=())
+    tasks, _ = planner.plan(skip=False)
+    return replace(plan, tasks=tasks, skipped=SkippedFiles())
 
 
 def output_columns(
@@ -229,6 +264,12 @@ _Part = tuple[Filter, tuple[OutputColumn, ...], tuple[OutputColumn, ...], frozen
 _Constants = tuple[tuple[str | None, ...], frozenset[str]]
 
 
+def _by_number(numbers: Int64s) -> Iterator[tuple[int, Mask]]:
+    """Yield each distinct number, and a mask of where it is."""
+    for number in np.unique(numbers).tolist():
+        yield number, numbers == number
+
+
 class _Planner:
     """Makes the tasks of one scan; work that files share is done once."""
 
@@ -258,8 +299,7 @@ class _Planner:
             for column in snapshot.schema.data_columns
             if column.default is not None
         }
-        # by the identity of the columns, which files of one schema share
-        self._missing: dict[int, frozenset[str]] = {}
+        self._missing: dict[tuple[str, ...], frozenset[str]] = {}
         self._checked: set[int] = set()
         self._notes: list[Note] = []
         # with whether an index is possible
@@ -283,11 +323,10 @@ class _Planner:
                 # it no longer fits the partition columns: the files indexed stay so, no other is expected to be
                 self._where[entry.id] = NEVER
         self._shared = SharedIndexPruner(snapshot, self._indexes, cache)
-        self.sources: list[FileBounds] = [ManifestStatistics(self._indexes, self._binding), self._shared]
+        self.file_pruners: list[FilePruner] = [ManifestStatistics(self._indexes, self._binding), self._shared]
         if snapshot.schema.transactional and any(is_row_key(x.column, self._binding) for x in leaves(root)):
             # first, as it decides and takes nothing
-            self.sources.insert(0, RowIdBounds(self._binding))
-        self.skipped: list[SkippedFile] = []
+            self.file_pruners.insert(0, RowIdBounds(self._binding))
 
     def prefetch(self) -> None:
         """Fetch side by side what `task` would fetch one after the other: lookups in shared indexes of a remote store.
@@ -296,42 +335,88 @@ class _Planner:
         """
         if is_local(self._snapshot.store.root):
             return
+        views = self._snapshot.views
+        roots, root_numbers = self._roots
         lookups: dict[tuple[str, Domain], RemoteLookup] = {}
-        copies: list[MetadataCopy] = []
-        known: set[tuple[int, ...]] = set()
-        for view in self._snapshot.files:
-            if view.entry is None or not view.entry.shared:
-                continue
-            root = self._part(view)[0]
-            if isinstance(root, Never):
-                continue
-            copy = self._metadata(view)
-            if copy is not None:
-                copies.append(copy)
-            key = (id(root), *map(id, view.entry.shared))
-            if key not in known:
-                known.add(key)
-                for lookup in self._shared.remote_lookups(view, root):
-                    lookups[lookup[0].path, lookup[1]] = lookup
+        covered = np.zeros(len(views), np.bool_)
+        for table, at, rows in views.by_segment():
+            for number, here in _by_number(root_numbers[at]):
+                root = roots[number]
+                if isinstance(root, Never):
+                    continue
+                covered[at[here]] = table.has_shared[rows[here]]
+                for index in (index for indexes in self._indexes.values() for index in indexes):
+                    entries, numbers = table.shared_of(index.id)
+                    for shared, _ in _by_number(numbers[rows[here]]):
+                        for lookup in (
+                            self._shared.remote_lookups(entries[shared], root) if shared >= 0 else ()
+                        ):
+                            lookups[lookup[0].path, lookup[1]] = lookup
         if not lookups:
             return
         work = [partial(self._shared.prefetch, lookup) for lookup in lookups.values()]
-        if sum(copy.length for copy in copies) <= _FEW_COPIES_BYTES:
-            work.append(partial(fetch_copies, copies))
+        if covered.sum() <= _FEW_COPIES:
+            copies = [
+                copy
+                for view in views.views(np.flatnonzero(covered))
+                if (copy := self._metadata(view)) is not None
+            ]
+            if sum(copy.length for copy in copies) <= _FEW_COPIES_BYTES:
+                work.append(partial(fetch_copies, copies))
         with ThreadPool(min(len(work), _REMOTE_LOOKUPS) - 1) as pool:
             pool.map(lambda fetch: fetch(), work)
 
-    def task(self, view: FileView) -> ScanTask | None:
-        """The task of one file, or None where its partition's values or what the driver knows rule it out."""
+    @cached_property
+    def _roots(self) -> tuple[list[Filter], Int64s]:
+        """The distinct filters that are left once constant columns are known, and the number of each file's."""
+        views = self._snapshot.views
+        kinds = len(views.kinds)
+        constants = views.files.partition_numbers * kinds + (views.kind_numbers if self._defaults else 0)
+        distinct, places = np.unique(constants, return_inverse=True)
+        numbers: dict[Filter, int] = {}
+        of_constants = np.zeros(len(distinct), np.int64)
+        for at, constant in enumerate(distinct.tolist()):
+            partition, kind = views.files.partitions[constant // kinds], views.kinds[constant % kinds]
+            root = self._part(partition, kind.names)[0]
+            of_constants[at] = numbers.setdefault(root, len(numbers))
+        return list(numbers), of_constants[places]
+
+    def plan(self, *, skip: bool = True) -> tuple[tuple[ScanTask, ...], SkippedFiles]:
+        """Return the tasks of the files that may have rows, and the files that what the driver knows rules out.
+
+        Args:
+            skip: False to leave out those of other partitions only.
+        """
+        views = self._snapshot.views
+        roots, root_numbers = self._roots
+        is_possible = np.array([not isinstance(root, Never) for root in roots], np.bool_)
+        kept = is_possible[root_numbers] if roots else np.zeros(0, np.bool_)
+        skipper = FileSkipper(self.file_pruners)
+        open_roots = [not isinstance(root, Always | Never) for root in roots]
+        if skip and any(open_roots):
+            times_apply = self._zones is None or self._zones.is_reader_utc
+            groups: list[tuple[EntryTable | None, Int64s, Int64s]] = []
+            for table, at, rows in views.by_segment():
+                fresh = views.is_certainly_fresh[at]
+                groups.append((table, at[fresh], rows[fresh]))
+            if isinstance(self.file_pruners[0], RowIdBounds):
+                others = np.flatnonzero(~views.is_certainly_fresh)
+                groups.append((None, others, others))
+            for segment, at, rows in groups:
+                for number, here in _by_number(root_numbers[at]):
+                    if open_roots[number]:
+                        group = FileGroup(
+                            views, at[here], segment, rows[here], time_indexes_apply=times_apply
+                        )
+                        kept[at[here]] = skipper.keep(roots[number], group)
+        tasks = [self._task(view) for view in views.views(np.flatnonzero(kept))]
+        return tuple(tasks), skipper.skipped()
+
+    def _task(self, view: FileView) -> ScanTask:
+        """Return the task of one file."""
         if self._has_own_times(view):
             view = self._without_time_indexes(view)
-        root, output, lookups, covered = self._part(view)
-        if isinstance(root, Never):
-            return None
-        skipped = skip_file(root, view, self.sources)
-        if skipped is not None:
-            self.skipped.append(skipped)
-            return None
+        root, output, lookups, covered = self._part(view.file.partition, view.names)
         names = columns(root)
         if self._snapshot.declared is not None and id(view.columns) not in self._checked:
             self._check_types(view)
@@ -434,20 +519,24 @@ class _Planner:
         missing = self._snapshot.store.missing_root() if self._snapshot.manifest.number == 0 else None
         return "no index on this column" + (f": there is no store at {missing!r}" if missing else "")
 
-    def _part(self, view: FileView) -> _Part:
+    def _part(self, partition: RawPartition, names: tuple[str, ...]) -> _Part:
         """Return what files of the same constant columns share.
 
         These are the partition columns, and those with a default that the files lack.
 
+        Args:
+            names: the files' own columns.
+
         Returns:
             the filter that is left, the output and lookup columns, and the indexes that cover the partition.
         """
-        missing = self._missing_defaults(view)
-        part = self._by_constants.get((view.file.partition, missing))
+        missing = self._missing_defaults(names)
+        part = self._by_constants.get((partition, missing))
         if part is None:
             partitioning = self._snapshot.listing.partitioning
-            keys = {c.name: v.key for c, v in zip(partitioning.columns, view.partition, strict=True)}
-            scalars = dict(zip(keys, partitioning.scalars(view.file.partition), strict=True))
+            values = zip(partitioning.columns, partitioning.values[partition], strict=True)
+            keys = {c.name: v.key for c, v in values}
+            scalars = dict(zip(keys, partitioning.scalars(partition), strict=True))
             covered = frozenset(
                 id_ for id_, where in self._where.items() if not isinstance(prune(where, keys), Never)
             )
@@ -465,7 +554,7 @@ class _Planner:
                 for items in (self._output, self._lookups)
             )
             part = (prune(self._root, keys), output, lookups, covered)
-            self._by_constants[view.file.partition, missing] = part
+            self._by_constants[partition, missing] = part
         return part
 
     def _with_instants(
@@ -485,14 +574,14 @@ class _Planner:
                 scalars = scalars | {column.name: pa.scalar(instant, pa.timestamp("us", tz="UTC"))}
         return keys, scalars
 
-    def _missing_defaults(self, view: FileView) -> frozenset[str]:
-        """Return the names of the columns with a default that a file lacks."""
+    def _missing_defaults(self, names: tuple[str, ...]) -> frozenset[str]:
+        """Return the names of the columns with a default that files of some columns lack."""
         if not self._defaults:
             return frozenset()
-        missing = self._missing.get(id(view.columns))
+        missing = self._missing.get(names)
         if missing is None:
-            missing = frozenset(self._defaults).difference(stored_columns(self._binding, view.names))
-            self._missing[id(view.columns)] = missing
+            missing = frozenset(self._defaults).difference(stored_columns(self._binding, names))
+            self._missing[names] = missing
         return missing
 
     def _check_types(self, view: FileView) -> None:

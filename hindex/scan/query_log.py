@@ -63,19 +63,18 @@ class QueryLogEntry:
         return "; ".join((line, *map(str, group_notes(self.notes))))
 
     def _reads(self) -> str:
-        views = self.plan.snapshot.files
+        views = self.plan.snapshot.views
         files = counted(len(views), "file")
         if self.by_executors:
             return f"{len(self.plan.tasks):,} of {files} left to Spark's executors"
         stripes = self.meter.stripes
-        in_table = counted(sum(view.num_stripes for view in views), "stripe")
+        in_table = counted(int(views.num_stripes.sum()), "stripe")
         return f"{len({path for path, _ in stripes}):,} of {files}, {len(stripes):,} of {in_table} read"
 
 
 def index_names(plan: ScanPlan, meter: QueryMetrics) -> str:
     """The indexes that answered, as the end of a clause; empty where none did."""
-    skipping = (item.index for skipped in plan.skipped for item in skipped.leaf_results)
-    names = dict.fromkeys((*(name for name in skipping if name is not None), *meter.indexes))
+    names = dict.fromkeys((*plan.skipped.indexes, *meter.indexes))
     types = {entry.name: entry.type.upper() for entry in plan.snapshot.manifest.indexes}
     listed = ", ".join(f"{name} ({types.get(name, 'dropped')})" for name in names)
     return f" through {listed}" if listed else ""

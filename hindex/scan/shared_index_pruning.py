@@ -6,23 +6,25 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
 from pyroaring import BitMap
 
 from hindex.domain import Domain
 from hindex.errors import HindexError, IndexFileError
 from hindex.index.btree import FileGroups, IndexedFile
-from hindex.index.column_stats import are_of_kind
-from hindex.index.index_type import Bounds
+from hindex.index.column_stats import Mask, are_of_kind
 from hindex.index.page_cache import Cache
 from hindex.index.reader_cache import open_btree_file
 from hindex.keys import key_kind, same_keys
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import Filter, Leaf, leaves
 from hindex.plan.reasons import Note, Reason, failure_reason
-from hindex.scan.file_bounds import StripeBounds
+from hindex.scan.file_pruning import FileGroup, StripeAnswer
 from hindex.scan.scan_task import CandidateRowGroups
+from hindex.store.entry_table import EntryTable
+from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
-from hindex.store.snapshot import FileView, Snapshot
+from hindex.store.snapshot import Snapshot
 from hindex.table.file_schema import recorded_type
 from hindex.table.type_text import parse_type
 
@@ -44,8 +46,6 @@ class SharedIndexPruner:
         cache: where index files are kept; the process's by default.
     """
 
-    needs_entry = True
-
     def __init__(
         self,
         snapshot: Snapshot,
@@ -60,23 +60,37 @@ class SharedIndexPruner:
         #: What could not be used.
         self.notes: list[Note] = []
 
-    def lookup(self, view: FileView, leaf: Leaf) -> Iterator[StripeBounds]:
-        """Yield the stripes of a file that may have a row of a leaf, by each index that covers it."""
-        for index, groups in self._groups(view, leaf):
-            ends = np.cumsum(groups.file.stripe_groups)
-            stripes = BitMap(np.unique(np.searchsorted(ends, groups.groups, side="right")).astype(np.uint32))
-            yield StripeBounds(index.name, Bounds(BitMap(), stripes))
+    def answers(self, group: FileGroup, leaf: Leaf, wanted: Mask) -> Iterator[StripeAnswer]:
+        """Yield the stripes that may have a row of a leaf, by each index that covers files of a group."""
+        table = group.table
+        if table is None:
+            return
+        # without a type, what was indexed under that name is by now another column of the table, and this one is null
+        # in every row
+        wanted = wanted & sum(
+            (files for _, files in group.with_types(leaf, self._binding)), np.zeros(len(wanted), np.bool_)
+        )
+        for index in self._indexes.get(leaf.column, ()):
+            entries, numbers = table.shared_of(index.id)
+            own = np.where(wanted, numbers[group.rows], -1)
+            files = np.zeros(len(wanted), np.bool_)
+            # no row group was found of the other covered files
+            upper = np.zeros(len(group.stripe_rows), np.bool_)
+            for number in np.unique(own[own >= 0]).tolist():
+                groups_by_path = self._groups_by_path(index, entries[number], leaf)
+                if groups_by_path is not None:
+                    files |= own == number
+                    _mark_stripes(group, table, groups_by_path, files, upper)
+            if files.any():
+                yield StripeAnswer(index.name, files, np.zeros(len(upper), np.bool_), upper)
 
-    def remote_lookups(self, view: FileView, root: Filter) -> Iterator[RemoteLookup]:
-        """Yield the lookups of a file in index files of a remote store."""
-        for entry in () if view.entry is None else view.entry.shared:
-            for leaf in leaves(root):
-                if any(index.id == entry.index_id for index in self._indexes.get(leaf.column, ())):
-                    for file in entry.files:
-                        if are_of_kind([file.stats], key_kind(leaf.type)) and file.stats.can_match(
-                            leaf.domain
-                        ):
-                            yield file, leaf.domain
+    def remote_lookups(self, entry: SharedIndexEntry, root: Filter) -> Iterator[RemoteLookup]:
+        """Yield the lookups of a filter in index files of a remote store."""
+        for leaf in leaves(root):
+            if any(index.id == entry.index_id for index in self._indexes.get(leaf.column, ())):
+                for file in entry.files:
+                    if are_of_kind([file.stats], key_kind(leaf.type)) and file.stats.can_match(leaf.domain):
+                        yield file, leaf.domain
 
     def prefetch(self, lookup: RemoteLookup) -> None:
         """Fetch what a lookup needs; an error comes up again where it is made."""
@@ -176,6 +190,35 @@ class SharedIndexPruner:
 
     def _note(self, reason: Reason, subject: str, detail: str) -> None:
         self.notes.append(Note(reason, subject, detail))
+
+
+def _mark_stripes(
+    group: FileGroup,
+    table: EntryTable,
+    groups_by_path: Mapping[str, FileGroups],
+    files: Mask,
+    upper: Mask,
+) -> None:
+    """Mark the stripes of a group that have some row groups.
+
+    Args:
+        files: a mask of the files that are judged; those of another version than the index describes are removed.
+    """
+    rows = table.find(pa.array(groups_by_path, pa.string()))
+    starts = np.cumsum(group.num_stripes) - group.num_stripes
+    for row, groups in zip(rows.tolist(), groups_by_path.values(), strict=True):
+        place = int(np.searchsorted(group.rows, row))
+        if row < 0 or place == len(group.rows) or group.rows[place] != row:
+            continue
+        first = int(starts[place])
+        stripe_rows = tuple(group.stripe_rows[first : first + int(group.num_stripes[place])].tolist())
+        version = int(table.lengths[row]), int(table.tail_checksums[row]), stripe_rows
+        if (groups.file.length, groups.file.tail_checksum, groups.file.stripe_rows) != version:
+            # the note is made for the task that reads it
+            files[place] = False
+            continue
+        ends = np.cumsum(groups.file.stripe_groups)
+        upper[first + np.unique(np.searchsorted(ends, groups.groups, side="right"))] = True
 
 
 def _is_same_version(file: IndexedFile, entry: FileEntry) -> bool:

@@ -11,15 +11,16 @@ from typing import TypeAlias, overload
 
 import google_crc32c
 import numpy as np
+import pyarrow as pa
 
 from hindex.errors import StoreError
+from hindex.store.entry_table import EntryTable, Int64s
 from hindex.store.segment import (
     MAX_RAW_BYTES,
     FileEntry,
     SharedIndexEntry,
     StoredSegment,
     Summary,
-    batch_entries,
     batch_indexes,
     check_size,
     decode_segment,
@@ -35,6 +36,9 @@ SEGMENT_FILES = 2048
 SEGMENT_RAW_BYTES = MAX_RAW_BYTES // 2
 # bytes of a row in the columns of an index
 _COLUMN_BYTES = 64
+
+# an entry of so many in a segment is worth making without the others
+_MOST = 4
 
 # segments that are read at once
 _READ_TOGETHER = 64
@@ -65,6 +69,7 @@ class Segment:
         self._load = load
         self._data = data
         self._entries = entries
+        self._table: EntryTable | None = None
 
     @classmethod
     def from_entries(cls, entries: Sequence[FileEntry]) -> Segment:
@@ -72,9 +77,9 @@ class Segment:
         return cls(summarize(entries), None, None, entries=tuple(entries))
 
     @property
-    def has_entries(self) -> bool:
-        """Return True if the entries are decoded."""
-        return self._entries is not None
+    def is_read(self) -> bool:
+        """Return True if its entries are in memory."""
+        return self._entries is not None or self._table is not None
 
     @property
     def data(self) -> bytes:
@@ -102,25 +107,45 @@ class Segment:
 
     @property
     def entries(self) -> tuple[FileEntry, ...]:
-        """Its entries, decoded at their first use.
+        """Its entries, as objects that are made at their first use.
 
         Raises:
             StoreError: if it cannot be read or is corrupt.
         """
         entries = self._entries
         if entries is None:
+            self._entries = entries = self.table.entries()
+        return entries
+
+    @property
+    def table(self) -> EntryTable:
+        """Its entries as columns, decoded at their first use.
+
+        Raises:
+            StoreError: as `entries`.
+        """
+        table = self._table
+        if table is None:
             with self._as_corrupt():
                 batch = decode_segment(self.data)
                 counts = {index_id: item.num_files for index_id, item in self.summary.indexes.items()}
                 if (batch.num_rows, batch_indexes(batch)) != (self.summary.num_files, counts):
                     raise ValueError("it contradicts the manifest's summary")
-                entries = batch_entries(batch, self.summary.shared)
-                if (entries[0].path, entries[-1].path) != (self.summary.first, self.summary.last):
+                table = EntryTable(batch, self.summary.shared)
+                if (table.path(0), table.path(-1)) != (self.summary.first, self.summary.last):
                     raise ValueError("its paths are not those in the manifest")
-            self._entries = entries
+            self._table = table
             if self.stored is not None:
                 self._data = None  # it can be read again
-        return entries
+        return table
+
+    def some_entries(self, rows: Sequence[int] | Int64s) -> Sequence[FileEntry]:
+        """Return the entries of some rows."""
+        entries = self._entries
+        if entries is None and len(rows) * _MOST < self.summary.num_files:
+            return self.table.entries(rows)
+        entries = self.entries
+        return [entries[row] for row in rows]
 
     def file_paths(self) -> list[str]:
         """Return the index files of single data files, and the files with copies of their metadata.
@@ -296,8 +321,8 @@ class FileEntries(Sequence[FileEntry]):
         for at, segment in zip(
             paths_by_segment, self._fetched([self.segments[at] for at in paths_by_segment]), strict=True
         ):
-            entries = {item.path: item for item in segment.entries}
-            by_path.update((path, entries[path]) for path in paths_by_segment[at] if path in entries)
+            rows = segment.table.find(pa.array(paths_by_segment[at], pa.string()))
+            by_path.update((entry.path, entry) for entry in segment.some_entries(rows[rows >= 0]))
         return by_path
 
     def _replace_segments(
@@ -335,11 +360,20 @@ class FileEntries(Sequence[FileEntry]):
         )
         return self if same else FileEntries(segments_after)
 
+    def fetch(self) -> None:
+        """Read and decode all segments, so that no later use can fail.
+
+        Raises:
+            StoreError: if one cannot be read or is corrupt.
+        """
+        for segment in self._fetched(self.segments):
+            _ = segment.table
+
     def _fetched(self, segments: Sequence[Segment]) -> Iterator[Segment]:
-        """Yield segments in order; those without decoded entries are read several at a time."""
+        """Yield segments in order; those that are not in memory are read several at a time."""
         for start in range(0, len(segments), _READ_TOGETHER):
             together = segments[start : start + _READ_TOGETHER]
-            Segment.fetch(segment for segment in together if not segment.has_entries)
+            Segment.fetch(segment for segment in together if not segment.is_read)
             yield from together
 
 

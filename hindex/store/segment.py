@@ -6,14 +6,12 @@ with one row for each data file; ``docs/store.md`` specifies the columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from hindex.index.column_stats import LISTS, ColumnStats, StatsColumn, StoredStats, encode_stripe_stats
+from hindex.index.column_stats import LISTS, ColumnStats, encode_stripe_stats
 from hindex.store.arrow_stream import raw_bytes
 from hindex.table.listing import Fingerprint
 from hindex.value_class import value_class
@@ -161,7 +159,8 @@ MAX_SEGMENT_BYTES = 1 << 28
 MAX_RAW_BYTES = 1 << 26
 MAX_RAW_FACTOR = 256
 
-_INDEX, _STATS, _METADATA = "index ", "extents ", "metadata"
+#: Names of the columns: of an index, with its id; of its statistics; and of the copies of metadata.
+INDEX_PREFIX, STATS_PREFIX, METADATA_COLUMN = "index ", "extents ", "metadata"
 # bytes of the columns of fixed width: of a row, of a stripe's statistics, and of a copy of metadata
 _ROW_BYTES, _STATS_BYTES, _METADATA_BYTES = 64, 24, 24
 _PLAIN = pa.schema(
@@ -193,7 +192,7 @@ _METADATA_FIELDS = [
     pa.field("length", pa.uint32()),
     pa.field("checksum", pa.uint32()),
 ]
-_FIELDS = {_INDEX: _INDEX_FIELDS, _STATS: _STATS_FIELDS, _METADATA: _METADATA_FIELDS}
+_FIELDS = {INDEX_PREFIX: _INDEX_FIELDS, STATS_PREFIX: _STATS_FIELDS, METADATA_COLUMN: _METADATA_FIELDS}
 
 
 @value_class
@@ -273,13 +272,13 @@ def encode_segment(entries: Sequence[FileEntry]) -> bytes:
     for index_id in sorted({file.index_id for entry in entries for file in entry.index_files}):
         files = [entry.index_file(index_id) for entry in entries]
         columns.append(_index_column(files))
-        schema = schema.append(pa.field(_INDEX + index_id, columns[-1].type))
+        schema = schema.append(pa.field(INDEX_PREFIX + index_id, columns[-1].type))
         if any(file is not None and file.stripe_stats for file in files):
             columns.append(_stats_column(files))
-            schema = schema.append(pa.field(_STATS + index_id, columns[-1].type))
+            schema = schema.append(pa.field(STATS_PREFIX + index_id, columns[-1].type))
     if any(entry.metadata is not None for entry in entries):
         columns.append(_metadata_column([entry.metadata for entry in entries]))
-        schema = schema.append(pa.field(_METADATA, columns[-1].type))
+        schema = schema.append(pa.field(METADATA_COLUMN, columns[-1].type))
     batch = pa.RecordBatch.from_arrays(columns, schema=schema)
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
@@ -394,113 +393,8 @@ def _never_null(batch: pa.RecordBatch) -> Iterator[pa.Array]:
 
 def batch_indexes(batch: pa.RecordBatch) -> dict[str, int]:
     """Return the ids of the indexes that have a column, and the number of rows that are not null in each."""
-    names = [name for name in batch.schema.names if name.startswith(_INDEX)]
-    return {name.removeprefix(_INDEX): batch.num_rows - batch.column(name).null_count for name in names}
-
-
-def batch_entries(batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> tuple[FileEntry, ...]:
-    """Return the entries of a segment.
-
-    Args:
-        shared: those that its rows may name.
-
-    Raises:
-        ValueError: if a row contradicts itself, or leaves the table or store.
-    """
-    by_id = {item.id: item for item in shared}
-    plain = [_values(batch.column(at)) for at in range(len(_PLAIN))]
-    stripe_rows = [tuple(rows) for rows in plain[5]]
-    own: list[list[IndexFileEntry]] = [[] for _ in range(batch.num_rows)]
-    for index_id in sorted(batch_indexes(batch)):
-        _add_index_files(batch, index_id, own)
-    copies = _metadata_copies(batch)
-    entries = []
-    last = ""
-    for (
-        path,
-        length,
-        mtime,
-        checksum,
-        rows,
-        stripes,
-        schema,
-        names,
-        changed,
-        groups,
-        lacks_zone,
-        files,
-        metadata,
-    ) in zip(*plain[:5], stripe_rows, *plain[6:], own, copies, strict=True):
-        if not is_safe_path(path):
-            raise ValueError(f"data file name {path!r} leaves the table")
-        if path <= last:
-            raise ValueError(f"data file {path!r} is out of order or occurs twice")
-        if sum(stripes) != rows:
-            raise ValueError(f"the stripes of {path!r} do not add up to its {rows} rows")
-        if groups > rows:
-            raise ValueError(f"{path!r} has {groups} row groups of {rows} rows")
-        if any(name not in by_id for name in names):
-            raise ValueError(f"data file {path!r} names a shared index that is not there")
-        last = path
-        entries.append(
-            FileEntry(
-                path=path,
-                length=length,
-                mtime_ns=mtime,
-                tail_checksum=checksum,
-                num_rows=rows,
-                stripe_rows=stripes,
-                schema=schema,
-                index_files=tuple(files),
-                shared=tuple(by_id[name] for name in names),
-                changed_ns=changed,
-                num_row_groups=groups,
-                lacks_time_zone=lacks_zone,
-                metadata=metadata,
-            )
-        )
-    return tuple(entries)
-
-
-def _metadata_copies(batch: pa.RecordBatch) -> list[MetadataCopy | None]:
-    if _METADATA not in batch.schema.names:
-        return [None] * batch.num_rows
-    copies = [None if row is None else MetadataCopy(**row) for row in batch.column(_METADATA).to_pylist()]
-    for copy in copies:
-        if copy is not None and not is_safe_path(copy.path):
-            raise ValueError(f"file name {copy.path!r} leaves the store")
-    return copies
-
-
-def _values(array: pa.Array) -> list[Any]:
-    """Return the values of an array; equal ones of a dictionary are one object, however long each is."""
-    if not pa.types.is_dictionary(array.type):
-        return array.to_pylist()  # type: ignore[no-any-return]
-    dictionary = array.dictionary.to_pylist()
-    return [dictionary[at] for at in array.indices.to_pylist()]
-
-
-def _add_index_files(batch: pa.RecordBatch, index_id: str, own: Sequence[list[IndexFileEntry]]) -> None:
-    column = batch.column(_INDEX + index_id)
-    paths, lengths, checksums = (column.field(at).to_pylist() for at in range(len(_INDEX_FIELDS)))
-    stripe_stats = _stripe_stats(batch, index_id)
-    for at, is_valid in enumerate(column.is_valid().to_pylist()):
-        if is_valid:
-            if not is_safe_path(paths[at]):
-                raise ValueError(f"index file name {paths[at]!r} leaves the store")
-            own[at].append(IndexFileEntry(index_id, paths[at], lengths[at], checksums[at], stripe_stats[at]))
-
-
-def _stripe_stats(batch: pa.RecordBatch, index_id: str) -> Sequence[Sequence[ColumnStats]]:
-    """Return the column statistics that an index has of each file's stripes."""
-    stats: list[Sequence[ColumnStats]] = [()] * batch.num_rows
-    if _STATS + index_id in batch.schema.names:
-        column = batch.column(_STATS + index_id)
-        is_valid = column.is_valid()
-        decoded = StatsColumn(column.filter(is_valid), batch.column("stripe_rows").filter(is_valid))
-        for number, at in enumerate(pc.indices_nonzero(is_valid).to_pylist()):
-            stats[at] = StoredStats(decoded, number)
-    return stats
+    names = [name for name in batch.schema.names if name.startswith(INDEX_PREFIX)]
+    return {name.removeprefix(INDEX_PREFIX): batch.num_rows - batch.column(name).null_count for name in names}
 
 
 def file_paths(data: bytes) -> list[str]:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
 from functools import lru_cache, partial
 from typing import TypeVar
 
+import numpy as np
+
 from hindex.errors import HindexError, NewerFormatError, OrcError, StoreError, TableError
 from hindex.index.roaring import group_count
-from hindex.orc.acid.delta_files import AcidFile, file_tail
+from hindex.orc.acid.delta_files import file_tail
 from hindex.orc.acid.schema import acid_columns
 from hindex.orc.io.file_system import open_source
 from hindex.orc.io.thread_pool import ThreadPool
 from hindex.orc.metadata.file_tail import FileTail, read_tail
 from hindex.orc.metadata.types import OrcType
+from hindex.store.entries import FileEntries
+from hindex.store.file_views import Columns, FileKind, FileView, FileViews
 from hindex.store.manifest import FileEntry, Manifest
 from hindex.store.store import Store
-from hindex.table.file_schema import file_schema, stored_columns, stored_type
-from hindex.table.listing import DataFile, Listing, list_data_files
+from hindex.table.file_schema import file_schema, stored_type
+from hindex.table.listing import DataFile, Listing, Mask, list_data_files
 from hindex.table.location import is_local
-from hindex.table.partitions import CatalogPartitions, PartitionValue, is_external
+from hindex.table.partitions import CatalogPartitions, is_external
 from hindex.table.schema import (
     DeclaredSchema,
     ResolvedColumn,
@@ -45,78 +49,10 @@ T = TypeVar("T")
 
 
 @value_class
-class FileView:
-    """One data file as it is now.
-
-    ``entry`` is its manifest entry, fresh or stale. ``is_listed_fresh`` compares only length and time; the
-    checksum of the tail is compared when a task opens the file.
-    ``names`` are the file's own columns and ``columns`` these with their types, ``num_rows``, ``num_stripes`` and
-    ``num_row_groups`` are how many rows, stripes and row groups it has; of the last, 0 also where an older build
-    recorded the file. ``tail_checksum`` is that of its tail now, where this was read.
-    """
-
-    file: DataFile
-    entry: FileEntry | None
-    partition: tuple[PartitionValue, ...]
-    names: tuple[str, ...] = ()
-    num_rows: int = 0
-    num_stripes: int = 0
-    num_row_groups: int = 0
-    columns: tuple[tuple[str, OrcType], ...] = field(default=(), repr=False)
-    tail_checksum: int | None = None
-
-    @property
-    def _has_recorded_status(self) -> bool:
-        entry, file = self.entry, self.file
-        return entry is not None and file.length == entry.length and file.mtime_ns == entry.mtime_ns
-
-    @property
-    def is_listed_fresh(self) -> bool:
-        entry = self.entry
-        return (
-            entry is not None
-            and self._has_recorded_status
-            and (self.tail_checksum is None or self.tail_checksum == entry.tail_checksum)
-        )
-
-    def has_column(self, binding: tuple[str, ...], column: str) -> bool:
-        """Return True if the file has a column of the table, or a field within a struct by its dotted path.
-
-        Args:
-            binding: the table's data columns.
-        """
-        if column in binding:
-            return column in stored_columns(binding, self.names)
-        return stored_type(binding, self.columns, column) is not None
-
-    @property
-    def is_replaced(self) -> bool:
-        """Return True if the file's tail differs from the indexed file's, although length and time are the same."""
-        return self._has_recorded_status and not self.is_listed_fresh
-
-    @property
-    def has_recorded_version(self) -> bool:
-        """Return True if the file's store lists the version whose metadata was copied: it has the recorded tail."""
-        copy = None if self.entry is None else self.entry.metadata
-        return copy is not None and copy.version == self.file.version
-
-    @property
-    def is_certainly_fresh(self) -> bool:
-        """Return True if the file is certainly the recorded one, without opening it."""
-        return (
-            self.entry is not None
-            and self.is_listed_fresh
-            and (
-                self.tail_checksum is not None
-                or self.has_recorded_version
-                or self.file.is_untouched_since(self.entry.changed_ns)
-            )
-        )
-
-
-@value_class
 class Snapshot:
     """A table at one moment. ``files`` have rows, are sorted by path; ``vanished`` are recorded but deleted.
+
+    ``files`` become `FileViews`.
 
     ``store_problem`` is the error of reading the manifest; ``manifest`` is empty then, so that queries read
     the files, and whatever changes or lists indexes raises it. ``declared`` is the catalog's schema, from which
@@ -128,15 +64,24 @@ class Snapshot:
     listing: Listing
     manifest: Manifest
     schema: TableSchema
-    files: tuple[FileView, ...] = field(repr=False)
+    files: Sequence[FileView] = field(repr=False)
     vanished: tuple[str, ...] = ()
     store_problem: HindexError | None = None
     declared: DeclaredSchema | None = None
 
+    def __post_init__(self) -> None:
+        self.files = FileViews.of(self.files, self.listing.partitioning)  # type: ignore[misc]
+
+    @property
+    def views(self) -> FileViews:
+        """The files, typed as `FileViews`."""
+        assert isinstance(self.files, FileViews)
+        return self.files
+
     @property
     def num_rows(self) -> int:
         """Return the rows of all files, deleted ones of transactional tables included."""
-        return sum(view.num_rows for view in self.files)
+        return int(self.views.num_rows.sum())
 
     def check_store(self) -> None:
         """Raise the error of reading the manifest, if there was one."""
@@ -187,29 +132,20 @@ def take_snapshot(
         with ThreadPool(1) as pool:
             loading = pool.submit(_load, store, None)
             listing = list_files()
-            latest, entries, problem = loading.result()
-        if not entries.keys() <= {file.path for file in listing.files} | listing.unseen:
+            latest, problem = loading.result()
+        views, others = _match(listing, latest)
+        if not listing.unseen.issuperset(others):
             # the manifest may name newer files than those of the listing, which would count as deleted
             listing = list_files()
+            views, others = _match(listing, latest)
     else:
         # before the listing, for the same reason
-        latest, entries, problem = _load(store, manifest)
+        latest, problem = _load(store, manifest)
         listing = list_files()
+        views, others = _match(listing, latest)
     manifest = Manifest.empty(listing.uri) if latest is None else latest
-    views = _compare_tails(
-        [
-            FileView(file, entries.get(file.path), listing.partition_values(file))
-            for file in listing.files
-            if not file.is_empty
-        ],
-        every=compare,
-    )
-    contents = _file_contents(views)
-    columns = [content.columns for content in contents]
-    flat = _flat_files(views, contents)
-    names = {id(item): tuple(name for name, _ in item) for item in columns}
-    # files that another user may see are not deleted
-    present = {file.path for file in listing.files} | listing.unseen
+    views = _with_contents(_compare_tails(views, every=compare))
+    _, firsts = np.unique(views.kind_numbers, return_index=True)
     transactional = bool(listing.transactional)
     partition_columns = [TableColumn(c.name, c.type) for c in listing.partitioning.columns]
     if declared is not None:
@@ -218,54 +154,54 @@ def take_snapshot(
         )
     else:
         schema = merge_schemas(
-            zip((view.file.path for view in views), columns, strict=True)
-            if views or not transactional
-            else _recorded_schemas(entries, partition_columns),
+            [
+                (views.files.paths[at], views.kinds[views.kind_numbers[at]].columns)
+                for at in sorted(firsts.tolist())
+            ]
+            if len(views) or not transactional
+            else _recorded_schemas(manifest.files, partition_columns),
             partition_columns,
             transactional=transactional,
         )
     binding = tuple(column.name for column in schema.data_columns)
-    unsure = {key for key, own in names.items() if _is_binding_uncertain(binding, own)}
+    unsure = np.array([_is_binding_uncertain(binding, kind.names) for kind in views.kinds], np.bool_)
+    if unsure.any():
+        views = views.without_entries(unsure[views.kind_numbers])
     return Snapshot(
         name=name or table,
         store=store,
         listing=listing,
         manifest=manifest,
         schema=schema,
-        files=tuple(
-            FileView(
-                replace(view.file, acid=flat[view.file.path]) if view.file.path in flat else view.file,
-                None if id(content.columns) in unsure else view.entry,
-                view.partition,
-                names[id(content.columns)],
-                content.num_rows,
-                content.num_stripes,
-                content.num_row_groups,
-                content.columns,
-                view.tail_checksum if content.tail_checksum is None else content.tail_checksum,
-            )
-            for view, content in zip(views, contents, strict=True)
-        ),
+        files=views,
+        # files that another user may see are not deleted, and empty files are there
         vanished=tuple(
             path
-            for path in entries
-            if path not in present and (partitions is not None or not is_external(path))
+            for path in others
+            if path not in listing.unseen and (partitions is not None or not is_external(path))
         ),
         store_problem=problem,
         declared=declared,
     )
 
 
-def _load(
-    store: Store, manifest: Manifest | None
-) -> tuple[Manifest | None, dict[str, FileEntry], HindexError | None]:
-    """Return a manifest, the latest one if None is given, and its entries by path; or the error of reading it."""
+def _load(store: Store, manifest: Manifest | None) -> tuple[Manifest | None, HindexError | None]:
+    """Return a manifest, the latest one if None is given; or the error of reading it."""
     try:
         latest = store.load() if manifest is None else manifest
-        # reads all segments, so that no later use can fail
-        return latest, {} if latest is None else latest.files_by_path(), None
+        if latest is not None:
+            latest.entries.fetch()
     except (StoreError, NewerFormatError) as error:
-        return None, {}, error
+        return None, error
+    return latest, None
+
+
+def _match(listing: Listing, manifest: Manifest | None) -> tuple[FileViews, list[str]]:
+    """Return the files with rows beside their entries, and the paths of the entries of files that are not there."""
+    entries = FileEntries() if manifest is None else manifest.entries
+    files = listing.columns
+    views, others = FileViews.matched(files, listing.partitioning, entries)
+    return views.take(np.flatnonzero(files.lengths > 0)), others
 
 
 def _is_binding_uncertain(binding: Sequence[str], own: Sequence[str]) -> bool:
@@ -288,21 +224,21 @@ def _is_binding_uncertain(binding: Sequence[str], own: Sequence[str]) -> bool:
 
 
 def _recorded_schemas(
-    entries: Mapping[str, FileEntry], partition_columns: Sequence[TableColumn]
-) -> list[tuple[str, _Columns]]:
+    entries: Iterable[FileEntry], partition_columns: Sequence[TableColumn]
+) -> list[tuple[str, Columns]]:
     """Return the columns of the files that were indexed before all rows of a transactional table were deleted.
 
     Newest first, without those whose types do not fit newer ones: their files are deleted.
     """
     newest: dict[str, FileEntry] = {}
-    for entry in sorted(entries.values(), key=lambda entry: (entry.mtime_ns, entry.path), reverse=True):
+    for entry in sorted(entries, key=lambda entry: (entry.mtime_ns, entry.path), reverse=True):
         newest.setdefault(entry.schema, entry)
-    kept: list[tuple[str, _Columns]] = []
+    kept: list[tuple[str, Columns]] = []
     for entry in newest.values():
-        recorded = _recorded_columns(entry.schema, True)
+        recorded = _recorded_kind(entry.schema, True)
         if recorded is None:
             continue
-        more = [*kept, (entry.path, recorded[0])]
+        more = [*kept, (entry.path, recorded.columns)]
         try:
             merge_schemas(more, partition_columns)
         except TableError:
@@ -320,47 +256,45 @@ def find_fresh_paths(snapshot: Snapshot) -> frozenset[str]:
     Raises:
         OrcError: if one is not readable as ORC.
     """
-    listed = [view for view in snapshot.files if view.is_listed_fresh]
-    sums = _read_each(
-        [view for view in listed if view.tail_checksum is None and not view.has_recorded_version],
-        lambda view: read_file_tail(view.file).checksum,
-    )
-    return frozenset(
-        view.file.path
-        for view in listed
-        if view.entry is not None
-        and sums.get(view.file.path, view.entry.tail_checksum) == view.entry.tail_checksum
-    )
+    views = snapshot.views
+    unread = views.is_listed_fresh & (views.tail_checksums < 0) & ~views.has_recorded_version
+    compared = _with_tails(views, unread, lambda file: read_file_tail(file).checksum)
+    return frozenset(views.files.paths[at] for at in np.flatnonzero(compared.is_listed_fresh).tolist())
 
 
-def _compare_tails(views: list[FileView], *, every: bool) -> list[FileView]:
+def _compare_tails(views: FileViews, *, every: bool) -> FileViews:
     """Return the files, with the checksums of their tails if they are listed as fresh and nothing else proves it.
 
     Args:
         every: also where a time does. A version does in any case.
     """
-    unverified = [
-        view
-        for view in views
-        if view.is_listed_fresh and not (view.has_recorded_version or (view.is_certainly_fresh and not every))
-    ]
-    if not unverified:
-        return views
+    proved = views.has_recorded_version | (False if every else views.is_certainly_fresh)
     # a check of every file trusts no status
-    sums = _read_each(unverified, partial(_tail_checksum, use_cached=not every))
-    return [replace(view, tail_checksum=sums.get(view.file.path)) for view in views]
+    return _with_tails(views, views.is_listed_fresh & ~proved, partial(_tail_checksum, use_cached=not every))
 
 
-def _tail_checksum(view: FileView, *, use_cached: bool) -> int | None:
+def _with_tails(views: FileViews, unread: Mask, read: Callable[[DataFile], int | None]) -> FileViews:
+    """Return the files with the checksums of the tails of some of them; those that are None stay unknown."""
+    positions = np.flatnonzero(unread).tolist()
+    if not positions:
+        return views
+    checksums = views.tail_checksums.copy()
+    for at, checksum in zip(positions, _read_each([views.files[at] for at in positions], read), strict=True):
+        if checksum is not None:
+            checksums[at] = checksum
+    return views.with_tail_checksums(checksums)
+
+
+def _tail_checksum(file: DataFile, *, use_cached: bool) -> int | None:
     """Return the checksum of a file's tail; None if it cannot be read, which a later read of the file reports.
 
     Args:
         use_cached: use the cached checksum of a local file whose status is unchanged.
     """
     try:
-        if use_cached and view.file.changed_ns is not None:
-            return _cached_checksum(view.file)
-        return read_file_tail(view.file).checksum
+        if use_cached and file.changed_ns is not None:
+            return _cached_checksum(file)
+        return read_file_tail(file).checksum
     except (OrcError, TableError):
         return None
 
@@ -372,72 +306,95 @@ def _cached_checksum(file: DataFile) -> int:
     return read_file_tail(file).checksum
 
 
-def _read_each(views: Sequence[FileView], read: Callable[[FileView], T]) -> dict[str, T]:
-    """Read something from each of several files in parallel; return the results by path."""
-    if len(views) < 2:
-        return {view.file.path: read(view) for view in views}
-    readers = _TAIL_READERS if is_local(views[0].file.uri) else _REMOTE_TAIL_READERS
+def _read_each(files: Sequence[DataFile], read: Callable[[DataFile], T]) -> list[T]:
+    """Read something from each of several files in parallel."""
+    if len(files) < 2:
+        return [read(file) for file in files]
+    readers = _TAIL_READERS if is_local(files[0].uri) else _REMOTE_TAIL_READERS
     with ThreadPool(readers) as pool:
         # this thread waits, so that an interrupt comes through
-        reads = [pool.submit(read, view) for view in views]
-        return {view.file.path: item.result() for view, item in zip(views, reads, strict=True)}
-
-
-def _flat_files(views: Sequence[FileView], contents: Sequence[_Content]) -> dict[str, AcidFile]:
-    """Return the flat files of transactional directories, with the number of rows before theirs."""
-    return with_row_ids(
-        (view.file.acid, view.file.path, content.num_rows)
-        for view, content in zip(views, contents, strict=True)
-        if view.file.acid is not None and content.is_flat
-    )
+        reads = [pool.submit(read, file) for file in files]
+        return [item.result() for item in reads]
 
 
 @value_class
 class _Content:
-    """The content of a file's tail.
+    """The content of a file's tail."""
 
-    Files of the ACID schema are not flat; their columns are the user's. ``tail_checksum`` is None if the content comes
-    from the manifest.
-    """
-
-    columns: tuple[tuple[str, OrcType], ...]
+    kind: FileKind
     num_rows: int
     num_stripes: int
     num_row_groups: int
-    is_flat: bool = True
-    tail_checksum: int | None = None
+    tail_checksum: int
 
 
-def _file_contents(views: Sequence[FileView]) -> list[_Content]:
-    """Each file's columns and rows; files of one recorded schema share one tuple of columns."""
-    recorded = {
-        view.file.path: _Content(
-            columns, view.entry.num_rows, len(view.entry.stripe_rows), view.entry.num_row_groups, is_flat
-        )
-        for view in views
-        if _is_recorded(view)
-        and view.entry
-        and (columns_and_kind := _recorded_columns(view.entry.schema, view.file.acid is not None)) is not None
-        for columns, is_flat in [columns_and_kind]
-    }
-    unknown = [view for view in views if view.file.path not in recorded]
-    contents = recorded | _read_each(unknown, lambda view: _read_content(view.file))
-    return [contents[view.file.path] for view in views]
+def _with_contents(views: FileViews) -> FileViews:
+    """Return the files with their columns and rows: of entries where these describe the files, else of their tails.
 
-
-def _is_recorded(view: FileView) -> bool:
-    """Return True if a file's entry describes its content: a scan that opens it compares the checksum of its tail.
-
-    That helps no other file, and row keys depend on the rows of the files before.
+    An entry describes its file if that is listed as fresh: a scan that opens it compares the checksum of its tail. That
+    helps no other file, and row keys depend on the rows of the files before.
     """
-    return view.is_listed_fresh if view.file.acid is None else view.is_certainly_fresh
+    files = views.files
+    is_acid = np.zeros(len(views), np.bool_)
+    is_acid[list(files.acids)] = True
+    is_recorded = np.where(is_acid, views.is_certainly_fresh, views.is_listed_fresh)
+    kinds: dict[FileKind, int] = {}
+    columns = [np.zeros(len(views), np.int64) for _ in range(4)]
+    for table, at, rows in views.by_segment():
+        for acid in (False, True):
+            # by the number of a recorded schema, that of its kind; -1 if this version cannot read it
+            numbers = (
+                np.array(
+                    [_kind_number(_recorded_kind(schema, acid), kinds) for schema in table.schemas], np.int64
+                )
+                if (is_acid[at] == acid).any()
+                else np.zeros(0, np.int64)
+            )
+            here = is_recorded[at] & (is_acid[at] == acid)
+            at_here, rows_here = at[here], rows[here]
+            if not len(at_here):
+                continue
+            found = numbers[table.schema_numbers[rows_here]]
+            is_recorded[at_here[found < 0]] = False
+            for column, values in zip(
+                columns,
+                (
+                    found,
+                    table.num_rows[rows_here],
+                    table.num_stripes[rows_here],
+                    table.num_row_groups[rows_here],
+                ),
+                strict=True,
+            ):
+                column[at_here] = values
+    checksums = views.tail_checksums.copy()
+    unknown = np.flatnonzero(~is_recorded).tolist()
+    for place, content in zip(unknown, _read_each([files[i] for i in unknown], _read_content), strict=True):
+        number = kinds.setdefault(content.kind, len(kinds))
+        for column, value in zip(
+            columns, (number, content.num_rows, content.num_stripes, content.num_row_groups), strict=True
+        ):
+            column[place] = value
+        checksums[place] = content.tail_checksum
+    known = list(kinds)
+    acids = with_row_ids(
+        (acid, files.paths[at], int(columns[1][at]))
+        for at, acid in sorted(files.acids.items())
+        if known[columns[0][at]].is_flat
+    )
+    result = views.with_contents(checksums, known, *columns)
+    return result.with_acids({at: acids[files.paths[at]] for at in files.acids if files.paths[at] in acids})
+
+
+def _kind_number(kind: FileKind | None, kinds: dict[FileKind, int]) -> int:
+    return -1 if kind is None else kinds.setdefault(kind, len(kinds))
 
 
 def _read_content(file: DataFile) -> _Content:
     tail = read_file_tail(file)
-    columns, is_flat = _columns(file_schema(tail), file.acid is not None)
     groups = sum(group_count(tail.row_index_stride, stripe.num_rows) for stripe in tail.stripes)
-    return _Content(columns, tail.num_rows, len(tail.stripes), groups, is_flat, tail.checksum)
+    kind = _kind(file_schema(tail), file.acid is not None)
+    return _Content(kind, tail.num_rows, len(tail.stripes), groups, tail.checksum)
 
 
 def read_file_tail(file: DataFile) -> FileTail:
@@ -455,23 +412,20 @@ def read_file_tail(file: DataFile) -> FileTail:
         source.close()
 
 
-_Columns = tuple[tuple[str, OrcType], ...]
-
-
 @lru_cache(maxsize=256)
-def _recorded_columns(schema: str, is_transactional: bool) -> tuple[_Columns, bool] | None:
-    """Return the columns of a recorded schema; None if this version cannot read it."""
+def _recorded_kind(schema: str, is_transactional: bool) -> FileKind | None:
+    """Return the kind of the files of a recorded schema; None if this version cannot read it."""
     try:
-        return _columns(parse_type(schema), is_transactional)
+        return _kind(parse_type(schema), is_transactional)
     except ValueError:
         return None
 
 
-def _columns(root: OrcType, is_transactional: bool) -> tuple[_Columns, bool]:
-    """Return the user's columns of a file, and True if it is flat."""
+def _kind(root: OrcType, is_transactional: bool) -> FileKind:
     acid = acid_columns(root) if is_transactional else None
     user = root if acid is None else acid.user
-    return tuple(zip(user.field_names, user.children, strict=True)), acid is None
+    columns = tuple(zip(user.field_names, user.children, strict=True))
+    return FileKind(columns, tuple(name for name, _ in columns), acid is None)
 
 
 def is_indexable(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +45,78 @@ class ListedFile:
         return f"{self.directory}/{self.name}" if self.directory else self.name
 
 
+class ListedFiles:
+    """Listed files as columns: a large table has more of them than objects can be made of in the time of a query.
+
+    Attributes:
+        directories: the directories with files, relative to the table.
+        directory_numbers: for each file, the number of its directory among these.
+    """
+
+    def __init__(self) -> None:
+        self.directories: list[str] = []
+        self.directory_numbers: list[int] = []
+        self.names: list[str] = []
+        self.lengths: list[int] = []
+        self.mtimes_ns: list[int] = []
+        self.changed_ns: list[int | None] = []
+        self.versions: list[Hashable | None] = []
+        self._numbers: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, at: int) -> ListedFile:
+        return ListedFile(
+            self.directories[self.directory_numbers[at]],
+            self.names[at],
+            self.lengths[at],
+            self.mtimes_ns[at],
+            self.changed_ns[at],
+            self.versions[at],
+        )
+
+    def __iter__(self) -> Iterator[ListedFile]:
+        return (self[at] for at in range(len(self)))
+
+    def add(
+        self,
+        directory: str,
+        name: str,
+        length: int,
+        mtime_ns: int,
+        changed_ns: int | None = None,
+        version: Hashable | None = None,
+    ) -> None:
+        """Add a visible file, unless an object stands for a directory of which object stores know nothing."""
+        if not length and name.endswith(_FOLDER_SUFFIX):
+            return
+        number = self._numbers.get(directory)
+        if number is None:
+            number = self._numbers[directory] = len(self.directories)
+            self.directories.append(directory)
+        self.directory_numbers.append(number)
+        self.names.append(name)
+        self.lengths.append(length)
+        self.mtimes_ns.append(mtime_ns)
+        self.changed_ns.append(changed_ns)
+        self.versions.append(version)
+
+    def paths(self) -> list[str]:
+        """Return the paths relative to the table."""
+        prefixes = [f"{directory}/" if directory else "" for directory in self.directories]
+        return [prefixes[at] + name for at, name in zip(self.directory_numbers, self.names, strict=True)]
+
+    def split(self, wanted: Callable[[ListedFile], bool]) -> tuple[ListedFiles, ListedFiles]:
+        """Return the files that are wanted, and the others."""
+        parts = ListedFiles(), ListedFiles()
+        for file in self:
+            parts[not wanted(file)].add(
+                file.directory, file.name, file.length, file.mtime_ns, file.changed_ns, file.version
+            )
+        return parts
+
+
 @dataclass(slots=True)
 class DirectoryTree:
     """The visible files of a table, and its base and delta directories.
@@ -54,15 +126,10 @@ class DirectoryTree:
     directories. ``sink_log`` are the names in the log of a streaming sink; None if the table has none.
     """
 
-    files: list[ListedFile] = field(default_factory=list)
+    files: ListedFiles = field(default_factory=ListedFiles)
     acid: dict[str, list[str]] = field(default_factory=dict)
     markers: set[str] = field(default_factory=set)
     sink_log: list[str] | None = None
-
-    def add(self, file: ListedFile) -> None:
-        """Add a visible file, unless an object stands for a directory of which object stores know nothing."""
-        if file.length or not file.name.endswith(_FOLDER_SUFFIX):
-            self.files.append(file)
 
     def acid_directory(self, directory: str) -> str | None:
         """Return the base, delta or delete delta that the files of a directory belong to."""
@@ -86,6 +153,14 @@ def list_tree(table: str, uri: str) -> tuple[bool, DirectoryTree]:
     return _local_files(table, uri) if is_local(uri) else _remote_files(table, uri)
 
 
+def _one_file(
+    name: str, length: int, mtime_ns: int, changed_ns: int | None, version: Hashable | None = None
+) -> DirectoryTree:
+    tree = DirectoryTree()
+    tree.files.add("", name, length, mtime_ns, changed_ns, version)
+    return tree
+
+
 def _local_files(table: str, root: str) -> tuple[bool, DirectoryTree]:
     try:
         status = Path(root).stat()
@@ -94,8 +169,7 @@ def _local_files(table: str, root: str) -> tuple[bool, DirectoryTree]:
     except OSError as error:
         raise TableError(f"Table {table!r} is invalid: cannot read {root}: {error.strerror}") from error
     if stat.S_ISREG(status.st_mode):
-        file = ListedFile("", Path(root).name, status.st_size, *_times(status))
-        return True, DirectoryTree([file])
+        return True, _one_file(Path(root).name, status.st_size, *_times(status))
     if not stat.S_ISDIR(status.st_mode):
         raise TableError(f"Table {table!r} is invalid: {root} is neither a file nor a directory")
     tree = DirectoryTree()
@@ -133,7 +207,7 @@ def _walk(table: str, root: str, identity: tuple[int, int], tree: DirectoryTree)
                 if status is None:
                     continue
                 if stat.S_ISREG(status.st_mode):
-                    tree.add(ListedFile(directory, name, status.st_size, *_times(status)))
+                    tree.files.add(directory, name, status.st_size, *_times(status))
                 elif stat.S_ISDIR(status.st_mode):
                     path = f"{directory}/{name}" if directory else name
                     if not _enters(tree, directory, name, path):
@@ -189,7 +263,7 @@ def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
         if not infos:
             info = _info(files, root)
             if info is not None and not info.is_directory:
-                return True, DirectoryTree([_listed_file("", info.path, info)])
+                return True, _one_file(info.path, info.length, info.mtime_ns, None, info.version)
             infos = list(files.entries(root))
             if not infos and info is None:
                 raise FileNotFoundError
@@ -213,7 +287,7 @@ def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
             _sees(tree, path, visible)
         elif _sees(tree, directory, visible):
             if not is_hidden(name):
-                tree.add(_listed_file(directory, name, info))
+                tree.files.add(directory, name, info.length, info.mtime_ns, None, info.version)
             elif name in _MARKERS and directory in tree.acid:
                 tree.markers.add(path)
     return False, tree
@@ -225,10 +299,6 @@ def _info(files: FileSystem, path: str) -> FileInfo | None:
         return files.info(path)
     except FileNotFoundError:
         return None
-
-
-def _listed_file(directory: str, name: str, info: FileInfo) -> ListedFile:
-    return ListedFile(directory, name, info.length, info.mtime_ns, version=info.version)
 
 
 def _listed(files: FileSystem, root: str) -> list[FileInfo]:

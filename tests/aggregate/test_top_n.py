@@ -154,7 +154,7 @@ def test_files_that_are_certainly_as_indexed_are_not_even_opened(
 ) -> None:
     table.create_index("by_id", "id")
     monkeypatch.setattr(
-        "hindex.store.snapshot.FileView.is_certainly_fresh", property(lambda self: self.is_listed_fresh)
+        "hindex.store.file_views.FileViews.is_certainly_fresh", property(lambda self: self.is_listed_fresh)
     )
     opened.clear()
     assert ids(table.scan(None, ["id"], 5).order_by("id", descending=True)) == list(range(1199, 1194, -1))

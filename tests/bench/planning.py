@@ -20,14 +20,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hindex.cli.progress import progress_for
 from hindex.index.column_stats import ColumnStats
 from hindex.scan.planning import plan_scan
 from hindex.sql import parse_predicate
+from hindex.store.file_views import FileKind, FileViews
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry, Manifest, merge_build_result
-from hindex.store.snapshot import FileView, Snapshot
+from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
-from hindex.table.listing import DataFile, Listing
+from hindex.table.listing import DataFiles, Int64s, Listing
 from hindex.table.schema import merge_schemas
 from hindex.table.type_text import parse_type
 from tests.bench.processes import peak_bytes
@@ -72,20 +75,32 @@ def snapshot_of(store: Store, manifest: Manifest) -> Snapshot:
     """Return a snapshot whose listing has every file unchanged since it was indexed."""
     root = parse_type(_SCHEMA)
     columns = tuple(zip(root.field_names, root.children, strict=True))
-    views = tuple(
-        FileView(
-            DataFile(item.path, f"/t/{item.path}", item.length, item.mtime_ns, (), item.changed_ns),
-            item,
-            (),
-            root.field_names,
-            item.num_rows,
-            len(item.stripe_rows),
-            item.num_row_groups,
-            columns,
-        )
-        for item in manifest.files
+    tables = [segment.table for segment in manifest.entries.segments]
+    paths = [path for table in tables for path in table.paths.to_pylist()]
+
+    def joined(name: str) -> Int64s:
+        return np.concatenate([getattr(table, name) for table in tables])
+
+    files = DataFiles(
+        paths,
+        "/t",
+        joined("lengths"),
+        joined("mtimes_ns"),
+        joined("changed_ns"),
+        np.ones(len(paths), np.bool_),
+        [()],
+        np.zeros(len(paths), np.int64),
     )
-    listing = Listing("/t", False, tuple(view.file for view in views))
+    listing = Listing("/t", False, files)
+    views, _ = FileViews.matched(files, listing.partitioning, manifest.entries)
+    views = views.with_contents(
+        views.tail_checksums,
+        [FileKind(columns, tuple(root.field_names))],
+        np.zeros(len(paths), np.int64),
+        joined("num_rows"),
+        joined("num_stripes"),
+        joined("num_row_groups"),
+    )
     return Snapshot("t", store, listing, manifest, merge_schemas([("", columns)], []), views)
 
 
@@ -95,9 +110,11 @@ def measure(root: str, files: int) -> dict[str, float]:
     started = time.perf_counter()
     manifest = store.load()
     assert manifest is not None
-    manifest.files_by_path()
+    manifest.entries.fetch()
     measurements: dict[str, float] = {"load_s": time.perf_counter() - started}
+    began = time.perf_counter()
     snapshot = snapshot_of(store, manifest)
+    measurements["match_s"] = time.perf_counter() - began
     for index in manifest.indexes:
         where = parse_predicate(f"{index.column} = {files // 2 * sum(_ROWS)}")
         began = time.perf_counter()

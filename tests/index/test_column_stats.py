@@ -105,15 +105,17 @@ def test_files_of_a_column_are_judged_as_each_extent_is(
         ],
         null_allowed=data.draw(st.booleans(), "null"),
     )
-    exact = [any(item.can_match(domain) for item in file) for file in files]
-    as_written = [any(item.truncate().can_match(domain) for item in file) for file in files]
-    mask = column_of(files).may_match(domain, kind).tolist()
-    assert all(may or not must for may, must in zip(mask, exact, strict=True))
-    if len(domain.ranges) <= _MAX_RANGES:
-        assert mask == as_written
+    stripes = [item for file in files for item in file]
+    written = [item.truncate() for item in stripes]
+    lower, upper = column_of(files).match(domain, kind)
+    assert upper.tolist() == [item.can_match(domain) for item in written]
+    # of many ranges, each stripe is compared as it was written, with as many bytes of its greatest key
+    assert lower.tolist() == [item.all_match(domain) for item in written]
     cut_otherwise = column_of([[item.truncate(limit) for item in file] for file in files])
-    again = cut_otherwise.may_match(domain, kind).tolist()
-    assert all(may or not must for may, must in zip(again, exact, strict=True))
+    lower, upper = cut_otherwise.match(domain, kind)
+    for item, every, some in zip(stripes, lower.tolist(), upper.tolist(), strict=True):
+        assert some or not item.can_match(domain)
+        assert item.all_match(domain) or not every
 
 
 @pytest.mark.parametrize("limit", [3, SHORT_KEY - 1, SHORT_KEY, SHORT_KEY + 1])
@@ -126,13 +128,9 @@ def test_keys_behind_a_cut_are_not_missed(limit: int, many: bool) -> None:
     )
     other = [Range(b"%d" % number, b"%d" % number) for number in range(100, 100 + _MAX_RANGES * many)]
     for low in (key[:SHORT_KEY], key, key + b"y"):
-        # many ranges are judged as one that spans them
-        domain = Domain((*other, Range(low, None)))
-        assert column.may_match(domain, KeyKind.BYTES).tolist() == [True, many]
-        assert column.may_match(Domain((*other, Range(low, low + b"~"))), KeyKind.BYTES).tolist() == [
-            True,
-            many,
-        ]
+        for high in (None, low + b"~"):
+            _, upper = column.match(Domain((*other, Range(low, high))), KeyKind.BYTES)
+            assert upper.tolist() == [True, False]
 
 
 def test_many_ranges_are_judged_by_both_of_their_ends() -> None:
@@ -142,15 +140,19 @@ def test_many_ranges_are_judged_by_both_of_their_ends() -> None:
     assert isinstance(last, bytes)
     keys = (b"0", first, last + b"5", last + b"~", last + b"~~")
     column = column_of([[ColumnStats(1, 0, key, key)] for key in keys])
-    assert column.may_match(Domain(ranges), KeyKind.BYTES).tolist() == [False, True, True, True, False]
+    for mask in column.match(Domain(ranges), KeyKind.BYTES):
+        assert mask.tolist() == [False, True, True, True, False]
 
 
-def test_files_with_keys_of_another_kind_are_not_ruled_out() -> None:
+def test_files_with_keys_of_another_kind_are_not_compared() -> None:
     column = column_of(
         [[ColumnStats(9, 0, 1, 2)], [ColumnStats(9, 0, b"a", b"b")], [ColumnStats(9, 9, None, None)]]
     )
-    assert column.may_match(Domain.points([7]), KeyKind.INT64).tolist() == [False, True, False]
-    assert column.may_match(Domain.points([b"x"]), KeyKind.BYTES).tolist() == [True, False, False]
+    for kind, key, others in ((KeyKind.INT64, 7, [1]), (KeyKind.BYTES, b"x", [0])):
+        is_compared = [at not in others for at in range(3)]
+        assert column.has_keys_of(kind).tolist() == is_compared
+        for mask in column.match(Domain.points([key]), kind):
+            assert not mask[is_compared].any()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap
@@ -23,7 +24,7 @@ from hindex.maintain.results import IndexState
 from hindex.orc import OrcReader
 from hindex.orc.io.source import LocalSource
 from hindex.store.store import Store
-from hindex.table.listing import DataFile
+from hindex.table.listing import DataFiles
 from tests.maintain.conftest import add_file
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, keep_stat, write_columns, write_rows
@@ -219,7 +220,7 @@ def test_a_file_that_was_replaced_with_the_same_length_and_time(
     assert (result.state, result.changed, result.problems) == (IndexState.STALE, 1, ())
     with monkeypatch.context() as patch:
         # as of a remote file, nothing but the listing is known
-        patch.setattr(DataFile, "is_untouched_since", lambda *_: True)
+        patch.setattr(DataFiles, "are_untouched_since", lambda _, at, __: np.ones(len(at), np.bool_))
         assert table.index("i").check().state is IndexState.FRESH
         result = table.index("i").check(verify=True)
         assert [problem.split(" ")[0] for problem in result.problems] == ["p=1/x.orc"]

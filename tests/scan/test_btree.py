@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyroaring import BitMap
 
@@ -20,7 +21,7 @@ from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
 from hindex.scan import scan_task_reader, shared_index_pruning
 from hindex.store.store import Store
-from hindex.table.listing import DataFile
+from hindex.table.listing import DataFiles
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, keep_stat, reasons, write_rows
 from tests.support.work import planned_rows
@@ -228,7 +229,9 @@ def test_a_file_replaced_with_the_same_length_and_time(
     assert (task.path, task.candidates) == ("0.orc", ())
     for known in (True, False):
         if not known:
-            monkeypatch.setattr(DataFile, "is_untouched_since", lambda *_: True)
+            monkeypatch.setattr(
+                DataFiles, "are_untouched_since", lambda _, at, __: np.ones(len(at), np.bool_)
+            )
             assert planned_groups(table, "a = 100450") == {"0.orc": {4}}
         assert ids(scan) == [150]
         assert reasons(scan) == {Reason.STALE_FILE: ["0.orc"]}

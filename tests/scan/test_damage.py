@@ -422,8 +422,8 @@ def test_a_recorded_schema_that_cannot_be_read(
     def refuse(text: str) -> None:
         raise ValueError(f"{text[:5]} is of a later version")
 
-    snapshot._recorded_columns.cache_clear()
+    snapshot._recorded_kind.cache_clear()
     monkeypatch.setattr(snapshot, "parse_type", refuse)
     assert ids(table.scan(parse_predicate(WHERE))) == expected()
     assert table.scan(WHERE).explain().exact
-    snapshot._recorded_columns.cache_clear()
+    snapshot._recorded_kind.cache_clear()

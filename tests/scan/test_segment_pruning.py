@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from hindex.api.table import IndexSpec, Table
 from hindex.explanations.explanation import RowCount
-from hindex.index.column_stats import ColumnStats, StatsColumn
 from hindex.plan.reasons import Reason
-from hindex.scan.file_bounds import ManifestStatistics
+from hindex.store.entry_table import EntryTable
+from hindex.store.segment import FileEntry
 from hindex.store.store import RECENT
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, write_rows
@@ -40,17 +40,18 @@ def clustered(connection: LocalConnection, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.fixture
-def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ColumnStats, ...]]:
-    """The extents of each file that become objects meanwhile."""
-    result: list[tuple[ColumnStats, ...]] = []
-    real = StatsColumn.stripe_stats
+def entries_made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The data files of whose entries objects are made meanwhile."""
+    paths: list[str] = []
+    real = EntryTable.entries
 
-    def extents(self: StatsColumn, at: int) -> tuple[ColumnStats, ...]:
-        result.append(real(self, at))
-        return result[-1]
+    def entries(self: EntryTable, rows: Sequence[int] | None = None) -> tuple[FileEntry, ...]:
+        made = real(self, rows)
+        paths.extend(entry.path for entry in made)
+        return made
 
-    monkeypatch.setattr(StatsColumn, "stripe_stats", extents)
-    return result
+    monkeypatch.setattr(EntryTable, "entries", entries)
+    return paths
 
 
 def read_anew(path: Path) -> Table:
@@ -59,24 +60,21 @@ def read_anew(path: Path) -> Table:
     return LocalConnection().table(str(path))
 
 
-def test_files_that_cannot_match_are_ruled_out_unlooked_at(
-    clustered: Path, looked_at: list[tuple[ColumnStats, ...]]
-) -> None:
+def test_files_that_cannot_match_are_ruled_out_unlooked_at(clustered: Path, entries_made: list[str]) -> None:
     assert len(list((clustered / "_hindex" / "segments").iterdir())) == 3
     table = read_anew(clustered)
     scan = table.scan("a = 70")
     explained = scan.explain()
     assert explained.files.kept == 1
     assert (explained.files.total, explained.rows) == (FILES, RowCount(ROWS, FILES * ROWS))
-    assert len(looked_at) == 1
-    assert [(item.min_key, item.max_key) for item in looked_at[0]] == [(50, 99)]
+    assert set(entries_made) == {file(1)}
     assert ids(scan) == [70]
-    looked_at.clear()
+    entries_made.clear()
     none = read_anew(clustered).scan("a > 5000 OR s = 'no'")
     assert none.explain().files.kept == 0
     assert none.explain().rows == RowCount(0, FILES * ROWS)
     assert ids(none) == []
-    assert looked_at == []
+    assert entries_made == []
 
 
 @pytest.mark.parametrize(
@@ -98,13 +96,18 @@ def test_files_that_cannot_match_are_ruled_out_unlooked_at(
         ("s IN (" + ", ".join(f"'t{n}'" for n in range(30)) + ")", set()),
     ],
 )
-def test_the_plan_is_the_one_that_each_extent_gives(
+def test_the_plan_is_the_one_that_each_file_alone_gives(
     clustered: Path, monkeypatch: pytest.MonkeyPatch, where: str, kept: set[int]
 ) -> None:
     plan = read_anew(clustered).scan(where).plan()
     assert [task.path for task in plan.tasks] == [file(number) for number in sorted(kept)]
+    assert len(plan.skipped) == FILES - len(kept)
     explained = str(read_anew(clustered).scan(where).explain())
-    monkeypatch.setattr(ManifestStatistics, "_may_match", lambda self, extents, leaf: True)
+    monkeypatch.setattr("hindex.store.entries.SEGMENT_FILES", 1)
+    for index in read_anew(clustered).indexes():
+        index.rebuild()
+    assert len(list((clustered / "_hindex" / "segments").iterdir())) >= FILES
+    # each file is compared on its own
     assert read_anew(clustered).scan(where).plan().skipped == plan.skipped
     assert str(read_anew(clustered).scan(where).explain()) == explained
 
@@ -140,7 +143,7 @@ def copy(path: Path) -> None:
 )
 def test_a_change_among_files_that_are_ruled_out_is_seen(
     clustered: Path,
-    looked_at: list[tuple[ColumnStats, ...]],
+    entries_made: list[str],
     change: Callable[[Path], None],
     rows: list[int],
     files: set[int],
@@ -150,6 +153,6 @@ def test_a_change_among_files_that_are_ruled_out_is_seen(
     scan = read_anew(clustered).scan("a = 70")
     planned = {task.path for task in scan.plan().tasks}
     assert planned == {file(number) for number in files} | ({"05b.orc"} if change is add else set())
-    assert len(looked_at) == 1
+    assert set(entries_made) == {file(number) for number in files}
     assert sorted(ids(scan)) == rows
     assert reasons(scan) == expected

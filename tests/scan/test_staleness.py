@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import fsspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.orc
 import pytest
@@ -209,7 +209,9 @@ def test_such_a_file_where_the_listing_alone_is_believed(
 ) -> None:
     """As that of a remote store is, which sets the times itself."""
     table, _ = renamed
-    monkeypatch.setattr(listing.DataFile, "is_untouched_since", lambda *_: True)
+    monkeypatch.setattr(
+        listing.DataFiles, "are_untouched_since", lambda _, at, __: np.ones(len(at), np.bool_)
+    )
     with pytest.raises(
         TableError,
         match=r"'0.orc' has the columns 'id', 'bb', and it was planned to have 'id', 'aa': .*REFRESH",
@@ -436,7 +438,8 @@ def test_a_file_replaced_within_the_second_in_which_it_was_written(
 
     def in_that_second(table: str, uri: str) -> tuple[bool, DirectoryTree]:
         is_file, tree = real(table, uri)
-        return is_file, replace(tree, files=[replace(file, mtime_ns=messages) for file in tree.files])
+        tree.files.mtimes_ns = [messages] * len(tree.files)
+        return is_file, tree
 
     monkeypatch.setattr(directory_tree, "_remote_files", in_that_second)
     length = put_in_memory(root, 2000)

@@ -110,7 +110,7 @@ def test_prove_reads_the_records_of_a_file_once(
         table.create_indexes([IndexSpec("by_a", "a", "minmax"), IndexSpec("by_b", "b", "btree")])
         with monkeypatch.context() as patch:
             stats = count_calls(patch, verification, top_n.recorded_stats)
-            located = count_calls(patch, SharedIndexPruner, SharedIndexPruner.lookup)
+            located = count_calls(patch, SharedIndexPruner, SharedIndexPruner.answers)
             scan = table.scan("a >= 0 AND b = 7", ["id", "a"], mode="prove")
             assert ids(scan) == list(range(7, 1000 * stripes, 50))
             assert scan.proof is not None
@@ -126,8 +126,8 @@ def test_prove_reads_the_records_of_a_file_once(
 def test_prove_asks_every_index_of_the_predicate(
     constant: Table, monkeypatch: pytest.MonkeyPatch, is_certain: bool
 ) -> None:
-    certain = property(lambda self: self.is_listed_fresh and is_certain)
-    monkeypatch.setattr("hindex.store.snapshot.FileView.is_certainly_fresh", certain)
+    certain = property(lambda self: self.is_listed_fresh & is_certain)
+    monkeypatch.setattr("hindex.store.file_views.FileViews.is_certainly_fresh", certain)
     constant.create_index("by_a", "a")
     assert len(constant.scan("k = 8").plan().skipped) == is_certain
     with warnings.catch_warnings():
@@ -168,8 +168,8 @@ def test_prove_finds_the_index_that_is_wrong_and_sets_it_aside(
     using: str,
     where: str,
 ) -> None:
-    certain = property(lambda self: self.is_listed_fresh and where == "manifest")
-    monkeypatch.setattr("hindex.store.snapshot.FileView.is_certainly_fresh", certain)
+    certain = property(lambda self: self.is_listed_fresh & (where == "manifest"))
+    monkeypatch.setattr("hindex.store.file_views.FileViews.is_certainly_fresh", certain)
     table.drop_index("by_a")
     table.create_index("bad", "a", using)
     table.create_index("good", "a", "bloom")

@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -18,7 +19,7 @@ from hindex.queries.query_plan import plan_query
 from hindex.queries.selectivity import DECLINED
 from hindex.scan.task_runner import Runner
 from hindex.sql.queries import parse_query
-from hindex.table.listing import DataFile
+from hindex.table.listing import DataFiles
 from tests.support.queries import count_calls
 from tests.support.small import write_columns
 
@@ -117,7 +118,7 @@ def test_a_replaced_file_needs_another_lookup(
     lookups.clear()
     with monkeypatch.context() as patch:
         # before a remote file is opened, only its listing is known
-        patch.setattr(DataFile, "is_untouched_since", lambda *_: True)
+        patch.setattr(DataFiles, "are_untouched_since", lambda _, at, __: np.ones(len(at), np.bool_))
         # each query looks up both files
         for num_lookups in (2, 4):
             reason = fallback_reason(tables, wide, "a = 3")

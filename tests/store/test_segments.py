@@ -20,6 +20,7 @@ from hindex.keys import KeyKind
 from hindex.store import segment
 from hindex.store.arrow_stream import raw_bytes
 from hindex.store.entries import FileEntries
+from hindex.store.entry_table import EntryTable
 from hindex.store.manifest import (
     FileEntry,
     IndexEntry,
@@ -34,7 +35,7 @@ from hindex.store.manifest import (
     rename_index,
 )
 from hindex.store.manifest_file import decode, encode
-from hindex.store.segment import batch_entries, decode_segment, encode_segment
+from hindex.store.segment import decode_segment, encode_segment
 from hindex.store.store import RECENT, Store
 
 INT = IndexEntry("1" * 32, "int", "i", "minmax", "bigint")
@@ -127,16 +128,17 @@ def test_pruning_against_each_extent(kind: str, rng: np.random.Generator) -> Non
                 continue
             assert before is not None
             assert isinstance(file.stripe_stats, StoredStats)
-            kept = bool(file.stripe_stats.column.may_match(domain, key_kind)[file.stripe_stats.file])
-            if are_of_kind(before.stripe_stats, key_kind):
-                expected = any(extent.can_match(domain) for extent in file.stripe_stats)
-            else:
-                expected = True  # of keys of another kind nothing is known
-            if len(domain.ranges) > 16 and kind == "text":
-                assert kept or not expected, (domain, item)
-            else:
-                assert kept == expected, (domain, item)
-            ruled_out += not kept
+            column, at = file.stripe_stats.column, file.stripe_stats.file
+            is_known = are_of_kind(before.stripe_stats, key_kind)
+            assert column.has_keys_of(key_kind)[at] == is_known
+            if not is_known:
+                continue
+            first = sum(column.num_stripes(earlier) for earlier in range(at))
+            own_stripes = slice(first, first + len(file.stripe_stats))
+            lower, upper = (mask[own_stripes].tolist() for mask in column.match(domain, key_kind))
+            assert upper == [extent.can_match(domain) for extent in file.stripe_stats], (domain, item)
+            assert lower == [extent.all_match(domain) for extent in file.stripe_stats], (domain, item)
+            ruled_out += not any(upper)
             assert file.stripe_stats == tuple(extent.truncate() for extent in before.stripe_stats)
     assert ruled_out > 100
 
@@ -188,11 +190,11 @@ def copy(path: str) -> MetadataCopy:
 
 def test_copies_of_metadata_are_within_the_store() -> None:
     entries = [replace(entry(1), metadata=copy("metadata/x")), entry(2)]
-    assert batch_entries(decode_segment(encode_segment(entries)), ()) == tuple(entries)
+    assert EntryTable(decode_segment(encode_segment(entries)), ()).entries() == tuple(entries)
     for path in ("../x", "/x", "s3://b/x"):
         data = encode_segment([replace(entry(1), metadata=copy(path))])
         with pytest.raises(ValueError, match="leaves the store"):
-            batch_entries(decode_segment(data), ())
+            EntryTable(decode_segment(data), ()).entries()
 
 
 def test_the_latest_copy_of_metadata_counts() -> None:

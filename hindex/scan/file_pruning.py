@@ -1,0 +1,465 @@
+"""Skipping whole data files by what the driver knows of their stripes, before anything of them is opened.
+
+Whatever knows something is a `FilePruner`. It answers a leaf for the stripes of many files at once. The answers are
+combined over the filter as those of rows are: a file without a stripe that may have a wanted row is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from hindex.domain import Domain
+from hindex.errors import HindexError
+from hindex.index.column_stats import Int64s, Mask
+from hindex.index.index_type import Bounds, index_type
+from hindex.keys import key_kind, same_keys
+from hindex.orc.acid.delta_files import AcidFile
+from hindex.orc.acid.row_keys import bucket_property
+from hindex.orc.acid.schema import ROW_ID, ROW_ID_TYPE, is_row_key
+from hindex.orc.metadata.types import Kind, OrcType
+from hindex.plan.filter import AllOf, Always, AnyOf, Filter, Leaf, Never
+from hindex.scan.orc_statistics import StatisticsSource
+from hindex.store.entry_table import EntryTable
+from hindex.store.file_views import FileViews
+from hindex.store.manifest import IndexEntry
+from hindex.table.file_schema import recorded_type
+from hindex.value_class import value_class
+
+_LAST = 1000
+
+Number = TypeVar("Number", np.int64, np.bool_)
+
+
+class FileGroup:
+    """Data files that are compared at once: those with entries in one segment, or some without usable entries.
+
+    Args:
+        views: the table's files.
+        at: the positions of the group's files.
+        table: the entries of a segment, or None.
+        rows: the row of each file's entry in it.
+        time_indexes_apply: False if timestamps of files that name no time zone are instants that keys do not determine.
+    """
+
+    def __init__(
+        self,
+        views: FileViews,
+        at: Int64s,
+        table: EntryTable | None,
+        rows: Int64s,
+        *,
+        time_indexes_apply: bool = True,
+    ) -> None:
+        self.views = views
+        self.at = at
+        self.table = table
+        self.rows = rows
+        self._time_indexes_apply = time_indexes_apply
+
+    @cached_property
+    def num_stripes(self) -> Int64s:
+        """The stripes of each file; all rows of a file without entry count as one."""
+        if self.table is None:
+            return np.ones(len(self.at), np.int64)
+        return self.table.num_stripes[self.rows]
+
+    @cached_property
+    def _stripe_at(self) -> Int64s | None:
+        """Where the stripes of the files are among those of the segment; None if they are all of these."""
+        assert self.table is not None
+        if len(self.rows) == len(self.table):
+            return None
+        starts = (self.table.stripe_ends - self.table.num_stripes)[self.rows]
+        own_starts = np.cumsum(self.num_stripes) - self.num_stripes
+        return np.repeat(starts - own_starts, self.num_stripes) + np.arange(self.num_stripes.sum())
+
+    @cached_property
+    def stripe_rows(self) -> Int64s:
+        """Rows of each stripe, of one file after another."""
+        return self.views.num_rows[self.at] if self.table is None else self.of_stripes(self.table.stripe_rows)
+
+    def of_stripes(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """Return the values of the group's stripes among those of all stripes of the segment."""
+        return values if self._stripe_at is None else values[self._stripe_at]
+
+    def by_stripe(self, of_files: Mask) -> Mask:
+        """Repeat the flag of each file for its stripes."""
+        return np.repeat(of_files, self.num_stripes)
+
+    def any_stripe(self, mask: Mask) -> Mask:
+        """Return a mask of the files with a flagged stripe."""
+        sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(mask)])
+        ends = np.cumsum(self.num_stripes)
+        flagged: Mask = sums[ends] > sums[ends - self.num_stripes]
+        return flagged
+
+    def with_types(self, leaf: Leaf, binding: tuple[str, ...]) -> list[tuple[OrcType, Mask]]:
+        """Return the recorded types of a leaf's column, each with a mask of the files that have it.
+
+        Files are left out that lack the column, or whose indexes say nothing of it.
+        """
+        table = self.table
+        if table is None:
+            return []
+        numbers = table.schema_numbers[self.rows]
+        is_acid = np.zeros(len(self.at), np.bool_)
+        if self.views.files.acids:
+            is_acid = np.isin(self.at, list(self.views.files.acids))
+        types = []
+        for number in np.unique(numbers).tolist():
+            for acid in (False, True):
+                mask = (numbers == number) & (is_acid == acid)
+                of = recorded_type(table.schemas[number], binding, leaf.column, acid) if mask.any() else None
+                if of is None:
+                    continue
+                if of.kind is Kind.TIMESTAMP and not self._time_indexes_apply:
+                    mask &= ~table.lacks_time_zone[self.rows]
+                types.append((of, mask))
+        return types
+
+
+@dataclass(slots=True)
+class StripeAnswer:
+    """The answer of one index, or of the file's partition, to a leaf for the stripes of a group.
+
+    Attributes:
+        files: a mask of the files that it is for.
+        lower: a mask of the stripes in which every row is certainly wanted.
+        upper: a mask of the stripes in which some row may be.
+    """
+
+    by: str | StatisticsSource
+    files: Mask
+    lower: Mask
+    upper: Mask
+
+
+class FilePruner(Protocol):
+    """Something that the driver knows of data files."""
+
+    def answers(self, group: FileGroup, leaf: Leaf, wanted: Mask) -> Iterator[StripeAnswer]:
+        """Yield the answers of each index to a leaf; nothing if there are none.
+
+        Args:
+            wanted: a mask of the files that are asked about. It may shrink between two answers.
+        """
+        ...
+
+
+@value_class
+class LeafTotals:
+    """The answers to a leaf for all skipped files.
+
+    Args:
+        rows: that may match by all answers together.
+        exact: whether these are certain.
+        by_source: the rows that may match by each source and those before it.
+    """
+
+    rows: int
+    exact: bool
+    by_source: Mapping[str | StatisticsSource, int]
+
+
+@value_class
+class SkippedFiles:
+    """The data files in which no row can match.
+
+    Args:
+        positions: of the files in the table.
+        leaves: what each leaf contributed.
+    """
+
+    positions: tuple[int, ...] = ()
+    leaves: Mapping[Leaf, LeafTotals] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def indexes(self) -> Iterator[str]:
+        """The names of the indexes that answered."""
+        for totals in self.leaves.values():
+            yield from (by for by in totals.by_source if not isinstance(by, StatisticsSource))
+
+
+#: A leaf, the answer of one source after those before it, and that of all sources so far.
+_Answered = tuple[Leaf, StripeAnswer, StripeAnswer]
+
+
+class FileSkipper:
+    """Decides which files may have rows, and sums up what the pruners say of the others."""
+
+    def __init__(self, pruners: Sequence[FilePruner]) -> None:
+        self._pruners = pruners
+        self._rows: dict[Leaf, int] = {}
+        self._inexact: set[Leaf] = set()
+        self._by_source: dict[Leaf, dict[str | StatisticsSource, int]] = {}
+        self._positions: list[int] = []
+
+    def skipped(self) -> SkippedFiles:
+        """Return what was skipped so far."""
+        leaves = {
+            leaf: LeafTotals(rows, leaf not in self._inexact, self._by_source[leaf])
+            for leaf, rows in self._rows.items()
+        }
+        return SkippedFiles(tuple(sorted(self._positions)), leaves)
+
+    def keep(self, root: Filter, group: FileGroup) -> Mask:
+        """Return a mask of the files in which some row may match a filter, and count the others as skipped."""
+        answers: list[_Answered] = []
+        _, upper = _combine(root, group, lambda leaf, wanted: self._answer(group, leaf, wanted, answers))
+        kept: Mask = group.any_stripe(upper) | (group.num_stripes == 0)
+        if not kept.all():
+            self._add(group, ~kept, answers)
+        return kept
+
+    def _answer(
+        self,
+        group: FileGroup,
+        leaf: Leaf,
+        wanted: Mask,
+        answers: list[_Answered],
+    ) -> tuple[Mask, Mask]:
+        """Return what all pruners together say of a leaf."""
+        lower = np.zeros(len(group.stripe_rows), np.bool_)
+        upper = ~lower
+        answered = np.zeros(len(group.at), np.bool_)
+        last = StripeAnswer("", answered, lower, upper)
+        wanted = wanted.copy()
+        for pruner in self._pruners:
+            if not wanted.any():
+                break
+            for answer in pruner.answers(group, leaf, wanted):
+                files = answer.files & wanted
+                stripes = group.by_stripe(files)
+                lower = lower | (stripes & answer.lower)
+                upper = upper & (~stripes | answer.upper)
+                answered = answered | files
+                own = StripeAnswer(answer.by, files, lower, upper)
+                last = StripeAnswer("", answered, lower, upper)
+                answers.append((leaf, own, last))
+                # no other answer can change these
+                wanted &= ~files | group.any_stripe(upper)
+        return lower, upper
+
+    def _add(
+        self,
+        group: FileGroup,
+        skipped: Mask,
+        answers: Sequence[_Answered],
+    ) -> None:
+        self._positions += group.at[skipped].tolist()
+        last: dict[Leaf, StripeAnswer] = {}
+        for leaf, own, total in answers:
+            files = own.files & skipped
+            if not files.any():
+                continue
+            by_source = self._by_source.setdefault(leaf, {})
+            rows = int(group.stripe_rows[group.by_stripe(files) & own.upper].sum())
+            by_source[own.by] = by_source.get(own.by, 0) + rows
+            last[leaf] = total
+        for leaf, total in last.items():
+            stripes = group.by_stripe(total.files & skipped)
+            rows = int(group.stripe_rows[stripes & total.upper].sum())
+            self._rows[leaf] = self._rows.get(leaf, 0) + rows
+            if (total.upper & ~total.lower & stripes).any():
+                self._inexact.add(leaf)
+
+
+@dataclass(slots=True)
+class _OpenGroup:
+    """A group of a filter whose children are being answered.
+
+    Attributes:
+        waiting: the children to come, last first.
+        lower, upper: the answer so far; None before the first child's.
+        wanted: a mask of the files that the group is asked about.
+    """
+
+    kind: type[AllOf] | type[AnyOf]
+    waiting: list[Filter]
+    wanted: Mask
+    lower: Mask | None = None
+    upper: Mask | None = None
+
+    def add(self, lower: Mask, upper: Mask) -> tuple[Mask, Mask]:
+        """Combine the answer with that of the next child."""
+        if self.lower is not None and self.upper is not None:
+            if self.kind is AllOf:
+                lower, upper = self.lower & lower, self.upper & upper
+            else:
+                lower, upper = self.lower | lower, self.upper | upper
+        self.lower, self.upper = lower, upper
+        return lower, upper
+
+
+def _combine(
+    root: Filter, group: FileGroup, answer: Callable[[Leaf, Mask], tuple[Mask, Mask]]
+) -> tuple[Mask, Mask]:
+    """Evaluate a filter on stripes, without recursion.
+
+    Args:
+        answer: what is known of a leaf; called with a mask of the files whose result it may still change.
+
+    Returns:
+        masks of the stripes in which every row is certainly wanted, and of those in which some row may be.
+    """
+    count = len(group.stripe_rows)
+    open_groups: list[_OpenGroup] = []
+    wanted = np.ones(len(group.at), np.bool_)
+    node = root
+    while True:
+        if isinstance(node, AllOf | AnyOf):
+            open_groups.append(_OpenGroup(type(node), list(reversed(node.children)), wanted))
+            node = open_groups[-1].waiting.pop()
+            continue
+        if isinstance(node, Leaf):
+            lower, upper = answer(node, wanted)
+            if node.is_superset:
+                lower = np.zeros(count, np.bool_)
+        else:
+            lower = np.full(count, isinstance(node, Always))
+            upper = np.full(count, not isinstance(node, Never))
+        while open_groups:
+            current = open_groups[-1]
+            lower, upper = current.add(lower, upper)
+            # a file is settled if no stripe of it is left, or none is open
+            unsettled = group.any_stripe(upper if current.kind is AllOf else ~lower)
+            wanted = current.wanted & unsettled
+            if current.waiting and wanted.any():
+                node = current.waiting.pop()
+                break
+            open_groups.pop()
+        else:
+            return lower, upper
+
+
+class ManifestStatistics:
+    """Column statistics of stripes from the manifest.
+
+    Args:
+        indexes: the table's indexes by column.
+        binding: the table's data columns.
+    """
+
+    def __init__(self, indexes: Mapping[str, Sequence[IndexEntry]], binding: tuple[str, ...]) -> None:
+        self._indexes = {column: sorted(entries, key=_order) for column, entries in indexes.items()}
+        self._binding = binding
+        self._matches: dict[tuple[EntryTable, str, Domain], tuple[Mask, Mask, Mask]] = {}
+
+    def answers(self, group: FileGroup, leaf: Leaf, wanted: Mask) -> Iterator[StripeAnswer]:
+        table = group.table
+        if table is None:
+            return
+        for index in self._indexes.get(leaf.column, ()):
+            stats = table.stats(index.id)
+            if stats is None:
+                continue
+            usable = np.zeros(len(group.at), np.bool_)
+            for recorded, files in group.with_types(leaf, self._binding):
+                if same_keys(recorded, leaf.type):
+                    usable |= files
+            key = table, index.id, leaf.domain
+            if key not in self._matches:
+                self._matches[key] = self._match(table, index.id, leaf)
+            files, lower, upper = self._matches[key]
+            usable &= files[group.rows]
+            if (usable & wanted).any():
+                yield StripeAnswer(index.name, usable, group.of_stripes(lower), group.of_stripes(upper))
+
+    @staticmethod
+    def _match(table: EntryTable, index_id: str, leaf: Leaf) -> tuple[Mask, Mask, Mask]:
+        """Return a mask of the files of a segment with statistics of an index, and their answer for all stripes."""
+        stats, numbers = table.stats(index_id) or (None, None)
+        assert stats is not None
+        assert numbers is not None
+        kind = key_kind(leaf.type)
+        files = numbers >= 0
+        stripes = np.repeat(files, table.num_stripes)
+        lower, upper = np.zeros(len(stripes), np.bool_), np.ones(len(stripes), np.bool_)
+        lower[stripes], upper[stripes] = stats.match(leaf.domain, kind)
+        files[files] = stats.has_keys_of(kind)
+        return files, lower, upper
+
+
+def _order(entry: IndexEntry) -> int:
+    """Return the lookup order of an index among those of a column: the later, the more precise."""
+    try:
+        return index_type(entry.type).order
+    except HindexError:
+        # of a type that is not known here: its extents say what they say
+        return _LAST
+
+
+def is_as_precise(entry: IndexEntry, as_other: IndexEntry) -> bool:
+    """Return True if an index answers at least as precisely as another one on the same column."""
+    try:
+        one, other = index_type(entry.type), index_type(as_other.type)
+    except HindexError:
+        return False
+    return one.order >= other.order and one.operators >= other.operators
+
+
+class RowIdBounds:
+    """Bounds of the row keys of original files, indexed or not, from their place.
+
+    Args:
+        binding: the table's data columns.
+    """
+
+    def __init__(self, binding: tuple[str, ...]) -> None:
+        self._binding = binding
+
+    def answers(self, group: FileGroup, leaf: Leaf, wanted: Mask) -> Iterator[StripeAnswer]:
+        """Yield all stripes of a file, or none, where that is known of all its rows."""
+        acids = group.views.files.acids
+        if not acids or not is_row_key(leaf.column, self._binding):
+            return
+        files, every, some = (np.zeros(len(group.at), np.bool_) for _ in range(3))
+        for place in np.flatnonzero(wanted).tolist():
+            at = int(group.at[place])
+            num_rows = int(group.views.num_rows[at])
+            rows = row_id_bounds(leaf.column, leaf.domain, acids[at], 0, num_rows) if at in acids else None
+            if rows is not None:
+                every[place], some[place] = len(rows.lower) == num_rows, bool(rows.upper)
+                files[place] = every[place] or not some[place]
+        if files.any():
+            yield StripeAnswer(StatisticsSource.PLACE, files, group.by_stripe(every), group.by_stripe(some))
+
+
+def row_id_bounds(column: str, domain: Domain, file: AcidFile, first_row: int, rows: int) -> Bounds | None:
+    """The rows of a stripe whose row key, or field of it, is in a domain; None where that is not known.
+
+    Args:
+        column: the key, or the field by its dotted path, as `hindex.orc.acid.schema.row_key` gives it.
+        file: its place; that of a file which is not flat tells nothing.
+        first_row: the stripe's first row, counted through the file.
+    """
+    if file.bucket is None or file.first_row_id is None:
+        # to read the key tells that there is none
+        return None
+    if column == ROW_ID:
+        # it can only be tested for NULL
+        return Bounds.all(rows) if domain.ranges else Bounds.none()
+    first = file.first_row_id + first_row
+    write_id, bucket, row_id = (f"{ROW_ID}.{name}" for name in ROW_ID_TYPE.field_names)
+    constants = {write_id: file.write_id, bucket: bucket_property(file.bucket, file.statement)}
+    if column in constants:
+        return Bounds.all(rows) if domain.contains(constants[column]) else Bounds.none()
+    if column != row_id:
+        return None
+    matching = BitMap()
+    for item in domain.ranges:
+        low = 0 if item.low is None else int(item.low) - first
+        high = rows - 1 if item.high is None else int(item.high) - first
+        if low < rows and high >= 0:
+            matching.add_range(max(low, 0), min(high, rows - 1) + 1)
+    return Bounds.exactly(matching)

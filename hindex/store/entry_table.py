@@ -1,0 +1,275 @@
+"""The manifest entries of a segment as columns: planning compares all files of a segment at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hindex.index.column_stats import StatsColumn, StoredStats
+from hindex.store.segment import (
+    INDEX_PREFIX,
+    METADATA_COLUMN,
+    STATS_PREFIX,
+    FileEntry,
+    IndexFileEntry,
+    MetadataCopy,
+    SharedIndexEntry,
+    batch_indexes,
+)
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+#: A path that `hindex.store.segment.is_safe_path` refuses.
+_UNSAFE = r"(^|/)\.{0,2}(/|$)|\x00"
+#: Sums of integers below this are exact in floating point, too, to tell whether they leave 64 bits.
+_SAFE_SUM = 2.0**62
+
+
+class EntryTable:
+    """The entries of a segment. Immutable; an object is made for an entry only when it is needed.
+
+    Args:
+        batch: from `hindex.store.segment.decode_segment`.
+        shared: the entries of shared indexes that its rows may name.
+
+    Attributes:
+        paths: ascending.
+        stripe_ends: for each file, the number of its last stripe plus 1, counted through all files.
+        stripe_rows: rows of each stripe, through all files.
+        schemas: the distinct texts of the files' types; ``schema_numbers`` are those of the files.
+
+    Raises:
+        ValueError: if a row contradicts itself, or leaves the table or store.
+    """
+
+    def __init__(self, batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> None:
+        self._batch = batch
+        self._shared = {item.id: item for item in shared}
+        self.paths: pa.StringArray = batch.column("path")
+        self.lengths = _int64s(batch.column("length"))
+        self.mtimes_ns = _int64s(batch.column("mtime_ns"))
+        self.changed_ns = _int64s(batch.column("changed_ns"))
+        self.tail_checksums = _int64s(batch.column("tail_checksum"))
+        self.num_rows = _int64s(batch.column("num_rows"))
+        self.num_row_groups = _int64s(batch.column("num_row_groups"))
+        stripes = batch.column("stripe_rows")
+        offsets = _int64s(stripes.offsets)
+        self.stripe_ends: Int64s = offsets[1:] - offsets[0]
+        self.num_stripes: Int64s = np.diff(offsets)
+        self.stripe_rows = _int64s(stripes.flatten())
+        schema = batch.column("schema")
+        self.schemas: list[str] = schema.dictionary.to_pylist()
+        self.schema_numbers = _int64s(schema.indices)
+        self.lacks_time_zone: Mask = _int64s(batch.column("lacks_time_zone").cast(pa.uint8())) > 0
+        self._check()
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def _check(self) -> None:
+        self._check_paths("data file name", self.paths, "leaves the table")
+        behind = pc.less_equal(self.paths[1:], self.paths[:-1])
+        for at in pc.indices_nonzero(behind).to_pylist()[:1]:
+            raise ValueError(f"data file {self.paths[at + 1].as_py()!r} is out of order or occurs twice")
+        for at in np.flatnonzero(self._row_sums() != self.num_rows)[:1]:
+            rows = self._batch.column("num_rows")[int(at)]
+            raise ValueError(f"the stripes of {self.path(at)!r} do not add up to its {rows} rows")
+        for at in np.flatnonzero(self.num_row_groups.view(np.uint64) > self.num_rows.view(np.uint64))[:1]:
+            raise ValueError(
+                f"{self.path(at)!r} has {self.num_row_groups[at]} row groups of {self.num_rows[at]} rows"
+            )
+        names, _ = self._shared_ids
+        for id_ in names:
+            if id_ not in self._shared:
+                raise ValueError(f"data file {self._names(id_)!r} names a shared index that is not there")
+        for index_id in batch_indexes(self._batch):
+            column = self._batch.column(INDEX_PREFIX + index_id)
+            files = column.field("path").filter(column.is_valid())
+            self._check_paths("index file name", files, "leaves the store")
+        if METADATA_COLUMN in self._batch.schema.names:
+            column = self._batch.column(METADATA_COLUMN)
+            self._check_paths("file name", column.field("path").filter(column.is_valid()), "leaves the store")
+        for index_id in batch_indexes(self._batch):
+            self.stats(index_id)
+
+    @staticmethod
+    def _check_paths(kind: str, paths: pa.StringArray, problem: str) -> None:
+        for path in paths.filter(pc.match_substring_regex(paths, _UNSAFE)).to_pylist()[:1]:
+            raise ValueError(f"{kind} {path!r} {problem}")
+
+    def _row_sums(self) -> Int64s:
+        rows = self.stripe_rows.view(np.uint64)
+        if rows.sum(dtype=np.float64) >= _SAFE_SUM:
+            # only damaged segments have as many; what leaves 64 bits equals nothing that is stored
+            sums = [sum(rows.tolist()[a:b]) for a, b in self._stripe_slices()]
+            return np.array([item if item < 1 << 63 else -1 for item in sums], np.int64)
+        return _sums(self.stripe_rows, self.stripe_ends)
+
+    def _stripe_slices(self) -> Iterator[tuple[int, int]]:
+        ends = self.stripe_ends.tolist()
+        return zip([0, *ends[:-1]], ends, strict=True)
+
+    def _names(self, id_: str) -> str:
+        path: str = next(
+            path
+            for path, ids in zip(
+                self.paths.to_pylist(), self._batch.column("shared").to_pylist(), strict=True
+            )
+            if id_ in ids
+        )
+        return path
+
+    def path(self, at: int) -> str:
+        """Return the path of one data file."""
+        path: str = self.paths[int(at)].as_py()
+        return path
+
+    @cached_property
+    def _shared_ids(self) -> tuple[list[str], Int64s]:
+        """The distinct ids of shared entries, and the number of each name in the column among them."""
+        encoded = self._batch.column("shared").flatten().dictionary_encode()
+        return encoded.dictionary.to_pylist(), _int64s(encoded.indices)
+
+    def shared_of(self, index_id: str) -> tuple[list[SharedIndexEntry], Int64s]:
+        """Return the shared entries of an index, and for each file the number of its own among them, or -1."""
+        ids, numbers = self._shared_ids
+        entries = [self._shared[id_] for id_ in ids]
+        own = [item for item in entries if item.index_id == index_id]
+        is_own = np.array([item.index_id == index_id for item in entries], np.bool_)
+        number_of = np.where(is_own, np.cumsum(is_own) - 1, -1)
+        result = np.full(len(self), -1, np.int64)
+        if own:
+            files = np.repeat(np.arange(len(self)), np.diff(_int64s(self._batch.column("shared").offsets)))
+            named = number_of[numbers] >= 0
+            result[files[named]] = number_of[numbers][named]
+        return own, result
+
+    @cached_property
+    def has_shared(self) -> Mask:
+        """A mask of the files that some index covers together with others."""
+        return np.diff(_int64s(self._batch.column("shared").offsets)) > 0
+
+    @cached_property
+    def versions(self) -> list[str | None] | None:
+        """The version of each file whose metadata was copied; None if there are no copies."""
+        if METADATA_COLUMN not in self._batch.schema.names:
+            return None
+        column = self._batch.column(METADATA_COLUMN)
+        return pc.if_else(column.is_valid(), column.field("version"), None).to_pylist()  # type: ignore[no-any-return]
+
+    @cached_property
+    def _stats(self) -> dict[str, tuple[StatsColumn, Int64s]]:
+        return {}
+
+    def stats(self, index_id: str) -> tuple[StatsColumn, Int64s] | None:
+        """Return the statistics of an index, and for each file its number in them, or -1; None if it has none."""
+        known = self._stats.get(index_id)
+        if known is None and STATS_PREFIX + index_id in self._batch.schema.names:
+            column = self._batch.column(STATS_PREFIX + index_id)
+            is_valid = column.is_valid()
+            stats = StatsColumn(column.filter(is_valid), self._batch.column("stripe_rows").filter(is_valid))
+            flags = _int64s(is_valid.cast(pa.uint8())) > 0
+            known = self._stats[index_id] = stats, np.where(flags, np.cumsum(flags) - 1, -1)
+        return known
+
+    def find(self, paths: pa.StringArray) -> Int64s:
+        """Return the row of each path, or -1."""
+        return _int64s(pc.fill_null(pc.index_in(paths, value_set=self.paths), -1))
+
+    def entries(self, rows: Sequence[int] | Int64s | None = None) -> tuple[FileEntry, ...]:
+        """Return the entries of some rows, or of all."""
+        batch = self._batch
+        numbers = list(range(len(self))) if rows is None else [int(row) for row in rows]
+        if rows is not None:
+            batch = batch.take(pa.array(numbers, pa.int64()))
+        plain = [_values(batch.column(name)) for name in _PLAIN_NAMES]
+        own = self._index_files(batch, numbers)
+        copies = _metadata_copies(batch)
+        by_id = self._shared
+        return tuple(
+            FileEntry(
+                path,
+                length,
+                mtime,
+                checksum,
+                rows_of_file,
+                tuple(stripes),
+                schema,
+                tuple(files),
+                tuple([by_id[id_] for id_ in ids]) if ids else (),
+                changed,
+                groups,
+                lacks_zone,
+                metadata,
+            )
+            for (
+                *(
+                    path,
+                    length,
+                    mtime,
+                    checksum,
+                    rows_of_file,
+                    stripes,
+                    schema,
+                    ids,
+                    changed,
+                    groups,
+                    lacks_zone,
+                ),
+                files,
+                metadata,
+            ) in zip(*plain, own, copies, strict=True)
+        )
+
+    def _index_files(self, batch: pa.RecordBatch, rows: Sequence[int]) -> list[list[IndexFileEntry]]:
+        own: list[list[IndexFileEntry]] = [[] for _ in rows]
+        for index_id in sorted(batch_indexes(batch)):
+            column = batch.column(INDEX_PREFIX + index_id)
+            paths, lengths, checksums = (column.field(at).to_pylist() for at in range(3))
+            stats = self.stats(index_id)
+            for at, is_valid in enumerate(column.is_valid().to_pylist()):
+                if is_valid:
+                    number = -1 if stats is None else int(stats[1][rows[at]])
+                    stored = () if stats is None or number < 0 else StoredStats(stats[0], number)
+                    own[at].append(IndexFileEntry(index_id, paths[at], lengths[at], checksums[at], stored))
+        return own
+
+
+_PLAIN_NAMES = (
+    *("path", "length", "mtime_ns", "tail_checksum", "num_rows", "stripe_rows", "schema", "shared"),
+    *("changed_ns", "num_row_groups", "lacks_time_zone"),
+)
+
+
+def _metadata_copies(batch: pa.RecordBatch) -> list[MetadataCopy | None]:
+    if METADATA_COLUMN not in batch.schema.names:
+        return [None] * batch.num_rows
+    return [None if row is None else MetadataCopy(**row) for row in batch.column(METADATA_COLUMN).to_pylist()]
+
+
+def _values(array: pa.Array) -> list[Any]:
+    """Return the values of an array; equal ones of a dictionary are one object, however long each is."""
+    if not pa.types.is_dictionary(array.type):
+        return array.to_pylist()  # type: ignore[no-any-return]
+    dictionary = array.dictionary.to_pylist()
+    return [dictionary[at] for at in array.indices.to_pylist()]
+
+
+def _int64s(array: pa.Array) -> Int64s:
+    """Return integers without nulls in 64 bits, as two's complement; Arrow's own conversion would import pandas."""
+    numbers: npt.NDArray[Any] = np.from_dlpack(array)
+    return numbers.astype(np.int64, copy=False)
+
+
+def _sums(values: Int64s, ends: Int64s) -> Int64s:
+    """Return the sums of runs of values."""
+    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
+    differences: Int64s = np.diff(sums[np.concatenate([np.zeros(1, np.int64), ends])])
+    return differences
