@@ -145,6 +145,7 @@ class Aggregation:
         limit: rows of the result; where it is 0, nothing is looked at.
         verify_plan: gives the plan to run in place of the one that was made.
         zones: gives the time zones by which timestamps are instants; without, they are wall clocks.
+        partitions: as ``snapshot``, possibly without the files of partitions that the predicate rules out.
     """
 
     snapshot: Callable[[], Snapshot]
@@ -156,6 +157,7 @@ class Aggregation:
     runner: Runner = field(default_factory=Runner)
     verify_plan: Callable[[ScanPlan], ScanPlan] = field(default=lambda plan: plan, repr=False)
     zones: ZonesOf = field(default=no_zones, repr=False)
+    partitions: Callable[[], Snapshot] | None = field(default=None, repr=False)
 
     def plan(self) -> ScanPlan:
         """Plan the aggregation against the table's current state.
@@ -164,12 +166,12 @@ class Aggregation:
             ColumnError: for an unknown column, or one whose values have no order.
             PredicateError: for a predicate that does not fit the columns' types.
         """
-        return self._planned(self.runner)
+        return self._planned(self.runner, self.snapshot)
 
-    def _planned(self, runner: Runner) -> ScanPlan:
+    def _planned(self, runner: Runner, snapshot: Callable[[], Snapshot]) -> ScanPlan:
         names = [item.column for item in self._all_items if item.column is not None]
         columns = tuple(dict.fromkeys((*names, *self.groups)))
-        plan = runner.plan(self.snapshot, lambda snapshot: self._plan_of(snapshot, columns))
+        plan = runner.plan(snapshot, lambda snapshot: self._plan_of(snapshot, columns))
         resolve = plan.snapshot.schema.resolve
         self._check_groups([resolve(name).name for name in self.groups], resolve)
         for item in self._all_items:
@@ -210,7 +212,7 @@ class Aggregation:
         """The result: counts are int64, all else of its column's type."""
 
         def run(runner: Runner) -> pa.Table:
-            plan = self._planned(runner)
+            plan = self._planned(runner, self.partitions or self.snapshot)
             plan = plan if self._is_empty else self.verify_plan(plan)
             table = self._result(plan, runner)
             runner.log(lambda: self._text(plan), plan, counted(table.num_rows, "row"))
@@ -233,12 +235,12 @@ class Aggregation:
         from hindex.explanations.scan_explanation import explain_analyze
 
         if not analyze:
-            return self._explained(self._planned(Runner()))
+            return self._explained(self._planned(Runner(), self.snapshot))
         meter = MetricsCollector()
         runner = Runner(meter=meter)
 
         def run() -> tuple[ScanPlan, int]:
-            plan = self._planned(runner)
+            plan = self._planned(runner, self.snapshot)
             return plan, self._result(plan, runner).num_rows
 
         return explain_analyze(meter, run, self._explained)

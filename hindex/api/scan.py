@@ -63,16 +63,30 @@ _MAX_ROWS = (1 << 63) - 1
 _MAX_DEFERRED = 64
 
 
+#: Tables with fewer files are listed whole: object stores list as many in one request.
+MANY_FILES = 1000
+
+
 class SchemaSnapshot:
     """The schema of a table, as a snapshot without files that is kept: it checks queries without a listing for each.
 
     Args:
         take: returns the current snapshot of the table.
         is_remote: True if a listing takes requests.
+        take_partitions: returns the current snapshot of the partitions in which a predicate may keep rows. It is called
+            with an earlier one.
     """
 
-    def __init__(self, take: Callable[[], Snapshot], *, is_remote: bool = False) -> None:
+    def __init__(
+        self,
+        take: Callable[[], Snapshot],
+        *,
+        is_remote: bool = False,
+        take_partitions: Callable[[Snapshot, Predicate | None, ZonesOf], Snapshot] | None = None,
+    ) -> None:
         self._take = take
+        self._take_partitions = take_partitions
+        self._num_files = 0
         self._is_remote = is_remote
         self._snapshot: Snapshot | None = None
         self._is_fresh = False
@@ -86,8 +100,19 @@ class SchemaSnapshot:
         """Return the table as it is now."""
         taken = self._take()
         if self.is_deferred:
-            self._snapshot = _without_files(taken)
+            self._keep(taken)
         return taken
+
+    def current_partitions(self, where: Predicate | None, zones: ZonesOf) -> Snapshot:
+        """Return the partitions of the table as it is now in which a predicate may keep rows; all if they are few."""
+        if self._snapshot is None or self._take_partitions is None or self._num_files < MANY_FILES:
+            return self.current()
+        return self._take_partitions(self._snapshot, where, zones)
+
+    def _keep(self, taken: Snapshot) -> Snapshot:
+        self._num_files = len(taken.files)
+        self._snapshot = _without_files(taken)
+        return self._snapshot
 
     def __call__(self) -> Snapshot:
         """Return the snapshot; it is taken at the first call."""
@@ -99,7 +124,7 @@ class SchemaSnapshot:
                 if not is_deleted_file(error):
                     raise
                 taken = self._take()
-            self._snapshot = _without_files(taken)
+            return self._keep(taken)
         return self._snapshot
 
     def __getstate__(self) -> dict[str, object]:
@@ -473,15 +498,26 @@ class Scan:
             PredicateError: for a predicate that does not fit the columns' types.
             FallbackError: in strict mode, where an index cannot be used.
         """
-        self._last_plan = self._make_plan(self._runner)
+        self._last_plan = self._make_plan(self._runner, all_partitions=True)
         return self._last_plan
 
-    def _make_plan(self, runner: Runner) -> ScanPlan:
+    def _partitions(self) -> Snapshot:
+        """Return the current state of the partitions in which rows may be."""
+        if isinstance(self._snapshot, KnownSnapshot):
+            return self._snapshot()
+        return self._schema.current_partitions(self._where, self._zones)
+
+    def _make_plan(self, runner: Runner, *, all_partitions: bool = False) -> ScanPlan:
+        """Plan the scan.
+
+        Args:
+            all_partitions: count the files of other partitions, too.
+        """
         from hindex.aggregate.top_n import check_orders
 
         make = plan_no_files if self._limit == 0 else plan_scan
         plan = runner.plan(
-            self._snapshot,
+            self._snapshot if all_partitions else self._partitions,
             lambda snapshot: make(snapshot, self._where, self._columns, self._lookups, zones=self._zones),
         )
         check_orders(plan, self._orders)
@@ -677,6 +713,7 @@ class Scan:
             runner=self._runner,
             verify_plan=self.verify_plan,
             zones=self._zones,
+            partitions=self._partitions,
         )
 
     def explain(self, *, analyze: bool = False) -> Explanation:
@@ -688,12 +725,12 @@ class Scan:
         from hindex.explanations.scan_explanation import explain_analyze
 
         if not analyze:
-            return self._explain_plan(self._make_plan(Runner()))
+            return self._explain_plan(self._make_plan(Runner(), all_partitions=True))
         meter = MetricsCollector()
         runner = Runner(meter=meter)
 
         def run() -> tuple[ScanPlan, int]:
-            plan = self._make_plan(runner)
+            plan = self._make_plan(runner, all_partitions=True)
             return plan, sum(batch.num_rows for batch in self._batches(plan, runner))
 
         return explain_analyze(meter, run, self._explain_plan)

@@ -24,6 +24,9 @@ from hindex.errors import (
 )
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.plan.modes import Mode
+from hindex.plan.time_zones import ZonesOf
+from hindex.scan.planning import partition_filter
+from hindex.sql.predicate import Predicate
 from hindex.store.definitions import Definitions, changed_definitions, lost_indexes, with_indexes
 from hindex.store.manifest import (
     IndexEntry,
@@ -109,7 +112,9 @@ class Table:
 
     @cached_property
     def _schema_snapshot(self) -> SchemaSnapshot:
-        return SchemaSnapshot(self.snapshot, is_remote=not is_local(self.uri))
+        return SchemaSnapshot(
+            self.snapshot, is_remote=not is_local(self.uri), take_partitions=self._partitions_snapshot
+        )
 
     @cached_property
     def _builds(self) -> Builds:
@@ -143,6 +148,37 @@ class Table:
             manifest: used in place of the latest one.
         """
         snapshot = self.unchecked_snapshot(options, compare=compare, manifest=manifest)
+        self.check_against_catalog(snapshot)
+        return snapshot
+
+    def _partitions_snapshot(self, known: Snapshot, where: Predicate | None, zones: ZonesOf) -> Snapshot:
+        """Return the current state of the partitions in which a predicate may keep rows.
+
+        Args:
+            known: has the schema as it was.
+        """
+        declared = self.declared_schema()
+        within = partition_filter(
+            known.schema,
+            known.listing.partitioning.columns,
+            where,
+            is_declared=declared is not None,
+            zones=zones,
+        )
+        if within is None or known.schema.transactional:
+            return self.snapshot()
+        snapshot = take_snapshot(
+            self.uri,
+            self._store,
+            name=self.name,
+            options=self._options,
+            partitions=self.catalog_partitions(),
+            declared=declared,
+            within=within,
+        )
+        # the schema of files is that of all of them
+        if snapshot.listing.is_pruned and snapshot.schema != known.schema:
+            return self.snapshot()
         self.check_against_catalog(snapshot)
         return snapshot
 

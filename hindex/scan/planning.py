@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -49,6 +49,7 @@ from hindex.scan.file_pruning import (
 from hindex.scan.scan_task import IndexUse, OutputColumn, ScanTask
 from hindex.scan.shared_index_pruning import RemoteLookup, SharedIndexPruner
 from hindex.sql.predicate import Predicate
+from hindex.sql.predicate import columns as predicate_columns
 from hindex.store.entry_table import EntryTable
 from hindex.store.file_views import FileView, FileViews
 from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest, MetadataCopy
@@ -56,7 +57,7 @@ from hindex.store.metadata_copy import fetch_copies
 from hindex.store.snapshot import Snapshot
 from hindex.table.file_schema import bind_paths, recorded_type, stored_columns
 from hindex.table.location import is_local
-from hindex.table.partitions import RawPartition
+from hindex.table.partitions import PartitionColumn, PartitionFilter, RawPartition
 from hindex.table.schema import ColumnName, TableSchema, can_convert, check_path
 from hindex.value_class import value_class
 
@@ -173,6 +174,44 @@ def plan_scan(
         file_pruners=tuple(planner.file_pruners),
         zones=time_zones,
     )
+
+
+def partition_filter(
+    schema: TableSchema,
+    partition_columns: Sequence[PartitionColumn],
+    where: Predicate | None,
+    *,
+    is_declared: bool,
+    zones: ZonesOf = no_zones,
+) -> PartitionFilter | None:
+    """Return the partitions in which a predicate may keep rows; None if it says nothing of partitions.
+
+    Args:
+        is_declared: whether the columns are a catalog's.
+    """
+    if where is None or not partition_columns:
+        return None
+    resolver = PredicateColumns(schema)
+    try:
+        named = [resolver.resolve(column.parts) for column in predicate_columns(where)]
+        is_timed = is_about_time(where, lambda parts: resolver.resolve(parts).type)
+        root = normalize(where, resolver, zones() if is_timed else None)
+    except HindexError:
+        # the plan of the query raises it
+        return None
+    # wall clocks of directories may be instants
+    if any(column.type.kind is Kind.TIMESTAMP for column in partition_columns) or not any(
+        column.is_partition for column in named
+    ):
+        return None
+
+    def keeps(keys: Mapping[str, Key | None]) -> bool:
+        try:
+            return not isinstance(prune(root, keys), Never)
+        except HindexError:
+            return True
+
+    return PartitionFilter(partition_columns, keeps, is_declared=is_declared)
 
 
 def plan_no_files(

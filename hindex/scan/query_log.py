@@ -65,6 +65,8 @@ class QueryLogEntry:
     def _reads(self) -> str:
         views = self.plan.snapshot.views
         files = counted(len(views), "file")
+        if self.plan.snapshot.listing.is_pruned:
+            files += " of the partitions"
         if self.by_executors:
             return f"{len(self.plan.tasks):,} of {files} left to Spark's executors"
         stripes = self.meter.stripes

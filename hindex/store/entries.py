@@ -360,13 +360,13 @@ class FileEntries(Sequence[FileEntry]):
         )
         return self if same else FileEntries(segments_after)
 
-    def fetch(self) -> None:
-        """Read and decode all segments, so that no later use can fail.
+    def fetch(self, segments: Sequence[Segment] | None = None) -> None:
+        """Read and decode some segments, or all, so that no later use can fail.
 
         Raises:
             StoreError: if one cannot be read or is corrupt.
         """
-        for segment in self._fetched(self.segments):
+        for segment in self._fetched(self.segments if segments is None else segments):
             _ = segment.table
 
     def _fetched(self, segments: Sequence[Segment]) -> Iterator[Segment]:

@@ -124,9 +124,17 @@ class FileViews(Sequence[FileView]):
 
     @classmethod
     def matched(
-        cls, files: DataFiles, partitioning: Partitioning, entries: FileEntries
+        cls,
+        files: DataFiles,
+        partitioning: Partitioning,
+        entries: FileEntries,
+        *,
+        only_listed: bool = False,
     ) -> tuple[FileViews, list[str]]:
         """Return the files beside their entries, and the paths of the entries of other files.
+
+        Args:
+            only_listed: read entries of the files only, and return no other paths.
 
         Raises:
             StoreError: if entries cannot be read.
@@ -134,24 +142,27 @@ class FileViews(Sequence[FileView]):
         segment_numbers, rows = np.full(len(files), -1, np.int64), np.zeros(len(files), np.int64)
         others: list[str] = []
         paths = pa.array(files.paths, pa.string())
+        spans: list[tuple[int, Segment, int, int]] = []
         start = 0
-        entries.fetch()
         for number, segment in enumerate(entries.segments):
-            table = segment.table
             # both are sorted
             start = bisect_left(files.paths, segment.summary.first, start)
             end = bisect_right(files.paths, segment.summary.last, start)
+            if start < end or not only_listed:
+                spans.append((number, segment, start, end))
+            start = end
+        entries.fetch([segment for _, segment, _, _ in spans])
+        for number, segment, start, end in spans:
+            table = segment.table
             listed = paths.slice(start, end - start)
-            if listed.equals(table.paths):
-                found = np.arange(len(table))
-            else:
-                found = table.find(listed)
+            is_unchanged = listed.equals(table.paths)
+            found = np.arange(len(table)) if is_unchanged else table.find(listed)
+            if not (is_unchanged or only_listed):
                 missing = np.ones(len(table), np.bool_)
                 missing[found[found >= 0]] = False
                 others += table.paths.filter(pa.array(missing)).to_pylist()
             segment_numbers[start:end] = np.where(found >= 0, number, -1)
             rows[start:end] = found
-            start = end
         unread = np.full(len(files), -1, np.int64)
         return cls(files, partitioning, entries.segments, segment_numbers, rows, unread), others
 

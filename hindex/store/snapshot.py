@@ -25,7 +25,7 @@ from hindex.store.store import Store
 from hindex.table.file_schema import file_schema, stored_type
 from hindex.table.listing import DataFile, Listing, Mask, list_data_files
 from hindex.table.location import is_local
-from hindex.table.partitions import CatalogPartitions, is_external
+from hindex.table.partitions import CatalogPartitions, PartitionFilter, is_external
 from hindex.table.schema import (
     DeclaredSchema,
     ResolvedColumn,
@@ -99,6 +99,7 @@ def take_snapshot(
     declared: DeclaredSchema | None = None,
     compare: bool = False,
     manifest: Manifest | None = None,
+    within: PartitionFilter | None = None,
 ) -> Snapshot:
     """List a table, load its manifest and derive its schema.
 
@@ -113,6 +114,8 @@ def take_snapshot(
         declared: the schema that a catalog has of the table.
         compare: read the tails of all files that look as they were indexed.
         manifest: used in place of the latest one.
+        within: which partitions are wanted, see `hindex.table.listing.list_data_files`. If the listing is pruned, no
+            file is known to have vanished, and the schema is that of the listed files.
 
     Raises:
         TableError: if the table does not exist or its files' schemas do not fit each other.
@@ -126,24 +129,25 @@ def take_snapshot(
             options=options,
             partitions=partitions,
             declared=None if declared is None else declared.partitions,
+            within=within,
         )
 
     if manifest is None and not is_local(store.root) and not is_local(table):
         with ThreadPool(1) as pool:
-            loading = pool.submit(_load, store, None)
+            loading = pool.submit(_load, store, None, is_whole=within is None)
             listing = list_files()
             latest, problem = loading.result()
-        views, others = _match(listing, latest)
+        views, others, problem = _match(listing, latest, problem)
         if not listing.unseen.issuperset(others):
             # the manifest may name newer files than those of the listing, which would count as deleted
             listing = list_files()
-            views, others = _match(listing, latest)
+            views, others, problem = _match(listing, latest, problem)
     else:
         # before the listing, for the same reason
-        latest, problem = _load(store, manifest)
+        latest, problem = _load(store, manifest, is_whole=within is None)
         listing = list_files()
-        views, others = _match(listing, latest)
-    manifest = Manifest.empty(listing.uri) if latest is None else latest
+        views, others, problem = _match(listing, latest, problem)
+    manifest = Manifest.empty(listing.uri) if latest is None or problem is not None else latest
     views = _with_contents(_compare_tails(views, every=compare))
     _, firsts = np.unique(views.kind_numbers, return_index=True)
     transactional = bool(listing.transactional)
@@ -185,23 +189,38 @@ def take_snapshot(
     )
 
 
-def _load(store: Store, manifest: Manifest | None) -> tuple[Manifest | None, HindexError | None]:
-    """Return a manifest, the latest one if None is given; or the error of reading it."""
+def _load(
+    store: Store, manifest: Manifest | None, *, is_whole: bool
+) -> tuple[Manifest | None, HindexError | None]:
+    """Return a manifest, the latest one if None is given; or the error of reading it.
+
+    Args:
+        is_whole: read all entries at once.
+    """
     try:
         latest = store.load() if manifest is None else manifest
-        if latest is not None:
+        if latest is not None and is_whole:
             latest.entries.fetch()
     except (StoreError, NewerFormatError) as error:
         return None, error
     return latest, None
 
 
-def _match(listing: Listing, manifest: Manifest | None) -> tuple[FileViews, list[str]]:
-    """Return the files with rows beside their entries, and the paths of the entries of files that are not there."""
+def _match(
+    listing: Listing, manifest: Manifest | None, problem: HindexError | None
+) -> tuple[FileViews, list[str], HindexError | None]:
+    """Return the files with rows beside their entries, and the paths of the entries of files that are not there.
+
+    The last is the error of reading the manifest.
+    """
     entries = FileEntries() if manifest is None else manifest.entries
     files = listing.columns
-    views, others = FileViews.matched(files, listing.partitioning, entries)
-    return views.take(np.flatnonzero(files.lengths > 0)), others
+    try:
+        views, others = FileViews.matched(files, listing.partitioning, entries, only_listed=listing.is_pruned)
+    except StoreError as error:
+        views, others = FileViews.matched(files, listing.partitioning, FileEntries())
+        problem = error
+    return views.take(np.flatnonzero(files.lengths > 0)), others, problem
 
 
 def _is_binding_uncertain(binding: Sequence[str], own: Sequence[str]) -> bool:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.acid.directory import METADATA_FILE, VERSION_FILE, is_acid_directory, is_union_directory
-from hindex.orc.io.file_system import FileInfo, FileSystem, file_system
+from hindex.orc.io.file_system import FileInfo, FileSystem, file_system, is_walked, request_limit
 from hindex.orc.io.source import listed_mtime, one_line
+from hindex.orc.io.thread_pool import ThreadPool
 from hindex.table.location import check_name, is_local
+from hindex.table.partitions import PartitionFilter
 from hindex.table.sink_log import DIRECTORY as SINK_LOG
 from hindex.value_class import value_class
 
@@ -102,6 +105,30 @@ class ListedFiles:
         self.changed_ns.append(changed_ns)
         self.versions.append(version)
 
+    def extend(
+        self,
+        directory: str,
+        names: Sequence[str],
+        lengths: Sequence[int],
+        mtimes_ns: Sequence[int],
+        changed_ns: Sequence[int],
+    ) -> None:
+        """Add all visible local files of a directory."""
+        if not names:
+            return
+        if 0 in lengths:
+            for file in zip(names, lengths, mtimes_ns, changed_ns, strict=True):
+                self.add(directory, *file)
+            return
+        self.directory_numbers += [len(self.directories)] * len(names)
+        self._numbers[directory] = len(self.directories)
+        self.directories.append(directory)
+        self.names += names
+        self.lengths += lengths
+        self.mtimes_ns += mtimes_ns
+        self.changed_ns += changed_ns
+        self.versions += [None] * len(names)
+
     def paths(self) -> list[str]:
         """Return the paths relative to the table."""
         prefixes = [f"{directory}/" if directory else "" for directory in self.directories]
@@ -123,13 +150,15 @@ class DirectoryTree:
 
     ``acid`` maps each base, delta and delete delta to the paths of visible directories in it, relative to it. Of these,
     only the files of UNION ALL's directories are listed. ``markers`` are the paths of hidden files that describe these
-    directories. ``sink_log`` are the names in the log of a streaming sink; None if the table has none.
+    directories. ``sink_log`` are the names in the log of a streaming sink; None if the table has none. ``pruned`` are
+    the directories of partitions that were not listed.
     """
 
     files: ListedFiles = field(default_factory=ListedFiles)
     acid: dict[str, list[str]] = field(default_factory=dict)
     markers: set[str] = field(default_factory=set)
     sink_log: list[str] | None = None
+    pruned: list[str] = field(default_factory=list)
 
     def acid_directory(self, directory: str) -> str | None:
         """Return the base, delta or delete delta that the files of a directory belong to."""
@@ -139,18 +168,19 @@ class DirectoryTree:
         return above if above in self.acid and is_union_directory(name) else None
 
 
-def list_tree(table: str, uri: str) -> tuple[bool, DirectoryTree]:
+def list_tree(table: str, uri: str, within: PartitionFilter | None = None) -> tuple[bool, DirectoryTree]:
     """List a table's location: True and its only file if it is one, or False and all files below a directory.
 
     Args:
         table: name for messages.
         uri: normalised.
+        within: which partitions are listed; all if None.
 
     Raises:
         TableNotFoundError: if the location does not exist.
         TableError: if it cannot be listed.
     """
-    return _local_files(table, uri) if is_local(uri) else _remote_files(table, uri)
+    return _local_files(table, uri, within) if is_local(uri) else _remote_files(table, uri, within)
 
 
 def _one_file(
@@ -161,7 +191,7 @@ def _one_file(
     return tree
 
 
-def _local_files(table: str, root: str) -> tuple[bool, DirectoryTree]:
+def _local_files(table: str, root: str, within: PartitionFilter | None) -> tuple[bool, DirectoryTree]:
     try:
         status = Path(root).stat()
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -174,7 +204,7 @@ def _local_files(table: str, root: str) -> tuple[bool, DirectoryTree]:
         raise TableError(f"Table {table!r} is invalid: {root} is neither a file nor a directory")
     tree = DirectoryTree()
     try:
-        _walk(table, root, (status.st_dev, status.st_ino), tree)
+        _walk(table, root, (status.st_dev, status.st_ino), tree, within)
     except OSError as error:
         raise TableError(
             f"Table {table!r} is invalid: cannot list {error.filename or root}: {error.strerror}"
@@ -182,52 +212,84 @@ def _local_files(table: str, root: str) -> tuple[bool, DirectoryTree]:
     return False, tree
 
 
-def _walk(table: str, root: str, identity: tuple[int, int], tree: DirectoryTree) -> None:
+def _walk(
+    table: str, root: str, identity: tuple[int, int], tree: DirectoryTree, within: PartitionFilter | None
+) -> None:
     """Collect the files below a directory.
 
     Args:
         identity: device and inode of the directory.
     """
     # directories to list, each with the identities of itself and its ancestors; not recursive, as names of one letter
-    # nest deeper than Python calls
+    # nest deeper than Python calls. In one thread: each status of a file that is in memory would wait for Python's lock
     waiting: list[tuple[str, tuple[tuple[int, int], ...]]] = [("", (identity,))]
     while waiting:
         directory, ancestors = waiting.pop()
-        with os.scandir(f"{root}/{directory}" if directory else root) as entries:
-            for entry in entries:
-                name = entry.name
-                if is_hidden(name):
-                    if name in _MARKERS and directory in tree.acid:
-                        tree.markers.add(f"{directory}/{name}")
-                    if name == SINK_LOG and not directory:
-                        tree.sink_log = os.listdir(entry.path)  # noqa: PTH208 names, not paths
-                    continue
+        content = _scan(table, root, directory)
+        for name in content.hidden:
+            if name in _MARKERS and directory in tree.acid:
+                tree.markers.add(f"{directory}/{name}")
+            if name == SINK_LOG and not directory:
+                tree.sink_log = os.listdir(f"{root}/{name}")  # noqa: PTH208 names, not paths
+        tree.files.extend(directory, content.names, content.lengths, content.mtimes_ns, content.changed_ns)
+        for name, identity in content.directories:
+            path = f"{directory}/{name}" if directory else name
+            if not _enters(tree, directory, name, path):
+                continue
+            if within is not None and not within.keeps(path):
+                tree.pruned.append(path)
+                continue
+            if identity in ancestors:
+                raise TableError(
+                    f"Table {table!r} is invalid: the symbolic link {path!r} leads back above itself"
+                )
+            waiting.append((path, (*ancestors, identity)))
+
+
+class _DirectoryContent:
+    """What is directly in a local directory.
+
+    Attributes:
+        hidden: names of hidden files and directories.
+        directories: names of the others, each with its device and inode.
+        names: those of visible files, with their lengths and times.
+    """
+
+    def __init__(self) -> None:
+        self.hidden: list[str] = []
+        self.directories: list[tuple[str, tuple[int, int]]] = []
+        self.names: list[str] = []
+        self.lengths: list[int] = []
+        self.mtimes_ns: list[int] = []
+        self.changed_ns: list[int] = []
+
+
+def _scan(table: str, root: str, directory: str) -> _DirectoryContent:
+    """List one directory. Broken links and deleted files are left out, as by Spark."""
+    content = _DirectoryContent()
+    with os.scandir(f"{root}/{directory}" if directory else root) as entries:
+        for entry in entries:
+            name = entry.name
+            if is_hidden(name):
+                content.hidden.append(name)
+                continue
+            if not name.isascii():
                 check_name(table, name)
-                status = _status(entry)
-                if status is None:
+            try:
+                status = entry.stat()
+            except OSError as error:
+                if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                     continue
-                if stat.S_ISREG(status.st_mode):
-                    tree.files.add(directory, name, status.st_size, *_times(status))
-                elif stat.S_ISDIR(status.st_mode):
-                    path = f"{directory}/{name}" if directory else name
-                    if not _enters(tree, directory, name, path):
-                        continue
-                    identity_below = (status.st_dev, status.st_ino)
-                    if identity_below in ancestors:
-                        raise TableError(
-                            f"Table {table!r} is invalid: the symbolic link {path!r} leads back above itself"
-                        )
-                    waiting.append((path, (*ancestors, identity_below)))
-
-
-def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """Return the status of a directory entry; None for broken links and deleted files, which Spark skips too."""
-    try:
-        return entry.stat()
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            return None
-        raise
+                raise
+            if stat.S_ISREG(status.st_mode):
+                mtime_ns, changed_ns = _times(status)
+                content.names.append(name)
+                content.lengths.append(status.st_size)
+                content.mtimes_ns.append(mtime_ns)
+                content.changed_ns.append(changed_ns)
+            elif stat.S_ISDIR(status.st_mode):
+                content.directories.append((name, (status.st_dev, status.st_ino)))
+    return content
 
 
 def _times(status: os.stat_result) -> tuple[int, int]:
@@ -237,11 +299,7 @@ def _times(status: os.stat_result) -> tuple[int, int]:
     in one tick may change places without a new change time, as when directories above them are renamed.
     """
     changed = status.st_ctime_ns + _INODE_FACTOR * status.st_ino
-    return listed_mtime(status), _in_64_bits(changed)
-
-
-def _in_64_bits(number: int) -> int:
-    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+    return listed_mtime(status), (changed + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _enters(tree: DirectoryTree, directory: str, name: str, path: str) -> bool:
@@ -255,9 +313,13 @@ def _enters(tree: DirectoryTree, directory: str, name: str, path: str) -> bool:
     return True
 
 
-def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
+def _remote_files(table: str, uri: str, within: PartitionFilter | None) -> tuple[bool, DirectoryTree]:
     files, root = file_system(uri)
+    tree = DirectoryTree()
     try:
+        if within is not None:
+            infos = _entries_within(files, root, within, tree.pruned)
+            return False, _visible_tree(infos, tree)
         # a listing shows most tables in one request
         infos = [] if uri.endswith(".orc") else _listed(files, root)
         if not infos:
@@ -271,8 +333,45 @@ def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
         raise TableNotFoundError(f"Table {table!r} is invalid: no such file or directory: {uri}") from error
     except OSError as error:
         raise TableError(f"Table {table!r} is invalid: cannot list {uri}: {one_line(error)}") from error
+    return False, _visible_tree(infos, tree)
+
+
+def _entries_within(
+    files: FileSystem, root: str, within: PartitionFilter, pruned: list[str]
+) -> list[FileInfo]:
+    """List the directories of partitions level by level, and what is in those that are wanted."""
+    infos: list[FileInfo] = []
+    level = [""]
+    with ThreadPool(request_limit() - 1) as pool:
+        for depth in range(len(within.columns) + 1):
+            is_leaf = depth == len(within.columns)
+            paths = [_join(root, directory) for directory in level]
+            below: list[str] = []
+            for directory, listed in zip(
+                level, pool.map(partial(_list_entries, files, recursive=is_leaf), paths), strict=True
+            ):
+                for info in listed:
+                    if not info.path:
+                        continue  # an object that stands for the directory itself
+                    path = _join(directory, info.path)
+                    infos.append(replace(info, path=path))
+                    if not is_leaf and info.is_directory and is_walked(info.path):
+                        (below if within.keeps(path) else pruned).append(path)
+            level = below
+    return infos
+
+
+def _list_entries(files: FileSystem, path: str, *, recursive: bool) -> list[FileInfo]:
+    return list(files.entries(path, recursive=recursive))
+
+
+def _join(directory: str, path: str) -> str:
+    return f"{directory.rstrip('/')}/{path}" if directory and path else directory or path
+
+
+def _visible_tree(infos: Iterable[FileInfo], tree: DirectoryTree) -> DirectoryTree:
+    """Collect what is visible of the files below a directory."""
     visible: dict[str, bool] = {"": True}
-    tree = DirectoryTree()
     # a directory comes before its content, if the store lists directories at all
     for info in sorted(infos, key=lambda item: item.path):
         path = info.path
@@ -290,7 +389,7 @@ def _remote_files(table: str, uri: str) -> tuple[bool, DirectoryTree]:
                 tree.files.add(directory, name, info.length, info.mtime_ns, None, info.version)
             elif name in _MARKERS and directory in tree.acid:
                 tree.markers.add(path)
-    return False, tree
+    return tree
 
 
 def _info(files: FileSystem, path: str) -> FileInfo | None:

@@ -21,6 +21,7 @@ from hindex.table.location import is_local, join_uri, missing_remedy, normalize_
 from hindex.table.partitions import (
     CatalogPartitions,
     PartitionColumn,
+    PartitionFilter,
     Partitioning,
     PartitionLocation,
     PartitionValue,
@@ -285,6 +286,7 @@ class Listing:
         ignored: paths of files that are named as data files, and belong to no partition or are not in the log of a
             streaming sink, sorted.
         unseen: paths of all files of transactional directories, if a list of valid write ids may hide some.
+        is_pruned: whether partitions were left out that are not wanted.
     """
 
     uri: str
@@ -295,6 +297,7 @@ class Listing:
     catalog: CatalogPartitions | None = None
     unseen: frozenset[str] = frozenset()
     ignored: tuple[str, ...] = ()
+    is_pruned: bool = False
 
     def __post_init__(self) -> None:
         self.files = DataFiles.of(self.files)  # type: ignore[misc]
@@ -317,6 +320,7 @@ def list_data_files(
     options: AcidOptions | None = None,
     partitions: CatalogPartitions | None = None,
     declared: Sequence[PartitionColumn] | None = None,
+    within: PartitionFilter | None = None,
 ) -> Listing:
     """List the data files of a table: a directory, one file, or a URI.
 
@@ -329,6 +333,8 @@ def list_data_files(
         options: of transactional directories.
         partitions: the catalog's partitions of the table; files of other partitions are skipped.
         declared: the catalog's partition columns of the table; a missing location is then an empty table.
+        within: which partitions are wanted, of a table without transactional directories. The others may be missing
+            from the listing, which then `is_pruned`.
 
     Raises:
         TableNotFoundError: if the table does not exist; the message calls it ``name``.
@@ -338,7 +344,7 @@ def list_data_files(
     uri = normalize_uri(table)
     table = name or table
     try:
-        is_file, tree = list_tree(table, uri)
+        is_file, tree = list_tree(table, uri, within)
     except TableNotFoundError as error:
         if declared is None and (partitions is None or not (partitions.here or partitions.elsewhere)):
             remedy = missing_remedy(table, uri) if is_local(uri) else ""
@@ -351,18 +357,26 @@ def list_data_files(
         file = tree.files[0]
         return Listing(uri, True, (_data_file(file, file.name, uri, ()),))
     stray: Iterable[ListedFile] = ()
+    if tree.pruned and (tree.acid or tree.sink_log is not None):
+        return list_data_files(uri, name=name, options=options, partitions=partitions, declared=declared)
     if tree.sink_log is not None:
         tree, stray = _logged(table, uri, tree, tree.sink_log, partitions)
-    external = [
-        (other, _files_elsewhere(table, other))
-        for other in (() if partitions is None else partitions.elsewhere)
+    elsewhere = () if partitions is None else partitions.elsewhere
+    wanted = [
+        other for other in elsewhere if within is None or declared is None or within.keeps(other.directory)
     ]
+    external = [(other, _files_elsewhere(table, other)) for other in wanted]
     if tree.acid:
         return _list_transactional(table, uri, tree, options or AcidOptions(), partitions, external, declared)
     listed = tree.files
     kept = [partitions is None or directory in partitions.here for directory in listed.directories]
     places = [directory for directory, is_kept in zip(listed.directories, kept, strict=True) if is_kept]
     partitioning, partition_of = discover(table, _with_external(places, external), declared)
+    if within is not None and tree.pruned and declared is None:
+        # files of other partitions may give the columns other types
+        every, _ = discover(table, [*_with_external(places, external), *tree.pruned])
+        if not within.columns == partitioning.columns == every.columns:
+            return list_data_files(uri, name=name, options=options, partitions=partitions)
     # by directory, the number of its partition; -1 if it belongs to none
     numbers: dict[RawPartition, int] = {}
     by_directory = np.full(len(listed.directories), -1, np.int64)
@@ -392,10 +406,20 @@ def list_data_files(
         partition_numbers[positions],
         None if is_local_table else [listed.versions[at] for at in order],
     )
-    elsewhere = _external_files(external, partition_of)
-    if elsewhere:
-        files = sorted([*files, *elsewhere], key=lambda item: item.path)
-    return Listing(uri, False, files, partitioning, (), partitions, frozenset(), tuple(sorted(ignored)))
+    files_elsewhere = _external_files(external, partition_of)
+    if files_elsewhere:
+        files = sorted([*files, *files_elsewhere], key=lambda item: item.path)
+    return Listing(
+        uri,
+        False,
+        files,
+        partitioning,
+        (),
+        partitions,
+        frozenset(),
+        tuple(sorted(ignored)),
+        bool(tree.pruned) or len(wanted) < len(elsewhere),
+    )
 
 
 _External: TypeAlias = "Sequence[tuple[PartitionLocation, Sequence[ListedFile]]]"

@@ -11,7 +11,7 @@ hidden.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 from urllib.parse import quote
@@ -243,6 +243,50 @@ def _value(table: str, name: str, text: str, data_type: OrcType, *, is_declared:
             f"Table {table!r} is invalid: partition {name}={text} is not of the column's type {data_type}; rename it"
         ) from error
     return PartitionValue(value, key)
+
+
+class PartitionFilter:
+    """Decides by their names which directories of partitions are listed.
+
+    Args:
+        columns: the partition columns.
+        keeps: returns False if no row of a partition is wanted, by the keys of some of its columns, or None for NULL.
+        is_declared: whether the columns are a catalog's. Types that are inferred depend on the names of all directories
+            of partitions, which then are listed, though their files are not.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[PartitionColumn],
+        keeps: Callable[[Mapping[str, Key | None]], bool],
+        *,
+        is_declared: bool,
+    ) -> None:
+        self.columns = tuple(columns)
+        self._keeps = keeps
+        self._is_declared = is_declared
+        self._by_name = {column.name.lower(): column for column in columns}
+
+    def keeps(self, directory: str) -> bool:
+        """Return False if no row below a directory, relative to the table, is wanted."""
+        parts = directory.split("/")
+        if len(parts) > len(self.columns) or not (self._is_declared or len(parts) == len(self.columns)):
+            return True
+        keys: dict[str, Key | None] = {}
+        for part in parts:
+            name, _, text = part.partition("=")
+            column = self._by_name.get(unescape(name).lower())
+            if column is None or not text:
+                return True
+            if text == NULL_PARTITION:
+                keys[column.name] = None
+                continue
+            raw = unescape(text) if self._is_declared else text
+            try:
+                _, keys[column.name] = typed_value(raw, unescape(text), column.type)
+            except ValueError:
+                return True
+        return self._keeps(keys)
 
 
 @value_class

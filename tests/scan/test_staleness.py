@@ -27,6 +27,7 @@ from hindex.store import snapshot
 from hindex.store.snapshot import read_file_tail
 from hindex.table import directory_tree, listing
 from hindex.table.directory_tree import DirectoryTree
+from hindex.table.partitions import PartitionFilter
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import OLD, ROWS, WHERE, expected, ids, keep_stat, reasons, write_columns, write_rows
@@ -436,8 +437,8 @@ def test_a_file_replaced_within_the_second_in_which_it_was_written(
     messages = (int(time.time()) - age) * 10**9 + fraction
     real = directory_tree._remote_files
 
-    def in_that_second(table: str, uri: str) -> tuple[bool, DirectoryTree]:
-        is_file, tree = real(table, uri)
+    def in_that_second(table: str, uri: str, within: PartitionFilter | None) -> tuple[bool, DirectoryTree]:
+        is_file, tree = real(table, uri, within)
         tree.files.mtimes_ns = [messages] * len(tree.files)
         return is_file, tree
 

@@ -1,0 +1,203 @@
+"""Queries of some partitions list the directories of these alone, and return the rows that a listing of all gives."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+import pytest
+
+from hindex.api import scan
+from hindex.api.table import Table
+from hindex.errors import HindexError
+from hindex.explanations.explanation import RowCount
+from hindex.table import directory_tree
+from tests.support import local_build
+from tests.support.local_build import LocalConnection
+from tests.support.small import ids, write_columns, write_rows
+
+NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+@pytest.fixture(autouse=True)
+def _every_table_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "MANY_FILES", 0)
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The directories that are listed meanwhile, relative to the table."""
+    directories: list[str] = []
+    real = directory_tree._scan
+
+    def record(table: str, root: str, directory: str) -> directory_tree._DirectoryContent:
+        directories.append(directory)
+        return real(table, root, directory)
+
+    monkeypatch.setattr(directory_tree, "_scan", record)
+    return directories
+
+
+def make(root: Path, *directories: str) -> Table:
+    """A table of a file with one row in each directory: ``id`` is its number."""
+    for number, directory in enumerate(directories):
+        write_rows(root / directory / "x.orc", number, [number])
+    return opened(root)
+
+
+def opened(root: Path) -> Table:
+    """A table whose schema is known."""
+    table = LocalConnection().table(str(root))
+    assert table.scan().count()
+    return table
+
+
+def whole(root: Path, where: str) -> list[int]:
+    """The rows as a table gives them that has not been listed yet, and so is listed whole."""
+    return sorted(ids(LocalConnection().table(str(root)).scan(where, ["id"])))
+
+
+@pytest.mark.parametrize(
+    ("directories", "where", "expected"),
+    [
+        (["p=1", "p=2", "p=3"], "p = 2", ["p=2"]),
+        (["p=1", "p=2", "p=3"], "p = 2 AND id >= 0", ["p=2"]),
+        (["p=1", "p=2", "p=3"], "p IN (1, 3)", ["p=1", "p=3"]),
+        (["p=1", "p=2", f"p={NULL}"], "p <=> 2", ["p=2"]),
+        (["p=a", "p=b%2Fc", "p=d"], "p = 'b/c'", ["p=b%2Fc"]),
+        (["p=a", "p=b"], "upper(p) = 'B'", ["p=b"]),
+        (["d=2024-01-01", "d=2024-02-01"], "d < DATE '2024-01-15'", ["d=2024-01-01"]),
+        # what is below p=1 gives q its type, so that it is listed, but not its files
+        (["p=1/q=1", "p=1/q=2", "p=2/q=1"], "q = 2", ["p=1", "p=2", "p=1/q=2"]),
+        (["p=1/q=1", "p=1/q=2", "p=2/q=1"], "p = 2", ["p=1", "p=2", "p=2/q=1"]),
+        (["p=1", "p=2"], "p = 2 OR id = 0", ["p=1", "p=2"]),
+        (["p=1", "p=2"], "id = 1", ["p=1", "p=2"]),
+    ],
+)
+def test_the_directories_that_a_condition_needs_are_listed(
+    tmp_path: Path, listed: list[str], directories: list[str], where: str, expected: list[str]
+) -> None:
+    table = make(tmp_path / "t", *directories)
+    rows = whole(tmp_path / "t", where)
+    assert rows
+    listed.clear()
+    assert sorted(ids(table.scan(where))) == rows
+    assert set(listed) == {"", *expected}
+    listed.clear()
+    assert table.scan(where).count() == len(rows)
+    assert set(listed) == {"", *expected}
+
+
+def test_an_index_answers_as_before(
+    tmp_path: Path, listed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_build.install(monkeypatch)
+    table = make(tmp_path / "t", *(f"p={number}" for number in range(9)))
+    table.create_index("by_a", "a", "minmax")
+    listed.clear()
+    condition = table.scan("p > 5 AND a = 7")
+    assert ids(condition) == [7]
+    assert set(listed) == {"", "p=6", "p=7", "p=8"}
+    # an explanation counts the files of all partitions
+    assert condition.explain().files == RowCount(1, 9)
+
+
+def add_text(root: Path) -> None:
+    write_rows(root / "p=abc" / "x.orc", 90, [1])
+
+
+def add_column(root: Path) -> None:
+    import pyarrow as pa
+
+    write_columns(root / "p=2" / "y.orc", {"id": pa.array([90]), "new": pa.array([1])})
+
+
+def add_file(root: Path) -> None:
+    write_rows(root / "p=2" / "y.orc", 90, [1])
+
+
+def remove_wanted(root: Path) -> None:
+    shutil.rmtree(root / "p=2")
+
+
+def outcome(table: Table, where: str) -> tuple[object, list[str]]:
+    """The schema and rows of a query, or its error."""
+    try:
+        rows = table.scan(where).to_arrow()
+    except HindexError as error:
+        return type(error), [str(error)]
+    return rows.schema, sorted(map(repr, rows.to_pylist()))
+
+
+@pytest.mark.parametrize("change", [add_text, add_column, add_file, remove_wanted])
+@pytest.mark.parametrize("where", ["p = 2", "p >= 2", "p = '2'", "p < '3'"])
+def test_changes_since_the_schema_was_read(
+    tmp_path: Path, change: Callable[[Path], None], where: str
+) -> None:
+    table = make(tmp_path / "t", "p=1", "p=2", "p=3")
+    change(tmp_path / "t")
+    assert outcome(table, where) == outcome(LocalConnection().table(table.uri), where)
+
+
+def test_a_narrower_type_of_the_wanted_partitions_is_not_taken(tmp_path: Path, listed: list[str]) -> None:
+    table = make(tmp_path / "t", "p=1", "p=02", "p=5000000000", "p=x")
+    listed.clear()
+    # a string: 2 is another value
+    assert ids(table.scan("p = '2'")) == []
+    assert ids(table.scan("p = '02'")) == [1]
+    assert ids(table.scan("p = '1'")) == [0]
+    assert table.scan("p = '1'", ["p"]).to_arrow().to_pylist() == [{"p": "1"}]
+    assert "p=5000000000" in listed
+
+
+VALUES = [
+    "1",
+    "2",
+    "02",
+    "30",
+    "5000000000",
+    "1.5",
+    "abc",
+    "2024-01-01",
+    "2024-13-01",
+    "true",
+    NULL,
+    "a b/ü%",
+]
+CONDITIONS = [
+    *("p = {0}", "p <> {0}", "p > {0}", "p <= {0}", "p IN ({0}, {1})", "p BETWEEN {0} AND {1}", "p IS NULL"),
+    *("p IS NOT NULL", "p = {0} OR q = {1}", "p = {0} AND q = {1}", "NOT (p = {0} OR id = 3)", "q >= {0}"),
+    *("p = {0} AND id > 2", "p LIKE '2%'", "length(p) = 1", "p <=> {0}"),
+]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_tables(tmp_path: Path, seed: int) -> None:
+    """Against the same query of a table that is listed whole, errors included."""
+    rng = random.Random(seed)
+    root = tmp_path / "t"
+    pool = rng.sample(VALUES, rng.randint(1, 5))
+    nested = rng.random() < 0.5
+
+    def directory() -> str:
+        levels = ["p", "q"] if nested else ["p"]
+        return "/".join(f"{name}={quote(rng.choice(pool), safe=' ')}" for name in levels)
+
+    table = make(root, *dict.fromkeys(directory() for _ in range(rng.randint(1, 8))))
+    compared = 0
+    for step in range(40):
+        condition = rng.choice(CONDITIONS)
+        if not nested:
+            condition = condition.replace("q", "p")
+        literals = [value if rng.random() < 0.5 else f"'{value}'" for value in rng.choices(pool, k=2)]
+        where = condition.format(*(item if item[:1] in "'12305" else f"'{item}'" for item in literals))
+        found = outcome(table, where)
+        assert found == outcome(LocalConnection().table(str(root)), where), where
+        compared += isinstance(found[0], pa.Schema) * len(found[1])
+        if step % 10 == 9:
+            write_rows(root / directory() / f"{step}.orc", 1000 * step, [step, None])
+    assert compared

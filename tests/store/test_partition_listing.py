@@ -1,0 +1,40 @@
+"""Queries of some partitions of a table on S3 list the prefixes of these alone."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+import pyarrow as pa
+import pyarrow.orc
+import pytest
+
+from hindex.api import scan
+from tests.support.local_build import LocalConnection
+from tests.support.s3 import S3Server, put_object
+
+
+@pytest.mark.parametrize("has_markers", [False, True])
+def test_an_object_store_lists_the_wanted_partitions(
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch, has_markers: bool
+) -> None:
+    monkeypatch.setattr(scan, "MANY_FILES", 0)
+    for number in range(4):
+        sink = pa.BufferOutputStream()
+        pyarrow.orc.write_table(pa.table({"id": [number]}), sink)
+        put_object(f"{bucket}/t/p={number}/x.orc", sink.getvalue().to_pybytes())
+        if has_markers:
+            put_object(f"{bucket}/t/p={number}/", b"")
+            put_object(f"{bucket}/t/p={number}_$folder$", b"")
+    if has_markers:
+        put_object(f"{bucket}/t/", b"")
+    put_object(f"{bucket}/t/_temporary/p=1/x.orc", b"no file")
+    table = LocalConnection().table(f"{bucket}/t")
+    assert table.scan().count() == 4
+    for where, expected in (("p = 2", [2]), ("p > 1 AND id < 9", [2, 3])):
+        s3.answers.clear()
+        assert sorted(table.scan(where).to_arrow()["id"].to_pylist()) == expected
+        queries = [parse_qs(item.query) for item in s3.answers if "list-type" in item.query]
+        of_table = [query for query in queries if "_hindex" not in query["prefix"][0]]
+        assert [query["prefix"][0] for query in of_table if "delimiter" in query] == ["t/"]
+        within = sorted(query["prefix"][0] for query in of_table if "delimiter" not in query)
+        assert within == [f"t/p={number}/" for number in expected]
