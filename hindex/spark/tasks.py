@@ -6,6 +6,7 @@ Executors import this module, so it imports neither PySpark nor SQL.
 from __future__ import annotations
 
 import gc
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
@@ -187,7 +188,8 @@ def task_frame(
     from pyspark.sql.pandas.types import from_arrow_schema
 
     check_workers(spark)
-    all_tasks = tuple(tasks)
+    # each worker gets all tasks, and makes objects of its own ones only
+    all_tasks = tuple(map(pickle.dumps, tasks))
     # input numbers for each task: eight bytes each, about the size of a value
     per_task = max(min(rows * len(schema), _MAX_PLACEHOLDERS) // max(len(all_tasks), 1), 1)
 
@@ -198,7 +200,7 @@ def task_frame(
             ends = [batch.column(0)[at].as_py() // per_task for at in (0, -1)] if batch.num_rows else [0, -1]
             for number in range(max(ends[0], done + 1), ends[1] + 1):
                 done = number
-                yield from run(all_tasks[number])
+                yield from run(pickle.loads(all_tasks[number]))  # noqa: S301 from the driver
         freeze_objects()
 
     return spark.range(0, len(all_tasks) * per_task, 1, len(all_tasks)).mapInArrow(
