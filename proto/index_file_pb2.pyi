@@ -208,3 +208,11 @@ class LocatedFile(_message.Message):
     row_group_rows: int
     stripe_rows: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, path: _Optional[str] = ..., length: _Optional[int] = ..., tail_checksum: _Optional[int] = ..., row_group_rows: _Optional[int] = ..., stripe_rows: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class BundleBody(_message.Message):
+    __slots__ = ("length", "footer_crc32c")
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    FOOTER_CRC32C_FIELD_NUMBER: _ClassVar[int]
+    length: _containers.RepeatedScalarFieldContainer[int]
+    footer_crc32c: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, length: _Optional[_Iterable[int]] = ..., footer_crc32c: _Optional[_Iterable[int]] = ...) -> None: ...

@@ -64,8 +64,10 @@ MAX_SETS = 8
 PART_ROWS = 4 << 20
 #: Maximum number of files of a set.
 MAX_PARTS = 1024
-#: Maximum number of writing tasks, each of which may write several files.
+#: Maximum number of writing tasks, each of which may write several files, and number for each core: small files share
+#: tasks.
 MAX_WRITERS = 1000
+_WRITERS_PER_CORE = 3
 
 #: Maximum number of entries that a writer buffers if the keys of all runs overlap; it determines the size of chunks.
 MAX_BUFFERED_ENTRIES = 8 << 20
@@ -231,14 +233,24 @@ def run_btree(spark: SparkSession, plan: BTreePlan, progress: Progress) -> list[
     tasks = split_entry_tasks(_tasks(plan, prepared), job, tails, cores(spark), task_bytes(spark))
     progress.start(len(tasks), f"building {plan.index.name}", "task")
     try:
-        table = _run_sort_job(spark, job, tasks, progress)
+        table = _run_sort_job(spark, job, tasks, _num_writers(job, cores(spark)), progress)
     finally:
         progress.finish()
     return _entries(plan, prepared, job, table)
 
 
+def _num_writers(job: BTreeJob, num_cores: int) -> int:
+    """Return the number of writing tasks: one for `PART_ROWS` rows of all data files, at least some for each core."""
+    rows = sum(sum(file.stripe_rows) for files in job.groups for file in files)
+    return min(len(job.parts), max(num_cores * _WRITERS_PER_CORE, rows // PART_ROWS), MAX_WRITERS)
+
+
 def _run_sort_job(
-    spark: SparkSession, job: BTreeJob, tasks: Sequence[Sequence[EntryTask]], progress: Progress
+    spark: SparkSession,
+    job: BTreeJob,
+    tasks: Sequence[Sequence[EntryTask]],
+    num_writers: int,
+    progress: Progress,
 ) -> pa.Table:
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -250,7 +262,7 @@ def _run_sort_job(
 
     frame = (
         task_frame(spark, tasks, partial(entry_chunks, lean), chunk_schema(job.kind))
-        .repartitionById(min(len(job.parts), MAX_WRITERS), "part")
+        .repartitionById(num_writers, "part")
         .sortWithinPartitions("part", "first")
         .mapInArrow(write, from_arrow_schema(WRITTEN_SCHEMA))
     )

@@ -37,6 +37,8 @@ from hindex.value_class import value_class
 
 #: Maximum bytes of keys in a chunk.
 CHUNK_KEY_BYTES = 64 * 1024
+#: Bytes of chunks that are passed to Spark at a time: those of small data files are joined.
+_BATCH_BYTES = 1 << 20
 #: Minimum number of entries that are merged at a time: smaller batches would make leaves of uneven size.
 MERGE_ENTRIES = 1 << 20
 
@@ -161,13 +163,30 @@ def entry_chunks(job: BTreeJob, tasks: Sequence[EntryTask]) -> Iterator[pa.Recor
     Raises:
         BuildError: naming the file, and the stripe.
     """
+    parts: dict[int, list[tuple[int, Key | None]]] = {}
+    for number, part in enumerate(job.parts):
+        parts.setdefault(part.group, []).append((number, part.low))
+    batches: list[pa.RecordBatch] = []
+    size = 0
     for task in tasks:
-        yield from _task_chunks(job, task)
+        for batch in _task_chunks(job, task, parts[task.group]):
+            batches.append(batch)
+            size += batch.nbytes
+            if size >= _BATCH_BYTES:
+                yield _join(batches)
+                batches, size = [], 0
+    if batches:
+        yield _join(batches)
 
 
-def _task_chunks(job: BTreeJob, task: EntryTask) -> Iterator[pa.RecordBatch]:
+def _join(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _task_chunks(
+    job: BTreeJob, task: EntryTask, parts: Sequence[tuple[int, Key | None]]
+) -> Iterator[pa.RecordBatch]:
     """Yield the chunks of one data file or old index file, run by run."""
-    parts = [(number, part.low) for number, part in enumerate(job.parts) if part.group == task.group]
     if isinstance(task, ReadTask):
         location = ErrorLocation.in_data_file(task.file.path)
         runs = _read_runs(job, task, location)

@@ -7,10 +7,9 @@ second job merges the parts.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -21,18 +20,18 @@ from hindex.build.task import (
     MERGED_SCHEMA,
     RESULT_SCHEMA,
     BuildTask,
+    BuiltFile,
     IndexTarget,
     MergeTask,
     PartFile,
     discard_parts,
-    run_build_task,
     run_build_tasks,
     run_merge_task,
 )
 from hindex.build.task_splitting import split_build_tasks, task_bytes
 from hindex.errors import ColumnError, HindexError
 from hindex.formatting import counted, megabytes
-from hindex.index.column_stats import ColumnStats, decode_stripe_stats
+from hindex.index.column_stats import ColumnStats, StatsColumn
 from hindex.index.index_type import Level, index_type
 from hindex.index.roaring import group_count
 from hindex.orc.metadata.types import OrcType
@@ -40,7 +39,6 @@ from hindex.plan.filter import Never
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.normalize import index_filter
 from hindex.progress import Progress
-from hindex.proto import manifest_pb2 as pb
 from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
 from hindex.store.build_files import discard_files
@@ -263,7 +261,7 @@ def discard_build(plan: BuildPlan) -> None:
 
 
 def _run_build_job(spark: SparkSession, tasks: Sequence[Sequence[BuildTask]], progress: Progress) -> pa.Table:
-    frame = task_frame(spark, tasks, partial(run_build_tasks, run=run_build_task), RESULT_SCHEMA)
+    frame = task_frame(spark, tasks, run_build_tasks, RESULT_SCHEMA)
     return collect(spark, frame, tasks[0][0].build_id, progress, len(tasks))
 
 
@@ -292,15 +290,16 @@ def built_files(tasks: Sequence[BuildTask], table: pa.Table) -> list[IndexedData
 
     Args:
         tasks: one for each data file.
-        table: the rows of `hindex.build.task.run_build_task`.
+        table: the rows of `hindex.build.task.run_build_tasks`.
     """
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        rows.setdefault(row["path"], []).append(row)
-    indexed = [
-        _indexed_data(task, sorted(rows[task.path], key=_stripe)) for task in tasks if task.path in rows
+    results: dict[str, list[_TaskResult]] = {}
+    for result in _task_results(table):
+        results.setdefault(result.path, []).append(result)
+    return [
+        _indexed_data(task, sorted(results[task.path], key=lambda result: result.first))
+        for task in tasks
+        if task.path in results
     ]
-    return [item for item in indexed if item is not None]
 
 
 def merged_files(built: Sequence[IndexedData], table: pa.Table) -> list[FileEntry]:
@@ -324,60 +323,75 @@ def merged_files(built: Sequence[IndexedData], table: pa.Table) -> list[FileEntr
     return entries
 
 
-def _stripe(row: dict[str, Any]) -> int:
-    stripe: int = row["stripe"]
-    return stripe
+@value_class
+class _TaskResult:
+    """The result of a build task: of a data file, or of some of its stripes from ``first`` on."""
+
+    path: str
+    first: int
+    stripe_rows: tuple[int, ...]
+    tail_checksum: int
+    row_group_rows: int
+    schema: str
+    lacks_time_zone: bool
+    files: tuple[BuiltFile, ...]
 
 
-def _indexed_data(task: BuildTask, rows: Sequence[dict[str, Any]]) -> IndexedData | None:
-    # the last row of each task has the index files, none if the data file lacks the columns
-    ends = [row for row in rows if row["index_files"]]
-    if not ends:
-        return None
-    stripe_rows = tuple(row["num_rows"] for row in rows if row["stripe"] >= 0)
-    last = ends[-1]
+def _task_results(table: pa.Table) -> Iterator[_TaskResult]:
+    """Yield the results of the tasks whose data files have the columns."""
+    stats = _stripe_stats(table)
+    for row in table.drop_columns(["stripe_stats"]).to_pylist():
+        described = row.pop("index_files")
+        row["stripe_rows"] = tuple(row["stripe_rows"])
+        files = tuple([BuiltFile(**item, stripe_stats=next(stats)) for item in described])
+        if files:
+            yield _TaskResult(**row, files=files)
+
+
+def _stripe_stats(table: pa.Table) -> Iterator[tuple[ColumnStats, ...]]:
+    """Yield the statistics of the stripes for each index file of each row."""
+    lists = pa.concat_arrays(table.column("stripe_stats").chunks) if table.num_rows else None
+    if lists is None:
+        return
+    rows = pa.concat_arrays(table.column("stripe_rows").chunks)
+    stats, parents = lists.flatten(), lists.value_parent_indices()
+    is_valid = stats.is_valid()
+    decoded = iter(
+        StatsColumn(stats.filter(is_valid), rows.take(parents.filter(is_valid))).all_stripe_stats()
+    )
+    for item in is_valid.to_pylist():
+        yield next(decoded) if item else ()
+
+
+def _indexed_data(task: BuildTask, results: Sequence[_TaskResult]) -> IndexedData:
+    stripe_rows = tuple(count for result in results for count in result.stripe_rows)
+    last = results[-1]
     entry = FileEntry(
         path=task.path,
         length=task.length,
         mtime_ns=task.mtime_ns,
-        tail_checksum=last["tail_checksum"],
+        tail_checksum=last.tail_checksum,
         num_rows=sum(stripe_rows),
         stripe_rows=stripe_rows,
-        schema=last["schema"],
+        schema=last.schema,
+        index_files=tuple(
+            IndexFileEntry(file.index_id, file.path, file.length, file.footer_checksum, file.stripe_stats)
+            for file in last.files
+            if len(results) == 1
+        ),
         changed_ns=task.changed_ns,
-        num_row_groups=sum(group_count(last["row_group_rows"], count) for count in stripe_rows),
-        lacks_time_zone=any(row["lacks_time_zone"] for row in rows),
+        num_row_groups=sum(group_count(last.row_group_rows, count) for count in stripe_rows),
+        lacks_time_zone=any(result.lacks_time_zone for result in results),
     )
-    if len(ends) == 1:
-        files = (
-            IndexFileEntry(
-                index_id=item["index_id"],
-                path=item["path"],
-                length=item["length"],
-                footer_checksum=item["footer_checksum"],
-                stripe_stats=_decode_stats(item["stripe_stats"], stripe_rows),
-            )
-            for item in last["index_files"]
-        )
-        return IndexedData(replace(entry, index_files=tuple(files)))
+    if len(results) == 1:
+        return IndexedData(entry)
     targets = {target.index_id: target for target in task.targets}
     merges, stripe_stats = [], []
-    for at, item in enumerate(last["index_files"]):
-        part_files = [row["index_files"][at] for row in ends]
-        target = targets[item["index_id"]]
+    for at, file in enumerate(last.files):
+        part_files = [result.files[at] for result in results]
         parts = tuple(
-            PartFile(file["path"].rpartition("/")[2], file["length"], file["footer_checksum"])
-            for file in part_files
+            PartFile(part.path.rpartition("/")[2], part.length, part.footer_checksum) for part in part_files
         )
-        merges.append(MergeTask(task.build_id, task.path, task.uri, target, parts))
-        part_stats: list[ColumnStats] = []
-        first = 0
-        for file, row in zip(part_files, ends, strict=True):
-            part_stats += _decode_stats(file["stripe_stats"], stripe_rows[first : row["stripe"] + 1])
-            first = row["stripe"] + 1
-        stripe_stats.append(tuple(part_stats))
+        merges.append(MergeTask(task.build_id, task.path, task.uri, targets[file.index_id], parts))
+        stripe_stats.append(tuple(stats for part in part_files for stats in part.stripe_stats))
     return IndexedData(entry, tuple(merges), tuple(stripe_stats))
-
-
-def _decode_stats(data: bytes, stripe_rows: Sequence[int]) -> tuple[ColumnStats, ...]:
-    return decode_stripe_stats(pb.StripeStats.FromString(data), stripe_rows) if data else ()

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import decimal
+import io
 import uuid
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
+from itertools import groupby
 
 import pyarrow as pa
 
 from hindex.domain import Key
 from hindex.errors import BuildError, HindexError, IndexFileError
-from hindex.index.column_stats import ColumnStats, encode_stripe_stats
-from hindex.index.index_file import IndexFileReader
+from hindex.index.bundle import BUNDLE_SUFFIX, BundledFile, write_bundle
+from hindex.index.column_stats import LISTS, ColumnStats, encode_stripe_stats
+from hindex.index.index_file import BinarySink, IndexFileReader
 from hindex.index.index_type import IndexBuilder, StatsBuilder, file_index_type
 from hindex.index.merge import merge_index_files
 from hindex.index.page_cache import Cache
@@ -29,7 +33,8 @@ from hindex.orc.io.thread_pool import ThreadPool
 from hindex.orc.metadata.statistics import ColumnStatistics, Distrust, Nulls, Value, value_range
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.orc.reader.file_indexes import FileIndexes
-from hindex.store.build_files import StagedFile
+from hindex.store.build_files import StagedFile, data_permissions
+from hindex.store.permissions import Permissions
 from hindex.store.storage import open_storage
 from hindex.table.file_schema import FilePath, bind_paths, convert_array, file_schema
 from hindex.table.location import is_local
@@ -112,28 +117,35 @@ class BuildTask:
 
 @value_class
 class BuiltFile:
-    """An index file that a task wrote. ``stripe_stats`` is the message of the stripes' statistics, possibly empty."""
+    """An index file that a task wrote, with the statistics of its stripes, if its type has any."""
 
     index_id: str
     path: str
     length: int
     footer_checksum: int
-    stripe_stats: bytes
+    stripe_stats: tuple[ColumnStats, ...] = ()
 
 
 #: Small data files of a remote store that one Spark task reads at once.
 _REMOTE_FILES = 8
 
-#: Schema of a task's results: a row for each stripe; the last row has the index files.
+#: Data files of one directory in one Spark task share index files if there are so many, each of so many bytes at most.
+MIN_BUNDLED = 8
+MAX_BUNDLED_BYTES = 128 << 10
+#: Maximum number of data files that share an index file: their index files are in memory until it is written.
+MAX_BUNDLED = 512
+
+#: Schema of the results: a row for each build task. ``index_files`` is empty if the data file lacks the columns.
 RESULT_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string()),
-        pa.field("stripe", pa.int32()),
-        pa.field("num_rows", pa.int64()),
+        # the first stripe of the task, and the rows of each
+        pa.field("first", pa.int32()),
+        pa.field("stripe_rows", pa.list_(pa.int64())),
         pa.field("tail_checksum", pa.int64()),
         pa.field("row_group_rows", pa.int64()),
         pa.field("schema", pa.string()),
-        # the stripe has indexed timestamps, and names no writer time zone
+        # a stripe has indexed timestamps, and names no writer time zone
         pa.field("lacks_time_zone", pa.bool_()),
         pa.field(
             "index_files",
@@ -144,7 +156,18 @@ RESULT_SCHEMA = pa.schema(
                         pa.field("path", pa.string()),
                         pa.field("length", pa.int64()),
                         pa.field("footer_checksum", pa.int64()),
-                        pa.field("stripe_stats", pa.binary()),
+                    ]
+                )
+            ),
+        ),
+        # for each index file; signed, because Spark has no unsigned integers
+        pa.field(
+            "stripe_stats",
+            pa.list_(
+                pa.struct(
+                    [
+                        pa.field(name, pa.list_(pa.binary() if pa.types.is_binary(of) else pa.int64()))
+                        for name, of in LISTS.items()
                     ]
                 )
             ),
@@ -153,27 +176,127 @@ RESULT_SCHEMA = pa.schema(
 )
 
 
-def run_build_tasks(
-    tasks: Sequence[BuildTask], run: Callable[[BuildTask], Iterator[pa.RecordBatch]]
-) -> Iterator[pa.RecordBatch]:
-    """Run one Spark task: several build tasks in turn, or a few at once where requests take most of the time."""
-    if len(tasks) < 2 or is_local(tasks[0].uri):
-        for task in tasks:
-            yield from run(task)
-        return
-    with ThreadPool(_REMOTE_FILES - 1) as pool:
-        for at in range(0, len(tasks), _REMOTE_FILES):
-            for batches in pool.map(lambda task: list(run(task)), tasks[at : at + _REMOTE_FILES]):
-                yield from batches
+@value_class
+class _Result:
+    """A finished build task.
+
+    Attributes:
+        row: its values of `RESULT_SCHEMA`, without those of index files.
+        contents: the bytes of each file that is not written yet.
+    """
+
+    task: BuildTask
+    row: Mapping[str, object]
+    files: tuple[BuiltFile, ...]
+    contents: tuple[bytes, ...] = ()
 
 
-def run_build_task(task: BuildTask) -> Iterator[pa.RecordBatch]:
-    """Build the index files of a task; yield a row for each finished stripe.
+def run_build_tasks(tasks: Sequence[BuildTask]) -> Iterator[pa.RecordBatch]:
+    """Run one Spark task: several build tasks in turn, or a few at once where requests take most of the time.
+
+    Index files of small data files of one directory are written as one file.
+
+    Yields:
+        batches with a row for each build task, whose index files are durable.
+
+    Raises:
+        BuildError: naming the data file and the stripe; unfinished index files are removed.
+    """
+    is_serial = len(tasks) < 2 or is_local(tasks[0].uri)
+    with ThreadPool(0 if is_serial else _REMOTE_FILES - 1) as pool:
+        for chunk, is_bundled in _chunks(tasks):
+            results = pool.map(partial(_run_build_task, in_memory=is_bundled), chunk)
+            yield _result_rows(_write_bundles(results) if is_bundled else results)
+
+
+def _chunks(tasks: Sequence[BuildTask]) -> Iterator[tuple[Sequence[BuildTask], bool]]:
+    """Split tasks in the order of their paths; yield True with those that share index files."""
+
+    def location(task: BuildTask) -> tuple[bool, str]:
+        is_small = task.length <= MAX_BUNDLED_BYTES and not task.is_part
+        return is_small, task.path.rpartition("/")[0] if is_small else ""
+
+    for (is_small, _), members in groupby(tasks, location):
+        chunk = tuple(members)
+        is_bundled = is_small and len(chunk) >= MIN_BUNDLED
+        size = MAX_BUNDLED if is_bundled else _REMOTE_FILES
+        for at in range(0, len(chunk), size):
+            yield chunk[at : at + size], is_bundled
+
+
+def _result_rows(results: Iterable[_Result]) -> pa.RecordBatch:
+    rows = [
+        {
+            **result.row,
+            "index_files": [
+                {
+                    "index_id": file.index_id,
+                    "path": file.path,
+                    "length": file.length,
+                    "footer_checksum": file.footer_checksum,
+                }
+                for file in result.files
+            ],
+            "stripe_stats": [_stats_lists(file.stripe_stats) for file in result.files],
+        }
+        for result in results
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=RESULT_SCHEMA)
+
+
+def _stats_lists(stats: Sequence[ColumnStats]) -> dict[str, list[object]] | None:
+    if not stats:
+        return None
+    message = encode_stripe_stats(stats)
+    return {name: list(getattr(message, name)) for name in LISTS}
+
+
+def _write_bundles(results: Sequence[_Result]) -> list[_Result]:
+    """Write the index files of small data files: one file for each index and for each set of permissions."""
+    bundles: dict[tuple[str, Permissions | None], list[tuple[_Result, int]]] = {}
+    for result in results:
+        targets = {target.index_id: target for target in result.task.targets}
+        permissions = None
+        for at, file in enumerate(result.files):
+            directory = targets[file.index_id].absolute_directory
+            permissions = permissions if at else data_permissions(directory, result.task.uri)
+            bundles.setdefault((file.index_id, permissions), []).append((result, at))
+    paths: dict[tuple[str, int], str] = {}
+    for (index_id, _), members in bundles.items():
+        task = members[0][0].task
+        target = next(target for target in task.targets if target.index_id == index_id)
+        name = index_file_name(task.build_id, suffix=BUNDLE_SUFFIX)
+        contents = [
+            BundledFile(result.contents[at], result.files[at].footer_checksum) for result, at in members
+        ]
+        try:
+            with contextlib.closing(StagedFile(target.absolute_directory, name, task.uri)) as staged:
+                write_bundle(staged.sink, target.column, contents, staged.restrict)
+                staged.publish()
+        except TASK_ERRORS as error:
+            location = ErrorLocation(f"data files {task.path!r} and {len(members) - 1} more")
+            raise location.build_error(error) from error
+        paths.update(((result.task.path, at), f"{target.directory}/{name}") for result, at in members)
+    return [
+        _Result(
+            result.task,
+            result.row,
+            tuple(replace(file, path=paths[result.task.path, at]) for at, file in enumerate(result.files)),
+        )
+        for result in results
+    ]
+
+
+def _run_build_task(task: BuildTask, *, in_memory: bool) -> _Result:
+    """Build the index files of a task.
+
+    Args:
+        in_memory: do not write them, but return their bytes.
 
     Raises:
         BuildError: naming the file and the stripe; unfinished index files are removed.
     """
-    writer = _IndexFilesWriter(task)
+    writer = _IndexFilesWriter(task, in_memory=in_memory)
     location = ErrorLocation.in_data_file(task.path)
     try:
         with task.open() as reader:
@@ -186,7 +309,7 @@ def run_build_task(task: BuildTask) -> Iterator[pa.RecordBatch]:
                 raise BuildError(
                     "it changed since the build began: run the build again when nothing writes to the table"
                 )
-            yield from writer.run(reader, location)
+            return writer.run(reader, location)
     except TASK_ERRORS as error:
         writer.abort()
         raise location.build_error(error) from error
@@ -197,60 +320,62 @@ def run_build_task(task: BuildTask) -> Iterator[pa.RecordBatch]:
 class _IndexFilesWriter:
     """Writes the index files of one task."""
 
-    def __init__(self, task: BuildTask) -> None:
+    def __init__(self, task: BuildTask, *, in_memory: bool) -> None:
         self._task = task
+        self._in_memory = in_memory
         self._builders: dict[IndexTarget, IndexBuilder] = {}
         self._files: dict[IndexTarget, StagedFile] = {}
+        self._buffers: dict[IndexTarget, io.BytesIO] = {}
         self._names: dict[IndexTarget, str] = {}
         self._columns: dict[str, FilePath] = {}
 
-    def run(self, reader: OrcReader, location: ErrorLocation) -> Iterator[pa.RecordBatch]:
-        """Write the files; yield a row for each stripe, and set the stripe of ``location``."""
+    def run(self, reader: OrcReader, location: ErrorLocation) -> _Result:
+        """Write the files, and set the stripe of ``location``."""
         self._columns = self._task.columns_in(reader.tail.schema)
         self._open(reader)
         statistics = RowGroupStatistics(reader)
         end = len(reader.stripes) if self._task.end is None else self._task.end
-        for number in range(self._task.first, end):
+        stripes = range(self._task.first, end)
+        for number in stripes:
             location.stripe = number
-            rows = reader.stripes[number].num_rows
-            to_read: dict[IndexTarget, IndexBuilder] = {}
-            for target, builder in self._builders.items():
-                file_type = self._columns[target.column].type
-                if not (
-                    target.has_file_keys(file_type)
-                    and _add_statistics(builder, statistics, number, rows, file_type)
-                ):
-                    to_read[target] = builder
-            # each column once for all indexes on it
-            paths = sorted({self._columns[target.column].path for target in to_read})
-            batch = reader.read_stripe(number, paths)
-            for target, builder in to_read.items():
-                column = self._columns[target.column]
-                array = batch.column(paths.index(column.path))
-                if not target.has_file_keys(column.type):
-                    array = table_values(array, column.type, target.key_type(column.type))
-                builder.add_stripe(array)
-            if number < end - 1:
-                yield self._result_row(reader, number, rows, ())
-        location.stripe = None
-        last = reader.stripes[end - 1].num_rows if end else 0
-        yield self._result_row(reader, end - 1, last, self._finish())
-
-    def _result_row(
-        self, reader: OrcReader, stripe: int, num_rows: int, built: Sequence[BuiltFile]
-    ) -> pa.RecordBatch:
+            self._add_stripe(reader, statistics, number)
         has_times = any(self._columns[target.column].type.kind is Kind.TIMESTAMP for target in self._builders)
+        lacks_time_zone = has_times and not all(reader.stripe(number).writer_timezone for number in stripes)
+        location.stripe = None
         row = {
             "path": self._task.path,
-            "stripe": stripe,
-            "num_rows": num_rows,
+            "first": self._task.first,
+            "stripe_rows": [reader.stripes[number].num_rows for number in stripes],
             "tail_checksum": reader.tail.checksum,
             "row_group_rows": reader.tail.row_index_stride,
             "schema": type_text(file_schema(reader.tail)),
-            "lacks_time_zone": has_times and stripe >= 0 and not reader.stripe(stripe).writer_timezone,
-            "index_files": [asdict(item) for item in built],
+            "lacks_time_zone": lacks_time_zone,
         }
-        return pa.RecordBatch.from_pylist([row], schema=RESULT_SCHEMA)
+        files = self._finish()
+        buffers = sorted(self._buffers.items(), key=lambda item: item[0].index_id)
+        return _Result(self._task, row, files, tuple(buffer.getvalue() for _, buffer in buffers))
+
+    def _add_stripe(self, reader: OrcReader, statistics: RowGroupStatistics, number: int) -> None:
+        rows = reader.stripes[number].num_rows
+        to_read: dict[IndexTarget, IndexBuilder] = {}
+        for target, builder in self._builders.items():
+            file_type = self._columns[target.column].type
+            if not (
+                target.has_file_keys(file_type)
+                and _add_statistics(builder, statistics, number, rows, file_type)
+            ):
+                to_read[target] = builder
+        if not to_read:
+            return
+        # each column once for all indexes on it
+        paths = sorted({self._columns[target.column].path for target in to_read})
+        batch = reader.read_stripe(number, paths)
+        for target, builder in to_read.items():
+            column = self._columns[target.column]
+            array = batch.column(paths.index(column.path))
+            if not target.has_file_keys(column.type):
+                array = table_values(array, column.type, target.key_type(column.type))
+            builder.add_stripe(array)
 
     def _open(self, reader: OrcReader) -> None:
         task = self._task
@@ -263,35 +388,41 @@ class _IndexFilesWriter:
         for target in task.targets:
             if target.column not in self._columns:
                 continue
-            name = self._names[target] = index_file_name(task.build_id, is_part=task.is_part)
-            file = self._files[target] = StagedFile(target.absolute_directory, name, task.uri)
+            sink: str | BinarySink
+            if self._in_memory:
+                sink = self._buffers[target] = io.BytesIO()
+            else:
+                name = self._names[target] = index_file_name(task.build_id, is_part=task.is_part)
+                file = self._files[target] = StagedFile(target.absolute_directory, name, task.uri)
+                sink = file.sink
             self._builders[target] = file_index_type(target.type).builder(
-                file.sink,
+                sink,
                 target.key_type(self._columns[target.column].type),
                 column=target.column,
                 properties=dict(target.properties),
                 metadata=metadata,
                 row_group_rows=reader.tail.row_index_stride,
             )
-            file.restrict()
+            if target in self._files:
+                self._files[target].restrict()
 
-    def _finish(self) -> list[BuiltFile]:
+    def _finish(self) -> tuple[BuiltFile, ...]:
         built = []
         for target, builder in sorted(self._builders.items(), key=lambda item: item[0].index_id):
             summary = builder.finish()
-            self._files[target].publish()
-            path = f"{target.directory}/{self._names[target]}"
-            stripe_stats = b""
+            path = ""
+            if target in self._files:
+                self._files[target].publish()
+                path = f"{target.directory}/{self._names[target]}"
+            stripe_stats: tuple[ColumnStats, ...] = ()
             # statistics in a manifest are of the data file's type
             file_type = self._columns[target.column].type
             if file_index_type(target.type).summarizes and target.has_file_keys(file_type):
-                stripe_stats = encode_stripe_stats(
-                    [item.stats for item in summary.stripes]
-                ).SerializeToString()
+                stripe_stats = tuple(item.stats for item in summary.stripes)
             built.append(
                 BuiltFile(target.index_id, path, summary.length, summary.footer_crc32c, stripe_stats)
             )
-        return built
+        return tuple(built)
 
     def abort(self) -> None:
         """Remove the unfinished files."""
@@ -304,9 +435,9 @@ class _IndexFilesWriter:
             file.close()
 
 
-def index_file_name(build_id: str, *, is_part: bool = False) -> str:
+def index_file_name(build_id: str, *, is_part: bool = False, suffix: str = ".hidx") -> str:
     """Return a new unique name of an index file; it begins with the id of the build."""
-    return f"{build_id}-{'part-' if is_part else ''}{uuid.uuid4().hex}.hidx"
+    return f"{build_id}-{'part-' if is_part else ''}{uuid.uuid4().hex}{suffix}"
 
 
 def _add_statistics(

@@ -37,7 +37,7 @@ MIN_SPLIT_BYTES = 4 << 20
 #: Maximum size of a task with several data files.
 MAX_TASK_BYTES = 64 << 20
 #: Cost of opening a data file and creating its index files, in bytes of a column.
-FILE_BYTES = 1 << 20
+FILE_BYTES = 128 << 10
 
 _SIZE = re.compile(r"([0-9]+) *([kmgt]?)b?", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -116,13 +116,15 @@ def split_tasks(
 ) -> list[tuple[Piece[T], ...]]:
     """Split large files and combine the pieces to tasks, the largest first, so that none starts last.
 
+    Small files stay in their order, so that those of one directory come into one task.
+
     Args:
         cores: number of tasks that run at a time.
         task_bytes: the configured size of tasks, if any.
     """
     limits = SizeLimits.for_weights([file.weight for file in files], cores, task_bytes)
     pieces = [piece for file in files for piece in _pieces(file, limits.piece)]
-    pieces.sort(key=lambda piece: -piece.weight)
+    pieces.sort(key=lambda piece: -max(piece.weight, MIN_SPLIT_BYTES))
     tasks: list[tuple[Piece[T], ...]] = []
     current: list[Piece[T]] = []
     current_bytes = 0

@@ -17,6 +17,7 @@ from hindex.api.value_formatting import printable
 from hindex.cli.inspect_document import Document
 from hindex.cli.output import TableOutput
 from hindex.errors import HindexError, OrcError, TableError
+from hindex.formatting import counted
 from hindex.index.index_file import MAGIC
 from hindex.orc.acid.directory import is_acid_directory
 from hindex.orc.io.file_system import file_system, open_source
@@ -180,7 +181,14 @@ def _summary(document: Document) -> Document:
     if document["kind"] == "ORC":
         detail = f"{document['compression']['codec']}, {document['writer']['name']}"
         return {"kind": "ORC", "rows": document["rows"], "stripes": stripes, "detail": detail}
-    column = document["column"]
+    column, files = document["column"], document["index_files"]
+    if files:
+        stripes = sum(len(item["stripes"]) for item in files)
+        return {
+            "kind": document["index_type"],
+            "stripes": stripes,
+            "detail": f"{counted(len(files), 'index file')} on {column['name']}",
+        }
     return {
         "kind": document["index_type"],
         "stripes": stripes,

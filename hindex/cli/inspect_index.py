@@ -9,6 +9,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from hindex.cli.inspect_document import Document, columns
+from hindex.index.bundle import BUNDLE, Bundle
 from hindex.index.index_file import CODEC_NONE, VERSION, IndexFileReader, PageRef
 from hindex.keys import key_value
 from hindex.orc.io.source import ByteSource
@@ -43,10 +44,12 @@ def document(source: ByteSource) -> Document:
     """
     file = IndexFileReader(source)
     footer = file.footer
+    # those of a bundle
+    files = [document(item) for item in Bundle(file)] if footer.index_type == BUNDLE else []
     body = _body(file)
     refs = [] if body is None else list(_pages(body))
     stripes = getattr(body, "stripes", ())
-    data_type = parse_type(footer.column_type)
+    data_type = parse_type(footer.column_type) if footer.column_type else None
     return {
         "kind": "INDEX",
         "file": source.path,
@@ -59,9 +62,10 @@ def document(source: ByteSource) -> Document:
         "writer": footer.writer or None,
         "checksum": {"algorithm": "crc32c", "of": "footer", "value": f"{file.footer_crc32c:08x}"},
         "footer_bytes": file.length - file.pages_end,
-        "pages": _page_sums(file, refs),
-        "directory": {} if body is None else _message_fields(body, data_type),
-        "stripes": [_message_fields(stripe, data_type) for stripe in stripes],
+        "pages": _file_sums(files) if files else _page_sums(file, refs),
+        "directory": {} if body is None or data_type is None else _message_fields(body, data_type),
+        "stripes": [] if data_type is None else [_message_fields(stripe, data_type) for stripe in stripes],
+        "index_files": files,
     }
 
 
@@ -119,6 +123,18 @@ def _page_sums(file: IndexFileReader, refs: list[PageRef]) -> Document:
     }
 
 
+def _file_sums(files: Sequence[Document]) -> Document:
+    """Return the sums of a bundle, whose pages are the index files, and whose blocks are theirs."""
+    pages = [item["pages"] for item in files]
+    return {
+        "count": len(files),
+        "bytes": sum(item["bytes"] for item in files),
+        "blocks": {codec: sum(item["blocks"][codec] for item in pages) for codec in ("none", "zstd")},
+        "stored_bytes": sum(item["stored_bytes"] for item in pages),
+        "raw_bytes": sum(item["raw_bytes"] for item in pages),
+    }
+
+
 def _message_fields(message: Message, data_type: OrcType) -> Document:
     """Return the fields of a message, with the lengths of pages, sums of number lists, and keys as values."""
     fields: Document = {}
@@ -166,7 +182,12 @@ def text(document: Document) -> str:
         ("format", f"hindex index file {document['format_version']}"),
         ("writer", document["writer"] or "not recorded"),
         ("index type", document["index_type"]),
-        ("column", f"{column['name']} {column['type']}, keys of {column['keys']}"),
+        (
+            "column",
+            f"{column['name']} {column['type']}, keys of {column['keys']}"
+            if column["type"]
+            else column["name"],
+        ),
         (
             "checksum",
             f"crc32c {document['checksum']['value']} of the footer of {document['footer_bytes']:,} bytes",
@@ -187,6 +208,20 @@ def text(document: Document) -> str:
         rows = [("", *(name.replace("_", " ") for name in names))]
         rows += [
             (str(i), *(_cell(stripe[name]) for name in names)) for i, stripe in enumerate(document["stripes"])
+        ]
+        lines += columns(rows)
+    if document["index_files"]:
+        lines += ["", "Index files"]
+        rows = [("", "data file", "type", "bytes", "stripes")]
+        rows += [
+            (
+                str(i),
+                _cell(item["metadata"].get("data_file")),
+                item["index_type"],
+                _cell(item["bytes"]),
+                _cell(len(item["stripes"])),
+            )
+            for i, item in enumerate(document["index_files"])
         ]
         lines += columns(rows)
     return "\n".join(lines)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -201,20 +202,6 @@ def encode_stripe_stats(stats: Sequence[ColumnStats]) -> pb.StripeStats:
     return message
 
 
-def decode_stripe_stats(message: pb.StripeStats, stripe_rows: Sequence[int]) -> tuple[ColumnStats, ...]:
-    """Decode the statistics of a file's stripes.
-
-    Args:
-        stripe_rows: rows of each stripe.
-
-    Raises:
-        ValueError: if the lists contradict each other.
-    """
-    lists = [pa.array([list(getattr(message, name))], pa.list_(type_)) for name, type_ in LISTS.items()]
-    column = pa.StructArray.from_arrays(lists, names=list(LISTS))
-    return StatsColumn(column, pa.array([list(stripe_rows)], pa.list_(pa.uint64()))).stripe_stats(0)
-
-
 class StatsColumn:
     """The statistics of one index for the stripes of some data files, as columns of a segment. Immutable.
 
@@ -266,16 +253,18 @@ class StatsColumn:
         """Return the statistics of a file's stripes."""
         lows: Sequence[Key] = self._ints[0].to_pylist(file) or self._bytes[0].to_pylist(file)
         highs: Sequence[Key] = self._ints[1].to_pylist(file) or self._bytes[1].to_pylist(file)
-        keys = enumerate(zip(lows, highs, strict=True))
-        cut = set(self._cut.to_pylist(file))
-        stats = []
-        for rows, nulls in zip(self._rows.to_pylist(file), self._nulls.to_pylist(file), strict=True):
-            if nulls == rows:
-                stats.append(ColumnStats(rows, nulls, None, None))
-            else:
-                number, (low, high) = next(keys)
-                stats.append(ColumnStats(rows, nulls, low, high, number in cut))
-        return tuple(stats)
+        rows, nulls = self._rows.to_pylist(file), self._nulls.to_pylist(file)
+        return _stripe_stats(rows, nulls, lows, highs, self._cut.to_pylist(file))
+
+    def all_stripe_stats(self) -> list[tuple[ColumnStats, ...]]:
+        """Return the statistics of the stripes of every file: those of many files cost little more than of one."""
+        columns = (self._rows, self._nulls, *self._ints, *self._bytes, self._cut)
+        return [
+            _stripe_stats(rows, nulls, int_lows or byte_lows, int_highs or byte_highs, cut)
+            for rows, nulls, int_lows, int_highs, byte_lows, byte_highs, cut in zip(
+                *(column.to_pylists() for column in columns), strict=True
+            )
+        ]
 
     def are_of_kind(self, file: int, kind: KeyKind | None) -> bool:
         """Return True if a file's keys are of a kind, or if it has none."""
@@ -356,6 +345,24 @@ def _compare_byte_ranges(
     return some_inside, some_overlap
 
 
+def _stripe_stats(
+    rows: Sequence[int],
+    nulls: Sequence[int],
+    lows: Sequence[Key],
+    highs: Sequence[Key],
+    cut: Sequence[int],
+) -> tuple[ColumnStats, ...]:
+    keys = enumerate(zip(lows, highs, strict=True))
+    stats = []
+    for row_count, null_count in zip(rows, nulls, strict=True):
+        if null_count == row_count:
+            stats.append(ColumnStats(row_count, null_count, None, None))
+        else:
+            number, (low, high) = next(keys)
+            stats.append(ColumnStats(row_count, null_count, low, high, number in cut))
+    return tuple(stats)
+
+
 class _Lists:
     """Lists of values: the offsets of each, and the values one after another."""
 
@@ -367,6 +374,11 @@ class _Lists:
     def to_pylist(self, at: int) -> list[Any]:
         """Return the values of one list."""
         return self.values.slice(self.offsets[at], self.lengths[at]).to_pylist()  # type: ignore[no-any-return]
+
+    def to_pylists(self) -> list[list[Any]]:
+        """Return the values of every list."""
+        values, offsets = self.values.to_pylist(), self.offsets.tolist()
+        return [values[start:end] for start, end in pairwise(offsets)]
 
     def count(self, flags: Mask) -> Int64s:
         """Count the flagged values of each list."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from hindex.errors import IndexFileError, OrcError, TableError, root_os_error
 from hindex.index.btree import BTreeReader
+from hindex.index.bundle import Bundle, is_bundle
 from hindex.index.index_file import Footer, IndexFileReader
 from hindex.index.index_type import FileIndexType, IndexReader, file_index_type
 from hindex.index.page_cache import Cache, shared_cache
@@ -45,11 +46,34 @@ def open_index_file(path: str, length: int, footer_checksum: int, cache: Cache |
     cached = cache.get(key)
     if isinstance(cached, OpenIndex):
         return cached
-    file = _opened(path, length, footer_checksum, cache)
+    if is_bundle(path):
+        file = IndexFileReader(open_bundle(path, cache).open(length, footer_checksum), cache)
+    else:
+        file = _opened(path, length, footer_checksum, cache)
     index = file_index_type(file.footer.index_type)
     opened = OpenIndex(index, file.footer, index.reader(file))
-    cache.put_file(key, opened, _weight(file))
+    if is_bundle(path):
+        # without a file of its own, but with all of its bytes
+        cache.put(key, opened, _weight(file) + length)
+    else:
+        cache.put_file(key, opened, _weight(file))
     return opened
+
+
+def open_bundle(path: str, cache: Cache | None = None) -> Bundle:
+    """Open a bundle, or return the open one.
+
+    Raises:
+        IndexFileError: if it is missing or corrupt.
+        NewerFormatError: if a newer version wrote it.
+    """
+    cache = shared_cache() if cache is None else cache
+    cached = cache.get(path)
+    if isinstance(cached, Bundle):
+        return cached
+    bundle = Bundle(_opened_file(path, None, cache))
+    cache.put_file(path, bundle, _weight(bundle.file))
+    return bundle
 
 
 def open_btree_file(path: str, length: int, footer_checksum: int, cache: Cache | None = None) -> BTreeReader:
@@ -73,15 +97,19 @@ def _weight(file: IndexFileReader) -> int:
     return _OPEN_BYTES + _DIRECTORY_FACTOR * len(file.footer.body) + file.kept_bytes
 
 
-def _opened(path: str, length: int, footer_checksum: int, cache: Cache) -> IndexFileReader:
+def _opened_file(path: str, length: int | None, cache: Cache) -> IndexFileReader:
     try:
         # each page is verified when it is read
-        file = IndexFileReader(open_source(path, length=length, detects_changes=False), cache)
+        return IndexFileReader(open_source(path, length=length, detects_changes=False), cache)
     except (OrcError, TableError) as error:
         message = error.message if isinstance(error, OrcError) else error
         is_missing = isinstance(root_os_error(error), FileNotFoundError)
         remedy = "rebuild the index" if is_missing else "check its access"
         raise IndexFileError(f"Index file {path!r}: {message}; {remedy}") from error
+
+
+def _opened(path: str, length: int, footer_checksum: int, cache: Cache) -> IndexFileReader:
+    file = _opened_file(path, length, cache)
     if (file.length, file.footer_crc32c) != (length, footer_checksum):
         file.close()
         raise IndexFileError(

@@ -16,9 +16,11 @@ from pyroaring import BitMap
 
 from hindex.errors import DeletedFileError, HindexError, OrcError
 from hindex.formatting import counted
+from hindex.index.bundle import is_bundle
 from hindex.index.index_file import OWN_CACHE_BYTES
 from hindex.index.index_type import Bounds
 from hindex.index.page_cache import Cache
+from hindex.index.reader_cache import open_bundle
 from hindex.maintain.results import CheckResult, IndexState
 from hindex.orc.reader.file_cache import FileCache
 from hindex.plan.filter import Leaf, leaves
@@ -138,9 +140,12 @@ def damaged_files(
         present: the store's index files, with their lengths.
     """
     named: set[tuple[str, int, str]] = set()
+    bundles: dict[str, list[FileEntry]] = {}
     for entry in entries:
         own, shared = entry.index_file(index.id), entry.shared_index(index.id)
-        if own is not None:
+        if own is not None and is_bundle(own.path):
+            bundles.setdefault(own.path, []).append(entry)
+        elif own is not None:
             named.add((own.path, own.length, f" of {entry.path!r}"))
         if shared is not None:
             named.update((file.path, file.length, "") for file in shared.files)
@@ -151,6 +156,24 @@ def damaged_files(
             yield path, f"index file {path!r}{data_file} {problem}: ALTER INDEX ... REBUILD writes it again"
         elif denial := store.access_problem(path):
             yield path, f"index file {path!r}{data_file} cannot be read: {denial}; check its access"
+    for path, members in sorted(bundles.items()):
+        problem = "is missing" if path not in present else _bundle_problem(store, path, index, members)
+        if problem:
+            data_files = f"of {members[0].path!r}" + (
+                f" and {len(members) - 1:,} more" if members[1:] else ""
+            )
+            yield path, f"index file {path!r} {data_files} {problem}: ALTER INDEX ... REBUILD writes it again"
+
+
+def _bundle_problem(store: Store, path: str, index: IndexEntry, members: Sequence[FileEntry]) -> str:
+    """Return the problem of a file that has the index files of several data files; "" if it has them all."""
+    try:
+        files = open_bundle(store.absolute(path), Cache(0)).files
+    except HindexError as error:
+        return f"cannot be used ({error})"
+    recorded = (member.index_file(index.id) for member in members)
+    missing = sum(file is not None and (file.length, file.footer_checksum) not in files for file in recorded)
+    return f"lacks {counted(missing, 'index file')}" if missing else ""
 
 
 def verify_index(

@@ -18,7 +18,7 @@ from typing import IO
 
 from hindex.store.local import make_directories
 from hindex.store.manifest import IndexEntry
-from hindex.store.permissions import file_permissions
+from hindex.store.permissions import Permissions, file_permissions
 from hindex.store.remote import RemoteStorage
 from hindex.store.storage import open_storage
 from hindex.table.location import is_local, local_path
@@ -122,7 +122,7 @@ class StagedFile:
     def __init__(self, directory: str, name: str, data_file: str | None = None) -> None:
         self._directory = directory
         self._name = name
-        self._data_file = local_path(data_file) if data_file is not None and is_local(data_file) else None
+        self._data_file = data_file
         self._temporary: IO[bytes] | None = None
         self.sink: str | IO[bytes] = f"{directory}/{name}"
         if is_local(directory):
@@ -137,10 +137,9 @@ class StagedFile:
             OSError: if they cannot be set.
         """
         if self._temporary is None:
-            path = Path(self._directory, self._name)
-            permissions = file_permissions(path, self._data_file)
+            permissions = data_permissions(self._directory, self._data_file)
             if permissions is not None:
-                permissions.apply(path)
+                permissions.apply(Path(self._directory, self._name))
 
     def publish(self) -> None:
         """Put the whole file in its place, durably; the builder has finished it.
@@ -160,6 +159,19 @@ class StagedFile:
             # on a full disk, buffered bytes cannot be written
             with contextlib.suppress(OSError):
                 self._temporary.close()
+
+
+def data_permissions(directory: str, data_file: str | None) -> Permissions | None:
+    """Return the permissions of a new index file; None for those of the process.
+
+    Args:
+        directory: absolute local path, or URI, of the index file.
+        data_file: URI of the data file whose values it holds; None for several.
+    """
+    if not is_local(directory):
+        return None
+    local = local_path(data_file) if data_file is not None and is_local(data_file) else None
+    return file_permissions(Path(directory, "x.hidx"), local)
 
 
 def discard_files(directory: str, prefix: str) -> None:

@@ -16,7 +16,7 @@ import hindex
 from hindex.api.table import IndexSpec
 from hindex.build import task_splitting
 from hindex.build.job import built_files, merged_files, plan_build
-from hindex.build.task import MERGED_SCHEMA, BuildTask, IndexTarget, run_build_task, run_merge_task
+from hindex.build.task import MERGED_SCHEMA, BuildTask, IndexTarget, run_build_tasks, run_merge_task
 from hindex.build.task_splitting import (
     FILE_BYTES,
     MAX_TASK_BYTES,
@@ -93,7 +93,7 @@ def test_every_stripe_is_in_one_piece(rng: np.random.Generator, task_bytes: int 
 def test_small_files_share_tasks_where_all_processors_have_some() -> None:
     assert sorted(len(task) for task in split_tasks([sized(1000)] * 6, 2)) == [1] * 6
     lengths = [len(task) for task in split_tasks([sized(1000)] * 600, 2)]
-    assert (sum(lengths), max(lengths) <= 64, len(lengths) < 12) == (600, True, True)
+    assert (sum(lengths), max(lengths) <= 512, len(lengths) < 12) == (600, True, True)
 
 
 def test_files_of_one_size_are_not_cut() -> None:
@@ -153,7 +153,7 @@ def built(task: BuildTask, cuts: list[int]) -> FileEntry:
         if cuts
         else [task]
     )
-    batches = [batch for one in reversed(tasks) for batch in run_build_task(one)]
+    batches = [batch for one in reversed(tasks) for batch in run_build_tasks([one])]
     indexed = built_files([task], pa.Table.from_batches(batches))
     merges = [merge for item in indexed for merge in item.merges]
     assert [len(merge.parts) for merge in merges] == ([len(tasks)] * len(task.targets) if cuts else [])
@@ -212,7 +212,7 @@ def test_a_part_of_another_version_of_the_file(whole: BuildTask) -> None:
     with pytest.raises(
         BuildError, match=r"^index build failed on data file 'x.orc': it changed since the build"
     ):
-        list(run_build_task(part))
+        list(run_build_tasks([part]))
 
 
 def test_files_that_are_no_parts_of_one(whole: BuildTask, tmp_path: Path) -> None:

@@ -19,8 +19,11 @@ import pytest
 from hindex.cli import main as command
 from hindex.cli.inspect import Inspection, inspect_path
 from hindex.errors import TableError
+from hindex.index.bundle import BUNDLE_SUFFIX, BundledFile, write_bundle
+from hindex.index.index_file import IndexFileReader
 from hindex.index.index_type import file_index_type
 from hindex.orc import Kind, OrcReader, OrcType
+from hindex.orc.io.source import LocalSource
 from hindex.store.manifest import IndexEntry, Manifest
 from hindex.store.manifest_file import encode
 from tests.support import local_build
@@ -397,3 +400,25 @@ def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/sur\xff")).mkdir()
     with pytest.raises(TableError, match=r"has a file whose name .*sur.xff' is not UTF-8; rename it"):
         inspect_path(str(tmp_path))
+
+
+def test_a_bundle_lists_its_index_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = []
+    for number, name in enumerate(("BITMAP", "MINMAX")):
+        path = write_index(tmp_path / f"{number}.hidx", name)
+        files.append(BundledFile(path.read_bytes(), IndexFileReader(LocalSource(path)).footer_crc32c))
+    path = tmp_path / f"x{BUNDLE_SUFFIX}"
+    write_bundle(path, "n", files, lambda: None)
+    content = document(path)
+    assert (content["kind"], content["index_type"], content["stripes"]) == ("INDEX", "BUNDLE", [])
+    assert content["column"]["name"] == "n"
+    assert content["pages"]["bytes"] == sum(len(file.data) for file in files)
+    assert 8 + content["pages"]["bytes"] + content["footer_bytes"] == content["bytes"] == path.stat().st_size
+    for number, item in enumerate(content["index_files"]):
+        alone = document(tmp_path / f"{number}.hidx")
+        assert {**item, "file": alone["file"]} == {key: alone[key] for key in item}
+    assert run("inspect", str(path)) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["0", "-", "BITMAP", f"{len(files[0].data):,}", "2"] in lines
+    path.write_bytes(path.read_bytes()[:30] + b"\xff" + path.read_bytes()[31:])
+    assert run("inspect", str(path)) == 2

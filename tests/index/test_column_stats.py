@@ -17,7 +17,6 @@ from hindex.index.column_stats import (
     SHORT_KEY,
     ColumnStats,
     StatsColumn,
-    decode_stripe_stats,
     encode_stripe_stats,
 )
 from hindex.keys import KeyKind
@@ -50,8 +49,9 @@ def extents(draw: st.DrawFn, keys: st.SearchStrategy[Any] | None = None) -> list
 
 @given(extents())
 def test_round_trip(given_extents: list[ColumnStats]) -> None:
-    message = pb.StripeStats.FromString(encode_stripe_stats(given_extents).SerializeToString())
-    back = decode_stripe_stats(message, [item.rows for item in given_extents])
+    column = column_of([given_extents, given_extents[:1], given_extents])
+    back = column.stripe_stats(2)
+    assert column.all_stripe_stats() == [back, back[:1], back]
     assert back == tuple(item.truncate() for item in given_extents)
     for item in back:
         assert not isinstance(item.max_key, bytes) or len(item.max_key) <= SHORT_KEY
@@ -62,7 +62,7 @@ def test_long_keys_are_marked() -> None:
     stats = [ColumnStats(1, 0, b"a", b"b"), ColumnStats(2, 2, None, None), ColumnStats(1, 0, long, long)]
     message = encode_stripe_stats(stats)
     assert list(message.cut) == [1]
-    assert decode_stripe_stats(message, [1, 2, 1])[2] == ColumnStats(
+    assert column_of([stats]).stripe_stats(0)[2] == ColumnStats(
         1, 0, long[:-1], long[:-1], max_is_prefix=True
     )
 
@@ -70,12 +70,17 @@ def test_long_keys_are_marked() -> None:
 def column_of(files: Sequence[Sequence[ColumnStats]]) -> StatsColumn:
     """The extents of some files' stripes as a segment has them."""
     messages = [encode_stripe_stats(item) for item in files]
+    return decoded(messages, [[extent.rows for extent in item] for item in files])
+
+
+def decoded(messages: Sequence[pb.StripeStats], rows: Sequence[Sequence[int]]) -> StatsColumn:
     lists = [
         pa.array([list(getattr(message, name)) for message in messages], pa.list_(of))
         for name, of in LISTS.items()
     ]
-    rows = pa.array([[extent.rows for extent in item] for item in files], pa.list_(pa.uint64()))
-    return StatsColumn(pa.StructArray.from_arrays(lists, names=list(LISTS)), rows)
+    return StatsColumn(
+        pa.StructArray.from_arrays(lists, names=list(LISTS)), pa.array(rows, pa.list_(pa.uint64()))
+    )
 
 
 #: Bounds beyond all keys of 64 bits, too.
@@ -171,4 +176,4 @@ def test_files_with_keys_of_another_kind_are_not_compared() -> None:
 )
 def test_contradictions(message: pb.StripeStats) -> None:
     with pytest.raises(ValueError, match=r"stripe|statistics"):
-        decode_stripe_stats(message, [5, 5])
+        decoded([message], [[5, 5]])

@@ -15,7 +15,7 @@ import pytest
 from hindex.api.statement_table import StatementTable
 from hindex.api.table import IndexSpec, Table
 from hindex.build import job
-from hindex.build.task import BuildTask, run_build_task
+from hindex.build.task import BuildTask, run_build_tasks
 from hindex.cli.main import main
 from hindex.errors import (
     BuildError,
@@ -130,7 +130,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def run_build_job(spark: object, tasks: list[list[BuildTask]], progress: object) -> pa.Table:
         *others, last = (task for some in tasks for task in some)
         for task in others:
-            list(run_build_task(task))
+            list(run_build_tasks([task]))
         raise BuildError(f"index build failed on data file {last.path!r}: broken")
 
     with monkeypatch.context() as patch:

@@ -82,7 +82,7 @@ def run_twice(
     This leaves the files of a failed attempt and of an unreported attempt, as speculative execution does.
     """
     try:
-        os.close(os.open(f"{flags}.{task.path}.{task.first}", os.O_CREAT | os.O_EXCL))
+        os.close(os.open(f"{flags}.{task[0].path}.{task[0].first}", os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         list(run(task))
         yield from run(task)
@@ -96,12 +96,12 @@ def build_with_repeated_tasks(
 ) -> dict[str, Any]:
     """Build indexes with repeated tasks over parts of data files, and describe their files in the store."""
     spark.conf.set("spark.hindex.build.taskBytes", "1500")
-    real = job.run_build_task
-    job.run_build_task = partial(run_twice, real, flags)
+    real = job.run_build_tasks
+    job.run_build_tasks = partial(run_twice, real, flags)
     try:
         table.create_indexes([hindex.IndexSpec("r", "a", "bloom"), hindex.IndexSpec("m", "id")])
     finally:
-        job.run_build_task = real
+        job.run_build_tasks = real
         spark.conf.unset("spark.hindex.build.taskBytes")
     store = Store.for_table(table.uri)
     manifest = store.load()
@@ -165,10 +165,10 @@ def main(kind: str, path: str, archive: str) -> None:
     report: dict[str, Any] = {}
     scan: Any = hindex.spark.scan
     job: Any = hindex.build.job
-    job.run_build_task = partial(run_and_record, job.run_build_task, f"{path}.described")
+    job.run_build_tasks = partial(run_and_record, job.run_build_tasks, f"{path}.described")
     spark.addTag("users")
     if kind == "cluster":
-        job.run_build_task = partial(run_and_kill, job.run_build_task, f"{path}.build")
+        job.run_build_tasks = partial(run_and_kill, job.run_build_tasks, f"{path}.build")
         scan.read_group = partial(run_and_kill, scan.read_group, f"{path}.scan")
     table.create_indexes([hindex.IndexSpec("i", "a"), hindex.IndexSpec("j", "s")])
     report["advanced"] = progress.advanced

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hindex
-from hindex.build.task import run_build_task
+from hindex.build.task import run_build_tasks
 from hindex.errors import BuildError
 from hindex.progress import NullProgress
 from hindex.spark.jobs import collect, job_description
@@ -60,7 +60,9 @@ def test_builds_describe_their_jobs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = tmp_path / "descriptions"
-    monkeypatch.setattr("hindex.build.job.run_build_task", partial(run_and_record, run_build_task, str(path)))
+    monkeypatch.setattr(
+        "hindex.build.job.run_build_tasks", partial(run_and_record, run_build_tasks, str(path))
+    )
 
     def recorded_descriptions() -> set[str]:
         lines = set(path.read_text().splitlines())
@@ -100,7 +102,7 @@ def test_jobs_of_btree_indexes_are_described(
 def test_a_failed_build_leaves_the_description(
     table: hindex.Table, spark: SparkSession, description: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hindex.build.job.run_build_task", fail)
+    monkeypatch.setattr("hindex.build.job.run_build_tasks", fail)
     with pytest.raises(BuildError, match="disk full") as caught:
         table.create_index("i", "a")
     # neither the error nor its traceback contains Java

@@ -19,7 +19,6 @@ from hindex.build.task import (
     RESULT_SCHEMA,
     BuildTask,
     MergeTask,
-    run_build_task,
     run_build_tasks,
     run_merge_task,
 )
@@ -68,7 +67,7 @@ def _build(spark: object, tasks: Sequence[Sequence[BuildTask]], progress: Progre
     batches = []
     spark.built_paths += sorted({task.path for group in tasks for task in group})
     for group in tasks:
-        batches += list(run_build_tasks(group, run_build_task))
+        batches += list(run_build_tasks(group))
         progress.advance()
     return pa.Table.from_batches(batches, RESULT_SCHEMA)
 
@@ -81,11 +80,15 @@ def _merge(spark: object, tasks: Sequence[MergeTask], progress: Progress) -> pa.
 
 
 def _sort(
-    spark: object, build: BTreeJob, tasks: Sequence[Sequence[EntryTask]], progress: Progress
+    spark: object,
+    build: BTreeJob,
+    tasks: Sequence[Sequence[EntryTask]],
+    num_writers: int,
+    progress: Progress,
 ) -> pa.Table:
     """Sort the chunks of BTREE entries as Spark does, and write them in batches of three."""
     if not isinstance(spark, LocalConnection):
-        return _sort_by_spark(cast("SparkSession", spark), build, tasks, progress)
+        return _sort_by_spark(cast("SparkSession", spark), build, tasks, num_writers, progress)
     rows: list[dict[str, Any]] = []
     schema = None
     spark.built_paths += sorted(
