@@ -296,7 +296,22 @@ def _row_key(parts: Sequence[str], schema: TableSchema) -> OutputColumn | None:
     return None if key is None else OutputColumn(*key)
 
 
-_Part = tuple[Filter, tuple[OutputColumn, ...], tuple[OutputColumn, ...], frozenset[str]]
+@value_class
+class _Part:
+    """What the tasks of files with the same constant columns share.
+
+    Args:
+        root: the filter that is left.
+        covered: ids of the indexes that cover the partition.
+        index_columns: names of the columns whose indexes are used.
+    """
+
+    root: Filter
+    output: tuple[OutputColumn, ...]
+    lookups: tuple[OutputColumn, ...]
+    covered: frozenset[str]
+    filter_columns: tuple[OutputColumn, ...]
+    index_columns: tuple[str, ...]
 
 
 #: Of a file: its partition as written, and the declared columns that it lacks and that have a default.
@@ -416,7 +431,7 @@ class _Planner:
         of_constants = np.zeros(len(distinct), np.int64)
         for at, constant in enumerate(distinct.tolist()):
             partition, kind = views.files.partitions[constant // kinds], views.kinds[constant % kinds]
-            root = self._part(partition, kind.names)[0]
+            root = self._part(partition, kind.names).root
             of_constants[at] = numbers.setdefault(root, len(numbers))
         return list(numbers), of_constants[places]
 
@@ -455,28 +470,23 @@ class _Planner:
         """Return the task of one file."""
         if self._has_own_times(view):
             view = self._without_time_indexes(view)
-        root, output, lookups, covered = self._part(view.file.partition, view.names)
-        names = columns(root)
+        part = self._part(view.file.partition, view.names)
         if self._snapshot.declared is not None and id(view.columns) not in self._checked:
             self._check_types(view)
-        leaf_columns = (leaf.column for leaf in leaves(root))
-        index_columns = tuple(
-            dict.fromkeys((*leaf_columns, *(c.name for c in self._lookups if not c.is_partition)))
-        )
         return ScanTask(
             path=view.file.path,
             uri=view.file.uri,
             length=view.file.length,
             mtime_ns=view.file.mtime_ns,
             tail_checksum=view.entry.tail_checksum if view.entry is not None else None,
-            filter=root,
-            filter_columns=tuple(OutputColumn(name, self._types[name]) for name in names),
-            columns=output,
+            filter=part.root,
+            filter_columns=part.filter_columns,
+            columns=part.output,
             binding=self._binding,
-            indexes=tuple(self._uses(view, index_columns, covered)) if index_columns else (),
-            candidates=self._shared.candidates(view, root),
+            indexes=tuple(self._uses(view, part.index_columns, part.covered)) if part.index_columns else (),
+            candidates=self._shared.candidates(view, part.root),
             partition=view.file.partition,
-            lookups=lookups,
+            lookups=part.lookups,
             acid=view.file.acid,
             names=view.names,
             timezone=None if self._zones is None else self._zones.reader,
@@ -565,9 +575,6 @@ class _Planner:
 
         Args:
             names: the files' own columns.
-
-        Returns:
-            the filter that is left, the output and lookup columns, and the indexes that cover the partition.
         """
         missing = self._missing_defaults(names)
         part = self._by_constants.get((partition, missing))
@@ -592,7 +599,19 @@ class _Planner:
                 )
                 for items in (self._output, self._lookups)
             )
-            part = (prune(self._root, keys), output, lookups, covered)
+            root = prune(self._root, keys)
+            named = (
+                *(leaf.column for leaf in leaves(root)),
+                *(c.name for c in self._lookups if not c.is_partition),
+            )
+            part = _Part(
+                root,
+                output,
+                lookups,
+                covered,
+                tuple(OutputColumn(name, self._types[name]) for name in columns(root)),
+                tuple(dict.fromkeys(named)),
+            )
             self._by_constants[partition, missing] = part
         return part
 

@@ -104,6 +104,8 @@ class SharedIndexPruner:
 
     def candidates(self, view: FileView, root: Filter) -> tuple[CandidateRowGroups, ...]:
         """Return the row groups to read for each leaf that an index answers, for the task of a file."""
+        if view.entry is None or not view.entry.shared:
+            return ()
         return tuple(
             CandidateRowGroups(
                 index.name,
