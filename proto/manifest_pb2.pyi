@@ -6,12 +6,11 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Manifest(_message.Message):
-    __slots__ = ("number", "table_uri", "created_ms", "indexes", "schemas", "segments", "shared_indexes", "commit_id")
+    __slots__ = ("number", "table_uri", "created_ms", "indexes", "segments", "shared_indexes", "commit_id")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     TABLE_URI_FIELD_NUMBER: _ClassVar[int]
     CREATED_MS_FIELD_NUMBER: _ClassVar[int]
     INDEXES_FIELD_NUMBER: _ClassVar[int]
-    SCHEMAS_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     SHARED_INDEXES_FIELD_NUMBER: _ClassVar[int]
     COMMIT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -19,11 +18,10 @@ class Manifest(_message.Message):
     table_uri: str
     created_ms: int
     indexes: _containers.RepeatedCompositeFieldContainer[Index]
-    schemas: _containers.RepeatedScalarFieldContainer[str]
     segments: _containers.RepeatedCompositeFieldContainer[FileSegment]
     shared_indexes: _containers.RepeatedCompositeFieldContainer[SharedIndex]
     commit_id: bytes
-    def __init__(self, number: _Optional[int] = ..., table_uri: _Optional[str] = ..., created_ms: _Optional[int] = ..., indexes: _Optional[_Iterable[_Union[Index, _Mapping]]] = ..., schemas: _Optional[_Iterable[str]] = ..., segments: _Optional[_Iterable[_Union[FileSegment, _Mapping]]] = ..., shared_indexes: _Optional[_Iterable[_Union[SharedIndex, _Mapping]]] = ..., commit_id: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., table_uri: _Optional[str] = ..., created_ms: _Optional[int] = ..., indexes: _Optional[_Iterable[_Union[Index, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[FileSegment, _Mapping]]] = ..., shared_indexes: _Optional[_Iterable[_Union[SharedIndex, _Mapping]]] = ..., commit_id: _Optional[bytes] = ...) -> None: ...
 
 class Index(_message.Message):
     __slots__ = ("id", "name", "column", "type", "column_type", "properties", "where", "created_ms", "creator", "refreshed_ms", "level", "deferred", "comment", "annotations", "quarantined")
@@ -68,8 +66,7 @@ class Property(_message.Message):
     def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class FileSegment(_message.Message):
-    __slots__ = ("files", "num_files", "first_path", "last_path", "data", "path", "length", "checksum", "shared_indexes", "indexes")
-    FILES_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("num_files", "first_path", "last_path", "data", "path", "length", "checksum", "shared_indexes", "indexes")
     NUM_FILES_FIELD_NUMBER: _ClassVar[int]
     FIRST_PATH_FIELD_NUMBER: _ClassVar[int]
     LAST_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -79,7 +76,6 @@ class FileSegment(_message.Message):
     CHECKSUM_FIELD_NUMBER: _ClassVar[int]
     SHARED_INDEXES_FIELD_NUMBER: _ClassVar[int]
     INDEXES_FIELD_NUMBER: _ClassVar[int]
-    files: _containers.RepeatedCompositeFieldContainer[DataFile]
     num_files: int
     first_path: str
     last_path: str
@@ -89,7 +85,7 @@ class FileSegment(_message.Message):
     checksum: int
     shared_indexes: _containers.RepeatedScalarFieldContainer[int]
     indexes: _containers.RepeatedCompositeFieldContainer[SegmentIndex]
-    def __init__(self, files: _Optional[_Iterable[_Union[DataFile, _Mapping]]] = ..., num_files: _Optional[int] = ..., first_path: _Optional[str] = ..., last_path: _Optional[str] = ..., data: _Optional[bytes] = ..., path: _Optional[str] = ..., length: _Optional[int] = ..., checksum: _Optional[int] = ..., shared_indexes: _Optional[_Iterable[int]] = ..., indexes: _Optional[_Iterable[_Union[SegmentIndex, _Mapping]]] = ...) -> None: ...
+    def __init__(self, num_files: _Optional[int] = ..., first_path: _Optional[str] = ..., last_path: _Optional[str] = ..., data: _Optional[bytes] = ..., path: _Optional[str] = ..., length: _Optional[int] = ..., checksum: _Optional[int] = ..., shared_indexes: _Optional[_Iterable[int]] = ..., indexes: _Optional[_Iterable[_Union[SegmentIndex, _Mapping]]] = ...) -> None: ...
 
 class SegmentIndex(_message.Message):
     __slots__ = ("index", "num_files", "length")
@@ -118,26 +114,6 @@ class KeyExtent(_message.Message):
     byte_max: bytes
     max_is_prefix: bool
     def __init__(self, rows: _Optional[int] = ..., null_count: _Optional[int] = ..., int_min: _Optional[int] = ..., int_max: _Optional[int] = ..., byte_min: _Optional[bytes] = ..., byte_max: _Optional[bytes] = ..., max_is_prefix: bool = ...) -> None: ...
-
-class DataFile(_message.Message):
-    __slots__ = ("path", "length", "mtime_ns", "tail_checksum", "num_rows", "stripe_rows", "schema", "index_files")
-    PATH_FIELD_NUMBER: _ClassVar[int]
-    LENGTH_FIELD_NUMBER: _ClassVar[int]
-    MTIME_NS_FIELD_NUMBER: _ClassVar[int]
-    TAIL_CHECKSUM_FIELD_NUMBER: _ClassVar[int]
-    NUM_ROWS_FIELD_NUMBER: _ClassVar[int]
-    STRIPE_ROWS_FIELD_NUMBER: _ClassVar[int]
-    SCHEMA_FIELD_NUMBER: _ClassVar[int]
-    INDEX_FILES_FIELD_NUMBER: _ClassVar[int]
-    path: str
-    length: int
-    mtime_ns: int
-    tail_checksum: int
-    num_rows: int
-    stripe_rows: _containers.RepeatedScalarFieldContainer[int]
-    schema: int
-    index_files: _containers.RepeatedCompositeFieldContainer[IndexFile]
-    def __init__(self, path: _Optional[str] = ..., length: _Optional[int] = ..., mtime_ns: _Optional[int] = ..., tail_checksum: _Optional[int] = ..., num_rows: _Optional[int] = ..., stripe_rows: _Optional[_Iterable[int]] = ..., schema: _Optional[int] = ..., index_files: _Optional[_Iterable[_Union[IndexFile, _Mapping]]] = ...) -> None: ...
 
 class SharedIndex(_message.Message):
     __slots__ = ("id", "index", "column_type", "partition", "num_files", "num_row_groups", "files")
@@ -168,18 +144,6 @@ class SharedIndexFile(_message.Message):
     footer_checksum: int
     extent: KeyExtent
     def __init__(self, path: _Optional[str] = ..., length: _Optional[int] = ..., footer_checksum: _Optional[int] = ..., extent: _Optional[_Union[KeyExtent, _Mapping]] = ...) -> None: ...
-
-class IndexFile(_message.Message):
-    __slots__ = ("index", "path", "length", "footer_checksum")
-    INDEX_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
-    LENGTH_FIELD_NUMBER: _ClassVar[int]
-    FOOTER_CHECKSUM_FIELD_NUMBER: _ClassVar[int]
-    index: int
-    path: str
-    length: int
-    footer_checksum: int
-    def __init__(self, index: _Optional[int] = ..., path: _Optional[str] = ..., length: _Optional[int] = ..., footer_checksum: _Optional[int] = ...) -> None: ...
 
 class StripeStats(_message.Message):
     __slots__ = ("null_counts", "int_mins", "int_maxs", "byte_mins", "byte_maxs", "cut")

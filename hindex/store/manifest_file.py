@@ -18,9 +18,7 @@ from hindex.index.column_stats import ColumnStats
 from hindex.proto import manifest_pb2 as pb
 from hindex.store.entries import FileEntries, Load, Segment
 from hindex.store.manifest import (
-    FileEntry,
     IndexEntry,
-    IndexFileEntry,
     Manifest,
     SharedFileEntry,
     SharedIndexEntry,
@@ -29,7 +27,7 @@ from hindex.store.manifest import (
 from hindex.store.segment import MAX_SEGMENT_BYTES, IndexSummary, StoredSegment, Summary
 
 MAGIC = b"HINDEXMF"
-VERSION = 2
+VERSION = 1
 
 #: Longer manifests are refused: they are hostile or damaged.
 MAX_BYTES = 1 << 30
@@ -111,7 +109,7 @@ def decode(
     message = pb.Manifest()
     try:
         message.ParseFromString(data[_HEADER.size : _HEADER.size + length])
-        return _from_message(message, version, load, {} if known_segments is None else known_segments)
+        return _from_message(message, load, {} if known_segments is None else known_segments)
     except (DecodeError, ValueError, IndexError) as error:
         raise corrupt(path, " ".join(str(error).split()) or "it is not a manifest message") from error
 
@@ -173,7 +171,7 @@ def _to_message(manifest: Manifest, locations: Places, commit_id: bytes) -> pb.M
 
 
 def _from_message(
-    message: pb.Manifest, version: int, load: Load, known_segments: MutableMapping[StoredSegment, Segment]
+    message: pb.Manifest, load: Load, known_segments: MutableMapping[StoredSegment, Segment]
 ) -> Manifest:
     indexes = tuple(
         IndexEntry(
@@ -186,7 +184,7 @@ def _from_message(
             where=item.where if item.HasField("where") else None,
             created_ms=item.created_ms,
             creator=item.creator,
-            level=item.level or "stripe",
+            level=item.level,
             refreshed_ms=item.refreshed_ms,
             deferred=item.deferred,
             comment=item.comment if item.HasField("comment") else None,
@@ -200,19 +198,9 @@ def _from_message(
     shared = tuple(_shared_entry(item, indexes) for item in message.shared_indexes)
     if len({item.id for item in shared}) < len(shared):
         raise ValueError("two shared indexes have the same id")
-    files: Sequence[FileEntry]
-    if version == 1:
-        files = [
-            _file_entry(item, indexes, message.schemas)
-            for segment in message.segments
-            for item in segment.files
-        ]
-        _check_order(item.path for item in files)
-    else:
-        segments = [_segment(item, indexes, shared, load, known_segments) for item in message.segments]
-        _check_order(path for item in segments for path in sorted({item.summary.first, item.summary.last}))
-        files = FileEntries(segments)
-    return Manifest(message.number, message.table_uri, message.created_ms, indexes, files)
+    segments = [_segment(item, indexes, shared, load, known_segments) for item in message.segments]
+    _check_order(path for item in segments for path in sorted({item.summary.first, item.summary.last}))
+    return Manifest(message.number, message.table_uri, message.created_ms, indexes, FileEntries(segments))
 
 
 def _segment(
@@ -240,31 +228,6 @@ def _segment(
     if segment is None or segment.summary != summary:
         segment = known_segments[stored] = Segment(summary, stored, load)
     return segment
-
-
-def _file_entry(item: pb.DataFile, indexes: tuple[IndexEntry, ...], schemas: Sequence[str]) -> FileEntry:
-    if not is_safe_path(item.path):
-        raise ValueError(f"data file name {item.path!r} leaves the table")
-    stripe_rows = tuple(item.stripe_rows)
-    if sum(stripe_rows) != item.num_rows:
-        raise ValueError(f"the stripes of {item.path!r} do not add up to its {item.num_rows} rows")
-    index_files: list[IndexFileEntry] = []
-    for file in item.index_files:
-        if not is_safe_path(file.path):
-            raise ValueError(f"index file name {file.path!r} leaves the store")
-        index_files.append(
-            IndexFileEntry(indexes[file.index].id, file.path, file.length, file.footer_checksum)
-        )
-    return FileEntry(
-        path=item.path,
-        length=item.length,
-        mtime_ns=item.mtime_ns,
-        tail_checksum=item.tail_checksum,
-        num_rows=item.num_rows,
-        stripe_rows=stripe_rows,
-        schema=schemas[item.schema],
-        index_files=tuple(index_files),
-    )
 
 
 def _shared_message(item: SharedIndexEntry, index: int) -> pb.SharedIndex:
