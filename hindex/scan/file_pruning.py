@@ -190,8 +190,8 @@ class SkippedFiles:
             yield from (by for by in totals.by_source if not isinstance(by, StatisticsSource))
 
 
-#: A leaf, the answer of one source after those before it, and that of all sources so far.
-_Answered = tuple[Leaf, StripeAnswer, StripeAnswer]
+#: A leaf, what one source and those before it leave of it, and a mask of the files that any of these answered for.
+_Answered = tuple[Leaf, StripeAnswer, Mask]
 
 
 class FileSkipper:
@@ -232,7 +232,6 @@ class FileSkipper:
         lower = np.zeros(len(group.stripe_rows), np.bool_)
         upper = ~lower
         answered = np.zeros(len(group.at), np.bool_)
-        last = StripeAnswer("", answered, lower, upper)
         wanted = wanted.copy()
         for pruner in self._pruners:
             if not wanted.any():
@@ -243,9 +242,7 @@ class FileSkipper:
                 lower = lower | (stripes & answer.lower)
                 upper = upper & (~stripes | answer.upper)
                 answered = answered | files
-                own = StripeAnswer(answer.by, files, lower, upper)
-                last = StripeAnswer("", answered, lower, upper)
-                answers.append((leaf, own, last))
+                answers.append((leaf, StripeAnswer(answer.by, files, lower, upper), answered))
                 # no other answer can change these
                 wanted &= ~files | group.any_stripe(upper)
         return lower, upper
@@ -257,20 +254,20 @@ class FileSkipper:
         answers: Sequence[_Answered],
     ) -> None:
         self._positions += group.at[skipped].tolist()
-        last: dict[Leaf, StripeAnswer] = {}
-        for leaf, own, total in answers:
-            files = own.files & skipped
+        last: dict[Leaf, tuple[StripeAnswer, Mask]] = {}
+        for leaf, answer, answered in answers:
+            files = answer.files & skipped
             if not files.any():
                 continue
             by_source = self._by_source.setdefault(leaf, {})
-            rows = int(group.stripe_rows[group.by_stripe(files) & own.upper].sum())
-            by_source[own.by] = by_source.get(own.by, 0) + rows
-            last[leaf] = total
-        for leaf, total in last.items():
-            stripes = group.by_stripe(total.files & skipped)
-            rows = int(group.stripe_rows[stripes & total.upper].sum())
+            rows = int(group.stripe_rows[group.by_stripe(files) & answer.upper].sum())
+            by_source[answer.by] = by_source.get(answer.by, 0) + rows
+            last[leaf] = answer, answered
+        for leaf, (answer, answered) in last.items():
+            stripes = group.by_stripe(answered & skipped)
+            rows = int(group.stripe_rows[stripes & answer.upper].sum())
             self._rows[leaf] = self._rows.get(leaf, 0) + rows
-            if (total.upper & ~total.lower & stripes).any():
+            if (answer.upper & ~answer.lower & stripes).any():
                 self._inexact.add(leaf)
 
 
