@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import pyarrow as pa
 from pyroaring import BitMap
 
 from hindex.domain import Domain
@@ -21,7 +20,7 @@ from hindex.plan.filter import Filter, Leaf, leaves
 from hindex.plan.reasons import Note, Reason, failure_reason
 from hindex.scan.file_pruning import FileGroup, StripeAnswer
 from hindex.scan.scan_task import CandidateRowGroups
-from hindex.store.entry_table import EntryTable
+from hindex.store.entry_table import EntryTable, string_array
 from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
 from hindex.store.snapshot import Snapshot
@@ -206,7 +205,7 @@ def _mark_stripes(
     Args:
         files: a mask of the files that are judged; those of another version than the index describes are removed.
     """
-    rows = table.find(pa.array(groups_by_path, pa.string()))
+    rows = table.find(string_array(list(groups_by_path)))
     starts = np.cumsum(group.num_stripes) - group.num_stripes
     for row, groups in zip(rows.tolist(), groups_by_path.values(), strict=True):
         place = int(np.searchsorted(group.rows, row))

@@ -181,14 +181,17 @@ class EntryTable:
 
     def find(self, paths: pa.StringArray) -> Int64s:
         """Return the row of each path, or -1."""
-        return _int64s(pc.fill_null(pc.index_in(paths, value_set=self.paths), -1))
+        found = pc.index_in(paths, value_set=self.paths)
+        rows = np.full(len(paths), -1, np.int64)
+        rows[_int64s(found.is_valid().cast(pa.uint8())) > 0] = _int64s(found.drop_null())
+        return rows
 
     def entries(self, rows: Sequence[int] | Int64s | None = None) -> tuple[FileEntry, ...]:
         """Return the entries of some rows, or of all."""
         batch = self._batch
         numbers = list(range(len(self))) if rows is None else [int(row) for row in rows]
         if rows is not None:
-            batch = batch.take(pa.array(numbers, pa.int64()))
+            batch = batch.take(int64_array(np.array(numbers, np.int64)))
         plain = [_values(batch.column(name)) for name in _PLAIN_NAMES]
         own = self._index_files(batch, numbers)
         copies = _metadata_copies(batch)
@@ -240,6 +243,20 @@ class EntryTable:
                     stored = () if stats is None or number < 0 else StoredStats(stats[0], number)
                     own[at].append(IndexFileEntry(index_id, paths[at], lengths[at], checksums[at], stored))
         return own
+
+
+def string_array(texts: Sequence[str]) -> pa.StringArray:
+    """Return an Arrow array of texts; ``pa.array`` would import pandas."""
+    encoded = [text.encode() for text in texts]
+    ends = np.zeros(len(encoded) + 1, np.int32)
+    np.cumsum(list(map(len, encoded)), out=ends[1:])
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
+def int64_array(numbers: Int64s) -> pa.Int64Array:
+    """Return an Arrow array of integers; ``pa.array`` would import pandas."""
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 _PLAIN_NAMES = (

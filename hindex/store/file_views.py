@@ -10,12 +10,11 @@ from functools import cached_property
 from typing import TypeAlias, overload
 
 import numpy as np
-import pyarrow as pa
 
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.types import OrcType
 from hindex.store.entries import FileEntries, Segment
-from hindex.store.entry_table import EntryTable
+from hindex.store.entry_table import EntryTable, int64_array, string_array
 from hindex.store.segment import FileEntry
 from hindex.table.file_schema import stored_columns, stored_type
 from hindex.table.listing import DataFile, DataFiles, Int64s, Mask
@@ -141,7 +140,6 @@ class FileViews(Sequence[FileView]):
         """
         segment_numbers, rows = np.full(len(files), -1, np.int64), np.zeros(len(files), np.int64)
         others: list[str] = []
-        paths = pa.array(files.paths, pa.string())
         spans: list[tuple[int, Segment, int, int]] = []
         start = 0
         for number, segment in enumerate(entries.segments):
@@ -154,13 +152,13 @@ class FileViews(Sequence[FileView]):
         entries.fetch([segment for _, segment, _, _ in spans])
         for number, segment, start, end in spans:
             table = segment.table
-            listed = paths.slice(start, end - start)
+            listed = string_array(files.paths[start:end])
             is_unchanged = listed.equals(table.paths)
             found = np.arange(len(table)) if is_unchanged else table.find(listed)
             if not (is_unchanged or only_listed):
                 missing = np.ones(len(table), np.bool_)
                 missing[found[found >= 0]] = False
-                others += table.paths.filter(pa.array(missing)).to_pylist()
+                others += table.paths.take(int64_array(np.flatnonzero(missing))).to_pylist()
             segment_numbers[start:end] = np.where(found >= 0, number, -1)
             rows[start:end] = found
         unread = np.full(len(files), -1, np.int64)

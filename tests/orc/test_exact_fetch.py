@@ -112,7 +112,8 @@ def test_only_the_chunks_of_the_rows_are_fetched(
                 share = (reader.counts.bytes_fetched - opened) / expected_bytes
                 # the last run may be shorter than the longest, which counts as needed; of a local file no more is read
                 assert share <= MOST, (name, columns, source.is_remote, share)
-                assert share >= 0.5 or not source.is_remote, (name, columns, share)
+                # a single row may be in the last, short runs of every column
+                assert share >= 0.3 or not source.is_remote, (name, columns, share)
 
 
 def test_ranges_are_planned_and_fetched_together(tmp_path: Path, written: pa.Table) -> None:
