@@ -186,7 +186,7 @@ def _first_places(plan: ScanPlan, order: Order, limit: int, files: _Files) -> li
 
 def _stripes(plan: ScanPlan, order: Order, files: _Files) -> Iterator[tuple[_Rank | None, int, int]]:
     """Each stripe with the best rank that a row of it may have; None where that is not known."""
-    views = {view.file.path: view for view in plan.snapshot.files}
+    views = plan.snapshot.views.by_path(task.path for task in plan.tasks)
     column = plan.lookups[0]
     for number, task in enumerate(plan.tasks):
         view = views[task.path]

@@ -13,8 +13,7 @@ from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexE
 from hindex.formatting import counted, percent_down, plural
 from hindex.index.index_type import IndexType, Level, index_type, resolve_properties
 from hindex.orc.metadata.types import OrcType
-from hindex.plan.filter import ALWAYS, Filter, Never
-from hindex.plan.filter_evaluation import prune
+from hindex.plan.filter import ALWAYS, Filter
 from hindex.plan.normalize import index_filter
 from hindex.store.file_views import FileView
 from hindex.store.manifest import IndexEntry, new_index_id
@@ -71,7 +70,7 @@ class Index:
         is_lost: bool = False,
     ) -> None:
         from hindex.build.key_types import has_current_keys
-        from hindex.maintain.coverage import partition_keys
+        from hindex.maintain.coverage import covered_partitions
 
         self._table = table
         self._entry = entry
@@ -90,14 +89,9 @@ class Index:
             problem = problem or str(error)
         self._problem = problem
         binding = tuple(item.name for item in snapshot.schema.data_columns)
-        covered = [
-            view
-            for view in snapshot.files
-            if not isinstance(prune(where, partition_keys(view, snapshot)), Never)
-        ]
         files: list[FileView] = []
         missing: list[str] = []
-        for view in covered:
+        for view in covered_partitions(snapshot, where).files:
             if (
                 view.has_column(binding, column)
                 if resolved is None

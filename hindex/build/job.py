@@ -106,7 +106,7 @@ def plan_build(
         (index, _index_column(index, snapshot.schema), index_filter(index, snapshot.schema))
         for index in indexes
     ]
-    columns = snapshot.listing.partitioning.columns
+    partitioning = snapshot.listing.partitioning
     binding = tuple(column.name for column in snapshot.schema.data_columns)
     store = snapshot.store
     build_id = uuid.uuid4().hex
@@ -114,7 +114,7 @@ def plan_build(
     read: list[DataFile] = []
     covered: dict[str, list[FileView]] = {index.id: [] for index in indexes if is_shared(index)}
     for view in snapshot.files:
-        keys = {c.name: v.key for c, v in zip(columns, view.partition, strict=True)}
+        keys = partitioning.keys(view.file.partition)
         targets = []
         for index, resolved, where in resolved_indexes:
             column = resolved.name

@@ -350,10 +350,7 @@ class _Sample:
         self._binding = tuple(item.name for item in snapshot.schema.data_columns)
         self._names = names
         partitioning = snapshot.listing.partitioning
-        self.partitions = {
-            view.file.path: {c.name: v.key for c, v in zip(partitioning.columns, view.partition, strict=True)}
-            for view in self.files
-        }
+        self.partitions = {view.file.path: partitioning.keys(view.file.partition) for view in self.files}
         self.views: list[FileView] = []
         self.stripes: list[_Stripe] = []
         for turn, view in enumerate(_spread(self.files, SAMPLED_FILES)):

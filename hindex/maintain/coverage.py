@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
+
 from hindex.domain import Key
 from hindex.errors import ColumnError, IndexNotFoundError
 from hindex.plan.filter import NEVER, Always, Filter, Never, columns, leaves
@@ -25,7 +27,6 @@ from hindex.sql.predicate import (
     conjuncts,
     tested_column,
 )
-from hindex.store.file_views import FileView
 from hindex.store.manifest import IndexEntry
 from hindex.store.snapshot import Snapshot
 from hindex.table.schema import TableSchema
@@ -53,20 +54,14 @@ def partition_filter(where: Predicate, schema: TableSchema, statement: str) -> F
     return normalized
 
 
-def partition_keys(view: FileView, snapshot: Snapshot) -> dict[str, Key | None]:
-    """Return the partition values of a file, by column."""
-    partitioning = snapshot.listing.partitioning
-    return {c.name: v.key for c, v in zip(partitioning.columns, view.partition, strict=True)}
-
-
 def covered_partitions(snapshot: Snapshot, partitions: Filter) -> Snapshot:
     """Return the snapshot with the files of some partitions only."""
-    kept = tuple(
-        view
-        for view in snapshot.files
-        if not isinstance(prune(partitions, partition_keys(view, snapshot)), Never)
-    )
-    return replace(snapshot, files=kept)
+    files = snapshot.views.files
+    is_covered = [
+        _covers(partitions, keys) for keys in map(snapshot.listing.partitioning.keys, files.partitions)
+    ]
+    positions = np.flatnonzero(np.array(is_covered, np.bool_)[files.partition_numbers])
+    return replace(snapshot, files=snapshot.views.take(positions))
 
 
 def check_contains(entry: IndexEntry, where: Predicate, snapshot: Snapshot) -> None:
@@ -78,9 +73,8 @@ def check_contains(entry: IndexEntry, where: Predicate, snapshot: Snapshot) -> N
     named = named_partitions(where)
     covered = index_filter(entry, snapshot.schema)
     if named is None:
-        selected = covered_partitions(snapshot, normalize(where, snapshot.schema)).files
-        keys = [partition_keys(view, snapshot) for view in selected]
-        missing = [] if any(not isinstance(prune(covered, k), Never) for k in keys) else [where]
+        selected = covered_partitions(snapshot, normalize(where, snapshot.schema))
+        missing = [] if covered_partitions(selected, covered).files else [where]
     else:
         missing = [one for one in named if not _covers(covered, _partition_values(one, snapshot.schema))]
     if missing:

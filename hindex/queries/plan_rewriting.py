@@ -17,6 +17,8 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hindex.errors import ColumnError, HindexError, UnsupportedError
 from hindex.explanations.explanation import RowCount
 from hindex.formatting import counted
@@ -476,21 +478,28 @@ class PlanReading:
 
     def _with_files(self, relation: Relation, snapshot: Snapshot) -> Snapshot:
         root = self._root(relation)[0].rstrip("/") + "/"
-        views = {view.file.path: view for view in snapshot.files}
-        by_uri = {view.file.uri: view for view in snapshot.files}
-        read = []
+        files = snapshot.views.files
+        by_path = {path: at for at, path in enumerate(files.paths)}
+        by_uri: dict[str, int] = {}
+        read: list[int] = []
         for line in self.files(relation).splitlines():
             uri, length, milliseconds = line.split("\0")
             if length == "0":
                 continue
             # the root may be named by a symbolic link, or by another scheme of the same store
-            view = views.get(uri.removeprefix(root)) or by_uri.get(normalize_uri(uri))
-            if view is None or view.file.length != int(length):
+            at = by_path.get(uri.removeprefix(root))
+            if at is None:
+                by_uri = by_uri or {file.uri: place for place, file in enumerate(files)}
+                at = by_uri.get(normalize_uri(uri))
+            if at is None or files.lengths[at] != int(length):
                 raise UnsupportedError(f"Spark's list of its files differs from the files: {uri}")
-            if view.file.mtime_ns and view.file.mtime_ns // 10**6 != int(milliseconds):
+            if files.mtimes_ns[at] and files.mtimes_ns[at] // 10**6 != int(milliseconds):
                 raise UnsupportedError(f"a file was changed after Spark listed it: {uri}")
-            read.append(view)
-        return replace(snapshot, files=tuple(sorted(read, key=lambda view: view.file.path)))
+            read.append(at)
+        positions = np.unique(np.array(read, np.int64))
+        if len(positions) < len(read):
+            raise UnsupportedError("Spark reads a file twice")
+        return replace(snapshot, files=snapshot.views.take(positions))
 
     def difference(
         self,
@@ -510,7 +519,9 @@ class PlanReading:
                 field["name"].lower(): field["type"]
                 for field in json.loads(snapshot.declared.spark_json)["fields"]
             }
-        elif any(are_positional(view.names) for view in snapshot.files):
+        elif any(
+            are_positional(snapshot.views.kinds[at].names) for at in np.unique(snapshot.views.kind_numbers)
+        ):
             read_names = [item.name for item in relation.attributes if not item.is_partition]
             if read_names != [column.name for column in schema.data_columns][: len(read_names)]:
                 return (

@@ -71,9 +71,9 @@ def estimate_selectivity(
     Reading ends as soon as more rows match than ``max_share`` of all, or more may match than both that and
     ``max_candidates``.
     """
-    views = {view.file.path: view for view in plan.snapshot.files}
+    views = plan.snapshot.views
     total = plan.snapshot.num_rows
-    possible = sum(views[task.path].num_rows for task in plan.tasks)
+    possible = int(views.num_rows[views.positions(task.path for task in plan.tasks)].sum())
     step = max(len(plan.tasks) / _SAMPLED_FILES, 1.0)
     sample = [plan.tasks[int(at * step)] for at in range(min(len(plan.tasks), _SAMPLED_FILES))]
     most = max_share * total

@@ -148,7 +148,7 @@ class FilePruner(Protocol):
         """Yield the answers of each index to a leaf; nothing if there are none.
 
         Args:
-            wanted: a mask of the files that are asked about. It may shrink between two answers.
+            wanted: a mask of the files whose answers count. It may shrink between two answers.
         """
         ...
 
@@ -278,7 +278,7 @@ class _OpenGroup:
     Attributes:
         waiting: the children to come, last first.
         lower, upper: the answer so far; None before the first child's.
-        wanted: a mask of the files that the group is asked about.
+        wanted: a mask of the files whose result the group may change.
     """
 
     kind: type[AllOf] | type[AnyOf]
@@ -437,11 +437,11 @@ def row_id_bounds(column: str, domain: Domain, file: AcidFile, first_row: int, r
 
     Args:
         column: the key, or the field by its dotted path, as `hindex.orc.acid.schema.row_key` gives it.
-        file: its place; that of a file which is not flat tells nothing.
+        file: the file; for one that is not flat, the answer is None.
         first_row: the stripe's first row, counted through the file.
     """
     if file.bucket is None or file.first_row_id is None:
-        # to read the key tells that there is none
+        # unknown here: reading the key fails with the reason
         return None
     if column == ROW_ID:
         # it can only be tested for NULL

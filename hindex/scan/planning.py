@@ -89,16 +89,11 @@ class ScanPlan:
     file_pruners: tuple[FilePruner, ...] = field(default=(), repr=False, compare=False)
     zones: TimeZones | None = None
 
-    @property
-    def time_indexes_apply(self) -> bool:
-        """False if timestamps of files that name no time zone are instants that keys do not determine."""
-        return self.zones is None or self.zones.is_reader_utc
-
     def stripe_answers(self, view: FileView, leaf: Leaf) -> Iterator[StripeAnswer]:
         """Yield what each pruner alone answers to a leaf for the stripes of one file."""
-        views = FileViews.of([view], self.snapshot.listing.partitioning)
+        views = FileViews.of([view])
         for table, at, rows in views.by_segment():
-            group = FileGroup(views, at, table, rows, time_indexes_apply=self.time_indexes_apply)
+            group = FileGroup(views, at, table, rows, time_indexes_apply=_time_indexes_apply(self.zones))
             for pruner in self.file_pruners:
                 answers = pruner.answers(group, leaf, np.ones(1, np.bool_))
                 yield from (answer for answer in answers if answer.files[0])
@@ -122,6 +117,11 @@ class ScanPlan:
         """The Arrow schema of the rows; a partition's value, where known, gives its type."""
         columns = self.tasks[0].columns if self.tasks else self.columns
         return output_schema(columns, has_instants=self.zones is not None)
+
+
+def _time_indexes_apply(zones: TimeZones | None) -> bool:
+    """Return False if timestamps of files that name no time zone are instants that keys do not determine."""
+    return zones is None or zones.is_reader_utc
 
 
 def plan_scan(
@@ -448,7 +448,6 @@ class _Planner:
         skipper = FileSkipper(self.file_pruners)
         open_roots = [not isinstance(root, Always | Never) for root in roots]
         if skip and any(open_roots):
-            times_apply = self._zones is None or self._zones.is_reader_utc
             groups: list[tuple[EntryTable | None, Int64s, Int64s]] = []
             for table, at, rows in views.by_segment():
                 fresh = views.is_certainly_fresh[at]
@@ -460,7 +459,11 @@ class _Planner:
                 for number, here in _by_number(root_numbers[at]):
                     if open_roots[number]:
                         group = FileGroup(
-                            views, at[here], segment, rows[here], time_indexes_apply=times_apply
+                            views,
+                            at[here],
+                            segment,
+                            rows[here],
+                            time_indexes_apply=_time_indexes_apply(self._zones),
                         )
                         kept[at[here]] = skipper.keep(roots[number], group)
         tasks = [self._task(view) for view in views.views(np.flatnonzero(kept))]
@@ -506,12 +509,7 @@ class _Planner:
 
         Where the writer's time zone is not named, a reader takes them for its own: see `timestamp_array`.
         """
-        return (
-            view.entry is not None
-            and view.entry.lacks_time_zone
-            and self._zones is not None
-            and not self._zones.is_reader_utc
-        )
+        return view.entry is not None and view.entry.lacks_time_zone and not _time_indexes_apply(self._zones)
 
     def _without_time_indexes(self, view: FileView) -> FileView:
         """Leave out the files of indexes on timestamps from the entry of a data file."""
@@ -580,8 +578,7 @@ class _Planner:
         part = self._by_constants.get((partition, missing))
         if part is None:
             partitioning = self._snapshot.listing.partitioning
-            values = zip(partitioning.columns, partitioning.values[partition], strict=True)
-            keys = {c.name: v.key for c, v in values}
+            keys = partitioning.keys(partition)
             scalars = dict(zip(keys, partitioning.scalars(partition), strict=True))
             covered = frozenset(
                 id_ for id_, where in self._where.items() if not isinstance(prune(where, keys), Never)

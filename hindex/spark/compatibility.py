@@ -158,8 +158,7 @@ def _spark_types(snapshot: Snapshot) -> dict[str, str]:
     """
     # reading the rows raises the error of an unreadable file
     with suppress(OrcError):
-        for view in snapshot.files:
-            file = view.file
+        for file in snapshot.views.files[:1]:
             state = (file.length, file.mtime_ns, file.changed_ns)
             # if the store has no times of changes, a replaced file may have the same state
             is_cacheable = file.is_untouched_since(file.changed_ns or 0)

@@ -240,8 +240,8 @@ def _local_units(
     """Return the stripes that the driver reads, if few rows may match; otherwise an estimate of the number of rows."""
     if limit == 0:
         return []
-    paths = {task.path for task in plan.tasks}
-    total = sum(view.num_rows for view in plan.snapshot.files if view.file.path in paths)
+    views = plan.snapshot.views
+    total = int(views.num_rows[views.positions(task.path for task in plan.tasks)].sum())
     if len(plan.tasks) > MAX_LOCAL_FILES:
         return total
     max_rows = MAX_LOCAL_VALUES // len(plan.columns)
@@ -302,7 +302,7 @@ def split_native(plan: ScanPlan) -> tuple[list[ScanTask], ScanPlan]:
         return [], plan
     if any(part.kind is Kind.UNION for part in types):
         return [], plan
-    views = {view.file.path: view for view in plan.snapshot.files}
+    views = plan.snapshot.views.by_path(task.path for task in plan.tasks)
     native = []
     for task in plan.tasks:
         view = views.get(task.path)

@@ -11,10 +11,10 @@ from typing import TypeAlias, overload
 
 import google_crc32c
 import numpy as np
-import pyarrow as pa
 
 from hindex.errors import StoreError
-from hindex.store.entry_table import EntryTable, Int64s
+from hindex.index.column_stats import Int64s
+from hindex.store.entry_table import EntryTable, string_array
 from hindex.store.segment import (
     MAX_RAW_BYTES,
     FileEntry,
@@ -321,7 +321,7 @@ class FileEntries(Sequence[FileEntry]):
         for at, segment in zip(
             paths_by_segment, self._fetched([self.segments[at] for at in paths_by_segment]), strict=True
         ):
-            rows = segment.table.find(pa.array(paths_by_segment[at], pa.string()))
+            rows = segment.table.find(string_array(paths_by_segment[at]))
             by_path.update((entry.path, entry) for entry in segment.some_entries(rows[rows >= 0]))
         return by_path
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.index.column_stats import StatsColumn, StoredStats
+from hindex.index.column_stats import Int64s, Mask, StatsColumn, StoredStats
 from hindex.store.segment import (
     INDEX_PREFIX,
     METADATA_COLUMN,
@@ -22,9 +22,6 @@ from hindex.store.segment import (
     SharedIndexEntry,
     batch_indexes,
 )
-
-Int64s: TypeAlias = npt.NDArray[np.int64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 #: A path that `hindex.store.segment.is_safe_path` refuses.
 _UNSAFE = r"(^|/)\.{0,2}(/|$)|\x00"
@@ -170,21 +167,18 @@ class EntryTable:
 
     def stats(self, index_id: str) -> tuple[StatsColumn, Int64s] | None:
         """Return the statistics of an index, and for each file its number in them, or -1; None if it has none."""
-        known = self._stats.get(index_id)
-        if known is None and STATS_PREFIX + index_id in self._batch.schema.names:
+        pair = self._stats.get(index_id)
+        if pair is None and STATS_PREFIX + index_id in self._batch.schema.names:
             column = self._batch.column(STATS_PREFIX + index_id)
             is_valid = column.is_valid()
             stats = StatsColumn(column.filter(is_valid), self._batch.column("stripe_rows").filter(is_valid))
             flags = _int64s(is_valid.cast(pa.uint8())) > 0
-            known = self._stats[index_id] = stats, np.where(flags, np.cumsum(flags) - 1, -1)
-        return known
+            pair = self._stats[index_id] = stats, np.where(flags, np.cumsum(flags) - 1, -1)
+        return pair
 
     def find(self, paths: pa.StringArray) -> Int64s:
         """Return the row of each path, or -1."""
-        found = pc.index_in(paths, value_set=self.paths)
-        rows = np.full(len(paths), -1, np.int64)
-        rows[_int64s(found.is_valid().cast(pa.uint8())) > 0] = _int64s(found.drop_null())
-        return rows
+        return _int64s(pc.fill_null(pc.index_in(paths, value_set=self.paths), -1))
 
     def entries(self, rows: Sequence[int] | Int64s | None = None) -> tuple[FileEntry, ...]:
         """Return the entries of some rows, or of all."""

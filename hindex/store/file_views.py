@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import field
 from functools import cached_property
-from typing import TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 
@@ -18,16 +17,16 @@ from hindex.store.entry_table import EntryTable, int64_array, string_array
 from hindex.store.segment import FileEntry
 from hindex.table.file_schema import stored_columns, stored_type
 from hindex.table.listing import DataFile, DataFiles, Int64s, Mask
-from hindex.table.partitions import Partitioning, PartitionValue
 from hindex.value_class import value_class
 
 Columns: TypeAlias = tuple[tuple[str, OrcType], ...]
 
-#: Cached properties of `FileViews`.
-_DERIVED = (
-    *("has_entry", "_has_recorded_status", "is_listed_fresh", "is_replaced", "has_recorded_version"),
-    "is_certainly_fresh",
+#: What `FileViews` has of each file, and all that it is made of.
+_COLUMNS = (
+    *("segment_numbers", "rows", "tail_checksums"),
+    *("kind_numbers", "num_rows", "num_stripes", "num_row_groups"),
 )
+_ARGUMENTS = ("files", "segments", "kinds", *_COLUMNS)
 
 #: Views that an iteration makes at once.
 _CHUNK = 4096
@@ -51,7 +50,6 @@ class FileView:
 
     file: DataFile
     entry: FileEntry | None
-    partition: tuple[PartitionValue, ...]
     names: tuple[str, ...] = ()
     num_rows: int = 0
     num_stripes: int = 0
@@ -97,7 +95,6 @@ class FileViews(Sequence[FileView]):
     def __init__(
         self,
         files: DataFiles,
-        partitioning: Partitioning,
         segments: Sequence[Segment],
         segment_numbers: Int64s,
         rows: Int64s,
@@ -110,7 +107,6 @@ class FileViews(Sequence[FileView]):
     ) -> None:
         nothing = np.zeros(len(files), np.int64)
         self.files = files
-        self.partitioning = partitioning
         self.segments = segments
         self.segment_numbers = segment_numbers
         self.rows = rows
@@ -125,7 +121,6 @@ class FileViews(Sequence[FileView]):
     def matched(
         cls,
         files: DataFiles,
-        partitioning: Partitioning,
         entries: FileEntries,
         *,
         only_listed: bool = False,
@@ -154,24 +149,24 @@ class FileViews(Sequence[FileView]):
             table = segment.table
             listed = string_array(files.paths[start:end])
             is_unchanged = listed.equals(table.paths)
-            found = np.arange(len(table)) if is_unchanged else table.find(listed)
+            rows_of_listed = np.arange(len(table)) if is_unchanged else table.find(listed)
             if not (is_unchanged or only_listed):
                 missing = np.ones(len(table), np.bool_)
-                missing[found[found >= 0]] = False
+                missing[rows_of_listed[rows_of_listed >= 0]] = False
                 others += table.paths.take(int64_array(np.flatnonzero(missing))).to_pylist()
-            segment_numbers[start:end] = np.where(found >= 0, number, -1)
-            rows[start:end] = found
+            segment_numbers[start:end] = np.where(rows_of_listed >= 0, number, -1)
+            rows[start:end] = rows_of_listed
         unread = np.full(len(files), -1, np.int64)
-        return cls(files, partitioning, entries.segments, segment_numbers, rows, unread), others
+        return cls(files, entries.segments, segment_numbers, rows, unread), others
 
     @classmethod
-    def of(cls, views: Iterable[FileView], partitioning: Partitioning) -> FileViews:
+    def of(cls, views: Iterable[FileView]) -> FileViews:
         """Return the columns of some views, whose paths ascend."""
         if isinstance(views, FileViews):
             return views
         views = list(views)
         entries = FileEntries.from_entries([view.entry for view in views if view.entry is not None])
-        result, _ = cls.matched(DataFiles.of(view.file for view in views), partitioning, entries)
+        result, _ = cls.matched(DataFiles.of(view.file for view in views), entries)
         kinds: dict[FileKind, int] = {}
         numbers = [kinds.setdefault(FileKind(view.columns, view.names), len(kinds)) for view in views]
         return result.with_contents(
@@ -193,16 +188,13 @@ class FileViews(Sequence[FileView]):
         num_row_groups: Sequence[int] | Int64s,
     ) -> FileViews:
         """Return the files with what is in them."""
-        columns = (kind_numbers, num_rows, num_stripes, num_row_groups)
-        return FileViews(
-            self.files,
-            self.partitioning,
-            self.segments,
-            self.segment_numbers,
-            self.rows,
-            np.asarray(tail_checksums, np.int64),
-            kinds,
-            *(np.asarray(column, np.int64) for column in columns),
+        return self._with(
+            tail_checksums=np.asarray(tail_checksums, np.int64),
+            kinds=kinds,
+            kind_numbers=np.asarray(kind_numbers, np.int64),
+            num_rows=np.asarray(num_rows, np.int64),
+            num_stripes=np.asarray(num_stripes, np.int64),
+            num_row_groups=np.asarray(num_row_groups, np.int64),
         )
 
     def with_tail_checksums(self, tail_checksums: Int64s) -> FileViews:
@@ -221,30 +213,16 @@ class FileViews(Sequence[FileView]):
         )
 
     def _with(self, **changes: object) -> FileViews:
-        result = copy(self)
-        for name in _DERIVED:
-            # what was computed from the values before
-            result.__dict__.pop(name, None)
-        result.__dict__.update(changes)
-        return result
+        # not a copy: it would have masks that were computed from the values before
+        arguments: dict[str, Any] = {name: getattr(self, name) for name in _ARGUMENTS} | changes
+        return FileViews(**arguments)
 
     def take(self, positions: Int64s) -> FileViews:
-        """Return some of the files."""
+        """Return some of the files, whose positions ascend."""
         if len(positions) == len(self):
             return self
-        return FileViews(
-            self.files.take(positions),
-            self.partitioning,
-            self.segments,
-            self.segment_numbers[positions],
-            self.rows[positions],
-            self.tail_checksums[positions],
-            self.kinds,
-            self.kind_numbers[positions],
-            self.num_rows[positions],
-            self.num_stripes[positions],
-            self.num_row_groups[positions],
-        )
+        columns = {name: getattr(self, name)[positions] for name in _COLUMNS}
+        return self._with(files=self.files.take(positions), **columns)
 
     def __len__(self) -> int:
         return len(self.files)
@@ -284,7 +262,6 @@ class FileViews(Sequence[FileView]):
             some = self.segments[number].some_entries(rows[places])
             for place, entry in zip(places.tolist(), some, strict=True):
                 entries[place] = entry
-        values = self.partitioning.values
         numbers_of_files = (self.kind_numbers, self.num_rows, self.num_stripes, self.num_row_groups)
         masks = (self.is_listed_fresh, self.is_replaced, self.has_recorded_version, self.is_certainly_fresh)
         columns = (self.tail_checksums, *numbers_of_files, *masks)
@@ -298,7 +275,6 @@ class FileViews(Sequence[FileView]):
                 FileView(
                     file,
                     entry,
-                    values[file.partition],
                     kind.names,
                     num_rows,
                     num_stripes,
@@ -316,14 +292,14 @@ class FileViews(Sequence[FileView]):
         return {view.file.path: view for view in self.views(positions)}
 
     def positions(self, paths: Iterable[str]) -> list[int]:
-        """Return where some paths are, in ascending order."""
-        wanted = set(paths)
-        return [at for at, path in enumerate(self.files.paths) if path in wanted] if wanted else []
-
-    @cached_property
-    def has_entry(self) -> Mask:
-        """A mask of the files that have a manifest entry, fresh or stale."""
-        return self.segment_numbers >= 0
+        """Return where those of some paths are that there are, in ascending order."""
+        own, positions, at = self.files.paths, [], 0
+        for path in sorted(set(paths)):
+            # both ascend
+            at = bisect_left(own, path, at)
+            if at < len(own) and own[at] == path:
+                positions.append(at)
+        return positions
 
     def by_segment(self) -> Iterator[tuple[EntryTable, Int64s, Int64s]]:
         """Yield each segment with entries of the files, the positions of these files, and the rows of the entries."""

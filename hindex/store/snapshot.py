@@ -70,7 +70,7 @@ class Snapshot:
     declared: DeclaredSchema | None = None
 
     def __post_init__(self) -> None:
-        self.files = FileViews.of(self.files, self.listing.partitioning)  # type: ignore[misc]
+        self.files = FileViews.of(self.files)  # type: ignore[misc]
 
     @property
     def views(self) -> FileViews:
@@ -216,9 +216,9 @@ def _match(
     entries = FileEntries() if manifest is None else manifest.entries
     files = listing.columns
     try:
-        views, others = FileViews.matched(files, listing.partitioning, entries, only_listed=listing.is_pruned)
+        views, others = FileViews.matched(files, entries, only_listed=listing.is_pruned)
     except StoreError as error:
-        views, others = FileViews.matched(files, listing.partitioning, FileEntries())
+        views, others = FileViews.matched(files, FileEntries())
         problem = error
     return views.take(np.flatnonzero(files.lengths > 0)), others, problem
 
@@ -361,31 +361,19 @@ def _with_contents(views: FileViews) -> FileViews:
     columns = [np.zeros(len(views), np.int64) for _ in range(4)]
     for table, at, rows in views.by_segment():
         for acid in (False, True):
-            # by the number of a recorded schema, that of its kind; -1 if this version cannot read it
-            numbers = (
-                np.array(
-                    [_kind_number(_recorded_kind(schema, acid), kinds) for schema in table.schemas], np.int64
-                )
-                if (is_acid[at] == acid).any()
-                else np.zeros(0, np.int64)
-            )
             here = is_recorded[at] & (is_acid[at] == acid)
-            at_here, rows_here = at[here], rows[here]
-            if not len(at_here):
+            if not here.any():
                 continue
-            found = numbers[table.schema_numbers[rows_here]]
-            is_recorded[at_here[found < 0]] = False
+            places, places_in_table = at[here], rows[here]
+            # by the number of a recorded schema, that of its kind; -1 if this version cannot read it
+            numbers = [_kind_number(_recorded_kind(schema, acid), kinds) for schema in table.schemas]
+            own_numbers = np.array(numbers, np.int64)[table.schema_numbers[places_in_table]]
+            is_recorded[places[own_numbers < 0]] = False
+            recorded = (table.num_rows, table.num_stripes, table.num_row_groups)
             for column, values in zip(
-                columns,
-                (
-                    found,
-                    table.num_rows[rows_here],
-                    table.num_stripes[rows_here],
-                    table.num_row_groups[rows_here],
-                ),
-                strict=True,
+                columns, (own_numbers, *(item[places_in_table] for item in recorded)), strict=True
             ):
-                column[at_here] = values
+                column[places] = values
     checksums = views.tail_checksums.copy()
     unknown = np.flatnonzero(~is_recorded).tolist()
     for place, content in zip(unknown, _read_each([files[i] for i in unknown], _read_content), strict=True):
@@ -395,13 +383,13 @@ def _with_contents(views: FileViews) -> FileViews:
         ):
             column[place] = value
         checksums[place] = content.tail_checksum
-    known = list(kinds)
+    all_kinds = list(kinds)
     acids = with_row_ids(
         (acid, files.paths[at], int(columns[1][at]))
         for at, acid in sorted(files.acids.items())
-        if known[columns[0][at]].is_flat
+        if all_kinds[columns[0][at]].is_flat
     )
-    result = views.with_contents(checksums, known, *columns)
+    result = views.with_contents(checksums, all_kinds, *columns)
     return result.with_acids({at: acids[files.paths[at]] for at in files.acids if files.paths[at] in acids})
 
 

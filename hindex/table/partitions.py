@@ -71,6 +71,12 @@ class Partitioning:
     columns: tuple[PartitionColumn, ...] = ()
     values: Mapping[RawPartition, tuple[PartitionValue, ...]] = field(default_factory=lambda: {(): ()})
 
+    def keys(self, partition: RawPartition) -> dict[str, Key | None]:
+        """Return the keys of one partition, by column."""
+        return {
+            column.name: item.key for column, item in zip(self.columns, self.values[partition], strict=True)
+        }
+
     def scalars(self, partition: RawPartition) -> tuple[pa.Scalar, ...]:
         """Return the values of one partition as Arrow scalars of the columns' types."""
         values = self.values[partition]

@@ -104,7 +104,7 @@ def snapshot_of(store: Store, manifest: Manifest) -> Snapshot:
         np.zeros(len(paths), np.int64),
     )
     listing = Listing("/t", False, files)
-    views, _ = FileViews.matched(files, listing.partitioning, manifest.entries)
+    views, _ = FileViews.matched(files, manifest.entries)
     views = views.with_contents(
         views.tail_checksums,
         [FileKind(columns, tuple(root.field_names))],

@@ -21,11 +21,13 @@ Ints = npt.NDArray[np.int64]
 RUN_BYTES = 4620
 
 
-def bytes_that_hold(path: Path, columns: Sequence[str], rows: Ints) -> int:
+def bytes_that_hold(path: Path, columns: Sequence[str], rows: Ints, run_bytes: int = RUN_BYTES) -> int:
     """Sum up the chunks, headers included, of flat columns' row groups, and the metadata that locates them.
 
-    That is the stripes' footers and row indexes; the file's tail is not counted. Where a run at the end of a row group
-    goes on, it counts as long as a run may be.
+    That is the stripes' footers and row indexes; the file's tail is not counted.
+
+    Args:
+        run_bytes: what counts of a run that goes on behind a row group; by default, as long as one may be.
     """
     total = 0
     source = LocalSource(path)
@@ -43,11 +45,11 @@ def bytes_that_hold(path: Path, columns: Sequence[str], rows: Ints) -> int:
             groups = np.unique(mine // reader.tail.row_index_stride)
             for data_type in types:
                 total += stripe.streams[data_type.column, StreamKind.ROW_INDEX].length
-                total += _column_bytes(reader, stripe, data_type, groups)
+                total += _column_bytes(reader, stripe, data_type, groups, run_bytes)
     return total
 
 
-def _column_bytes(reader: OrcReader, stripe: Stripe, data_type: OrcType, groups: Ints) -> int:
+def _column_bytes(reader: OrcReader, stripe: Stripe, data_type: OrcType, groups: Ints, run_bytes: int) -> int:
     layout = list(stream_layout(data_type, stripe.encodings[data_type.column], reader.tail.version))
     if (data_type.column, StreamKind.PRESENT) in stripe.streams:
         layout.insert(0, (StreamKind.PRESENT, 2))
@@ -62,7 +64,7 @@ def _column_bytes(reader: OrcReader, stripe: Stripe, data_type: OrcType, groups:
         first_number, at = at, at + 2 + extra
         chunks: set[int] = set()
         for group in groups.tolist():
-            end = places[group + 1] + (RUN_BYTES if skips[group + 1] else 0)
+            end = places[group + 1] + (run_bytes if skips[group + 1] else 0)
             # a position may be the end of a chunk
             first = starts.index(entries[group][first_number])
             last = int(np.searchsorted(edges, min(end, sum(sizes)), "left"))

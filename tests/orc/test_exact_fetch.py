@@ -98,6 +98,7 @@ def test_only_the_chunks_of_the_rows_are_fetched(
     for name, rows in selections(rng, stride).items():
         for columns in (["n", "day", "mode"], ["text", "long", "d"], ["text", "d", "money"]):
             needed = bytes_that_hold(path, columns, rows)
+            least = bytes_that_hold(path, columns, rows, run_bytes=0)
             indexes = sum(stripe.index_length for stripe in OrcReader(path).stripes)
             expected = written.select(columns).take(np.unique(rows))
             remote = FileSystemSource(pyarrow.fs.LocalFileSystem(), str(path))
@@ -108,12 +109,11 @@ def test_only_the_chunks_of_the_rows_are_fetched(
                 assert (reader.counts.ranges, opened) == (1, min(TAIL_GUESS, path.stat().st_size))
                 assert reader.read(columns, rows).equals(expected)
                 # those of all columns come with the footer of a stripe, which saves a request
-                expected_bytes = needed + (indexes if source.is_remote else 0)
-                share = (reader.counts.bytes_fetched - opened) / expected_bytes
-                # the last run may be shorter than the longest, which counts as needed; of a local file no more is read
-                assert share <= MOST, (name, columns, source.is_remote, share)
-                # a single row may be in the last, short runs of every column
-                assert share >= 0.3 or not source.is_remote, (name, columns, share)
+                others = indexes if source.is_remote else 0
+                fetched = reader.counts.bytes_fetched - opened
+                assert fetched <= MOST * (needed + others), (name, columns, source.is_remote)
+                # a row needs less than its row group, and the footer of the last stripe may come with the tail
+                assert fetched >= 0.5 * least or not source.is_remote, (name, columns)
 
 
 def test_ranges_are_planned_and_fetched_together(tmp_path: Path, written: pa.Table) -> None:
