@@ -20,9 +20,10 @@ from hindex.plan.filter import Filter, Leaf, leaves
 from hindex.plan.reasons import Note, Reason, failure_reason
 from hindex.scan.file_pruning import FileGroup, StripeAnswer
 from hindex.scan.scan_task import CandidateRowGroups
-from hindex.store.entry_table import EntryTable, string_array
+from hindex.store.entry_table import EntryTable
 from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
+from hindex.store.segment import string_array
 from hindex.store.snapshot import Snapshot
 from hindex.table.file_schema import recorded_type
 from hindex.table.type_text import parse_type

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import pairwise
+from itertools import zip_longest
 from typing import TypeAlias, overload
 
 import google_crc32c
@@ -14,7 +14,7 @@ import numpy as np
 
 from hindex.errors import StoreError
 from hindex.index.column_stats import Int64s
-from hindex.store.entry_table import EntryTable, string_array
+from hindex.store.entry_table import EntryTable
 from hindex.store.segment import (
     MAX_RAW_BYTES,
     FileEntry,
@@ -26,17 +26,13 @@ from hindex.store.segment import (
     decode_segment,
     encode_segment,
     file_paths,
-    raw_size,
-    summarize,
+    string_array,
 )
 
 #: Greatest number of data files in a segment: a commit rewrites at most so many entries for each changed file.
 SEGMENT_FILES = 2048
 #: Approximate limit of their uncompressed bytes, well below `MAX_RAW_BYTES`.
 SEGMENT_RAW_BYTES = MAX_RAW_BYTES // 2
-# bytes of a row in the columns of an index
-_COLUMN_BYTES = 64
-
 # an entry of so many in a segment is worth making without the others
 _MOST = 4
 
@@ -62,24 +58,24 @@ class Segment:
         load: Load | None,
         *,
         data: bytes | None = None,
-        entries: tuple[FileEntry, ...] | None = None,
+        table: EntryTable | None = None,
     ) -> None:
         self.summary = summary
         self.stored = stored
         self._load = load
         self._data = data
-        self._entries = entries
-        self._table: EntryTable | None = None
+        self._table = table
+        self._entries: tuple[FileEntry, ...] | None = None
 
     @classmethod
-    def from_entries(cls, entries: Sequence[FileEntry]) -> Segment:
+    def from_table(cls, table: EntryTable) -> Segment:
         """Make a segment of at least one entry."""
-        return cls(summarize(entries), None, None, entries=tuple(entries))
+        return cls(table.summary(), None, None, table=table)
 
     @property
     def is_read(self) -> bool:
         """Return True if its entries are in memory."""
-        return self._entries is not None or self._table is not None
+        return self._table is not None
 
     @property
     def data(self) -> bytes:
@@ -89,17 +85,17 @@ class Segment:
             StoreError: if it cannot be read, or is more than a segment may be.
         """
         # threads share segments: another thread may drop the bytes at any time
-        data, entries = self._data, self._entries
+        data, table = self._data, self._table
         if data is not None:
             return data
-        if entries is None:
+        if table is None or self.stored is not None:
             return self.fetch([self])[0]
-        data = encode_segment(entries)
+        data = encode_segment(table.batch)
         try:
             check_size(data)
         except ValueError as error:
             raise StoreError(
-                f"the index entries of data files {entries[0].path!r} to {entries[-1].path!r} cannot be recorded: "
+                f"the index entries of data files {table.path(0)!r} to {table.path(-1)!r} cannot be recorded: "
                 f"{error}; nothing was changed. Drop an index, or rewrite these files with fewer stripes"
             ) from error
         self._data = data
@@ -127,11 +123,10 @@ class Segment:
         table = self._table
         if table is None:
             with self._as_corrupt():
-                batch = decode_segment(self.data)
+                table = EntryTable.decode(self.data, self.summary.shared)
                 counts = {index_id: item.num_files for index_id, item in self.summary.indexes.items()}
-                if (batch.num_rows, batch_indexes(batch)) != (self.summary.num_files, counts):
+                if (len(table), batch_indexes(table.batch)) != (self.summary.num_files, counts):
                     raise ValueError("it contradicts the manifest's summary")
-                table = EntryTable(batch, self.summary.shared)
                 if (table.path(0), table.path(-1)) != (self.summary.first, self.summary.last):
                     raise ValueError("its paths are not those in the manifest")
             self._table = table
@@ -153,12 +148,12 @@ class Segment:
         Raises:
             StoreError: as `entries`.
         """
-        entries = self._entries
-        if entries is not None:
-            paths = [file.path for entry in entries for file in entry.index_files]
-            return paths + [entry.metadata.path for entry in entries if entry.metadata is not None]
+        table = self._table
+        if table is not None:
+            return table.file_paths()
+        # all segments are decoded for this: none of them stays in memory
         with self._as_corrupt():
-            return file_paths(self.data)
+            return file_paths(decode_segment(self.data))
 
     def keep(self, stored: StoredSegment, load: Load) -> None:
         """Set the file that it was written to."""
@@ -210,7 +205,8 @@ class FileEntries(Sequence[FileEntry]):
     @classmethod
     def from_entries(cls, entries: Iterable[FileEntry]) -> FileEntries:
         """Given entries, sorted by path."""
-        return cls(_split(list(entries)))
+        entries = list(entries)
+        return cls(_split([EntryTable.from_entries(entries)]) if entries else ())
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -239,10 +235,7 @@ class FileEntries(Sequence[FileEntry]):
             yield from segment.entries
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, FileEntries):
-            if self._stored() == other._stored() and None not in self._stored():
-                return True
-        elif not isinstance(other, tuple):
+        if not isinstance(other, FileEntries | tuple):
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
 
@@ -251,9 +244,6 @@ class FileEntries(Sequence[FileEntry]):
 
     def __repr__(self) -> str:
         return f"<entries of {len(self)} data files>"
-
-    def _stored(self) -> list[StoredSegment | None]:
-        return [segment.stored for segment in self.segments]
 
     def shared(self) -> dict[str, SharedIndexEntry]:
         """Everything that covers several data files, by id, in the order of these."""
@@ -279,35 +269,34 @@ class FileEntries(Sequence[FileEntry]):
         for path, entry in changes.items():
             touched.setdefault(max(bisect_right(firsts, path) - 1, 0), {})[path] = entry
 
-        def change(at: int, segment: Segment | None) -> Sequence[FileEntry] | None:
-            if at not in touched:
-                return None
-            by_path: dict[str, FileEntry | None] = {}
-            if segment is not None:
-                by_path.update((item.path, item) for item in segment.entries)
-            by_path.update(touched[at])
-            changed = tuple(item for _, item in sorted(by_path.items()) if item is not None)
-            return None if segment is not None and changed == segment.entries else changed
+        self.fetch([self.segments[at] for at in touched if at < len(self.segments)])
+        if not self.segments and touched:
+            return FileEntries.from_entries(
+                entry for _, entry in sorted(changes.items()) if entry is not None
+            )
+        return self._replace_segments(lambda at, table: table.updated(touched[at]), touched)
 
-        return self._replace_segments(change)
+    def without_index(self, index_id: str, paths: Collection[str] | None = None) -> FileEntries:
+        """Return the entries without the files of an index for some data files, or for all.
 
-    def mapped(
-        self, change: Callable[[FileEntry], FileEntry | None], needed: Callable[[Segment], bool]
-    ) -> FileEntries:
-        """Return the entries with each changed, or removed if the change is None.
-
-        Other segments than the needed ones stay.
+        Data files without any other index are removed.
         """
+        touched = [
+            at
+            for at, segment in enumerate(self.segments)
+            if index_id in segment.summary.indexes
+            or any(item.index_id == index_id for item in segment.summary.shared)
+        ]
+        self.fetch([self.segments[at] for at in touched])
 
-        def change_all(at: int, segment: Segment | None) -> Sequence[FileEntry] | None:
-            if segment is None or not needed(segment):
-                return None
-            changed = [change(item) for item in segment.entries]
-            if all(a is b for a, b in zip(changed, segment.entries, strict=True)):
-                return None
-            return [item for item in changed if item is not None]
+        def change(at: int, table: EntryTable) -> EntryTable:
+            files = np.full(len(table), paths is None)
+            if paths is not None:
+                rows = table.find(string_array(sorted(paths)))
+                files[rows[rows >= 0]] = True
+            return table.without_index(index_id, files)
 
-        return self._replace_segments(change_all)
+        return self._replace_segments(change, touched)
 
     def find(self, paths: Iterable[str]) -> dict[str, FileEntry]:
         """Return the entries of those paths that have one."""
@@ -326,39 +315,31 @@ class FileEntries(Sequence[FileEntry]):
         return by_path
 
     def _replace_segments(
-        self, change: Callable[[int, Segment | None], Sequence[FileEntry] | None]
+        self, change: Callable[[int, EntryTable], EntryTable], touched: Collection[int]
     ) -> FileEntries:
-        """Return the entries with segments replaced where ``change`` returns any; changed neighbours are joined."""
+        """Return the entries with some segments changed; changed neighbours are joined.
+
+        Args:
+            change: returns the table itself if nothing changes.
+            touched: the numbers of the segments to change.
+        """
         segments_after: list[Segment] = []
-        pending: list[FileEntry] = []
-        segments: Sequence[Segment | None] = self.segments or (None,)
-        for at, segment in enumerate(segments):
-            entries = change(at, segment)
-            if entries is not None:
-                pending += entries
-            elif segment is not None:
+        pending: list[EntryTable] = []
+        for at, segment in enumerate(self.segments):
+            table = change(at, segment.table) if at in touched else None
+            if table is not None and table is not segment.table:
+                pending.append(table)
+            elif pending and _is_small(sum(map(len, pending)), segment):
                 # few entries join the segment after them, so that segments do not get small
-                if (
-                    pending
-                    and len(pending) < SEGMENT_FILES // 4
-                    and segment.summary.num_files < SEGMENT_FILES
-                ):
-                    pending += segment.entries
-                    continue
-                segments_after += _split(pending)
+                pending.append(segment.table)
+            else:
+                segments_after += [*_split(pending), segment]
                 pending = []
-                segments_after.append(segment)
-        if (
-            segments_after
-            and 0 < len(pending) < SEGMENT_FILES // 4
-            and segments_after[-1].summary.num_files < SEGMENT_FILES
-        ):
-            pending = [*segments_after.pop().entries, *pending]
+        if segments_after and pending and _is_small(sum(map(len, pending)), segments_after[-1]):
+            pending.insert(0, segments_after.pop().table)
         segments_after += _split(pending)
-        same = len(segments_after) == len(self.segments) and all(
-            a is b for a, b in zip(segments_after, self.segments, strict=True)
-        )
-        return self if same else FileEntries(segments_after)
+        is_changed = any(a is not b for a, b in zip_longest(segments_after, self.segments))
+        return FileEntries(segments_after) if is_changed else self
 
     def fetch(self, segments: Sequence[Segment] | None = None) -> None:
         """Read and decode some segments, or all, so that no later use can fail.
@@ -377,27 +358,15 @@ class FileEntries(Sequence[FileEntry]):
             yield from together
 
 
-def _split(entries: Sequence[FileEntry]) -> list[Segment]:
-    """Split entries into segments of about the same length, none too long."""
-    parts = -(-len(entries) // SEGMENT_FILES)
-    cuts = [len(entries) * part // parts for part in range(parts + 1)] if parts else []
-    return [
-        Segment.from_entries(some) for start, end in pairwise(cuts) for some in _light(entries[start:end])
-    ]
+def _is_small(num_files: int, neighbour: Segment) -> bool:
+    """Return True if so many entries should join a neighbour that has room for some."""
+    return 0 < num_files < SEGMENT_FILES // 4 and neighbour.summary.num_files < SEGMENT_FILES
 
 
-def _light(entries: Sequence[FileEntry]) -> Iterator[Sequence[FileEntry]]:
-    """Yield runs of entries that fit a segment: more than one if files have very many stripes."""
-    columns = _COLUMN_BYTES * len({file.index_id for entry in entries for file in entry.index_files})
-    start = size_so_far = 0
-    schemas: set[str] = set()
-    for at, entry in enumerate(entries):
-        own = raw_size(entry) + columns
-        size = own + (0 if entry.schema in schemas else len(entry.schema))
-        if size_so_far and size_so_far + size > SEGMENT_RAW_BYTES:
-            yield entries[start:at]
-            start, size_so_far, schemas = at, 0, set()
-            size = own + len(entry.schema)
-        size_so_far += size
-        schemas.add(entry.schema)
-    yield entries[start:]
+def _split(tables: Sequence[EntryTable]) -> list[Segment]:
+    """Join tables that follow each other, and split them into segments of about the same length, none too long."""
+    tables = [table for table in tables if len(table)]
+    if not tables:
+        return []
+    parts = EntryTable.concat(tables).split(SEGMENT_FILES, SEGMENT_RAW_BYTES)
+    return [Segment.from_table(part) for part in parts]

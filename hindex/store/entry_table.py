@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,19 @@ from hindex.store.segment import (
     STATS_PREFIX,
     FileEntry,
     IndexFileEntry,
+    IndexSummary,
     MetadataCopy,
     SharedIndexEntry,
+    Summary,
     batch_indexes,
+    concat_batches,
+    decode_segment,
+    entry_batch,
+    file_paths,
+    int64_array,
+    string_array,
+    take_rows,
+    with_nulls,
 )
 
 #: A path that `hindex.store.segment.is_safe_path` refuses.
@@ -33,7 +44,7 @@ class EntryTable:
     """The entries of a segment. Immutable; an object is made for an entry only when it is needed.
 
     Args:
-        batch: from `hindex.store.segment.decode_segment`.
+        batch: as `hindex.store.segment.entry_batch` makes it.
         shared: the entries of shared indexes that its rows may name.
 
     Attributes:
@@ -41,13 +52,10 @@ class EntryTable:
         stripe_ends: for each file, the number of its last stripe plus 1, counted through all files.
         stripe_rows: rows of each stripe, through all files.
         schemas: the distinct texts of the files' types; ``schema_numbers`` are those of the files.
-
-    Raises:
-        ValueError: if a row contradicts itself, or leaves the table or store.
     """
 
     def __init__(self, batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> None:
-        self._batch = batch
+        self.batch = batch
         self._shared = {item.id: item for item in shared}
         self.paths: pa.StringArray = batch.column("path")
         self.lengths = _int64s(batch.column("length"))
@@ -64,8 +72,121 @@ class EntryTable:
         schema = batch.column("schema")
         self.schemas: list[str] = schema.dictionary.to_pylist()
         self.schema_numbers = _int64s(schema.indices)
-        self.lacks_time_zone: Mask = _int64s(batch.column("lacks_time_zone").cast(pa.uint8())) > 0
-        self._check()
+        self.lacks_time_zone = _mask(batch.column("lacks_time_zone"))
+
+    @classmethod
+    def decode(cls, data: bytes, shared: Iterable[SharedIndexEntry]) -> EntryTable:
+        """Decode a segment.
+
+        Raises:
+            ValueError: if it is not one, or a row contradicts itself, or leaves the table or store.
+        """
+        table = cls(decode_segment(data), shared)
+        table._check()
+        return table
+
+    @classmethod
+    def from_entries(cls, entries: Sequence[FileEntry]) -> EntryTable:
+        """Return the columns of entries, which are sorted by path."""
+        return cls(
+            entry_batch(entries), {item.id: item for entry in entries for item in entry.shared}.values()
+        )
+
+    @classmethod
+    def concat(cls, tables: Sequence[EntryTable]) -> EntryTable:
+        """Return the entries of at least one table, each of which begins behind the one before."""
+        if len(tables) == 1:
+            return tables[0]
+        shared = {item.id: item for table in tables for item in table.shared}
+        return cls(concat_batches([table.batch for table in tables]), shared.values())
+
+    @property
+    def shared(self) -> tuple[SharedIndexEntry, ...]:
+        """The shared entries that its rows name, in this order."""
+        return tuple(self._shared[id_] for id_ in self._shared_ids[0])
+
+    def summary(self) -> Summary:
+        """Summarize at least one entry."""
+        indexes = {}
+        for index_id in sorted(batch_indexes(self.batch)):
+            column = self.batch.column(INDEX_PREFIX + index_id)
+            num_bytes = sum(column.field("length").filter(column.is_valid()).to_pylist())
+            indexes[index_id] = IndexSummary(len(column) - column.null_count, num_bytes)
+        return Summary(len(self), self.path(0), self.path(-1), self.shared, indexes)
+
+    def take(self, rows: Int64s) -> EntryTable:
+        """Return the entries of some rows, which ascend."""
+        return EntryTable(take_rows(self.batch, int64_array(rows)), self._shared.values())
+
+    def split(self, max_files: int, max_bytes: int) -> Iterator[EntryTable]:
+        """Yield tables of about the same number of entries, with limits of their number and of their bytes."""
+        parts = max(-(-len(self) // max_files), min(2, len(self)) if self.batch.nbytes > max_bytes else 1)
+        if parts == 1:
+            yield self
+            return
+        cuts = [len(self) * part // parts for part in range(parts + 1)]
+        for start, end in pairwise(cuts):
+            yield from self.take(np.arange(start, end)).split(max_files, max_bytes)
+
+    def updated(self, changes: Mapping[str, FileEntry | None]) -> EntryTable:
+        """Return the table with the entries of some paths added or replaced, or removed if the change is None.
+
+        The table itself is returned if it has all changes already.
+        """
+        paths = sorted(changes)
+        rows = self.find(string_array(paths))
+        before = {entry.path: entry for entry in self.entries(rows[rows >= 0])}
+        if all(before.get(path) == entry for path, entry in changes.items()):
+            return self
+        is_kept = np.ones(len(self), np.bool_)
+        is_kept[rows[rows >= 0]] = False
+        added = EntryTable.from_entries([entry for path in paths if (entry := changes[path]) is not None])
+        joined = concat_batches([self.batch.take(int64_array(np.flatnonzero(is_kept))), added.batch])
+        order = pc.sort_indices(joined.column("path")).cast(pa.int64())
+        return EntryTable(take_rows(joined, order), [*self._shared.values(), *added.shared])
+
+    def without_index(self, index_id: str, files: Mask) -> EntryTable:
+        """Return the table without the index files of an index for some data files.
+
+        Those of them without any other index are removed. The table itself is returned if there are no such files.
+        """
+        batch = self.batch
+        _, own_shared = self.shared_of(index_id)
+        name = INDEX_PREFIX + index_id
+        has_own = np.zeros(len(self), np.bool_)
+        if name in batch.schema.names:
+            has_own = _mask(batch.column(name).is_valid())
+        files = files & (has_own | (own_shared >= 0))
+        if not files.any():
+            return self
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        for name in (INDEX_PREFIX + index_id, STATS_PREFIX + index_id):
+            if name in columns:
+                columns[name] = with_nulls(columns[name], name, files)
+        if (own_shared[files] >= 0).any():
+            columns["shared"] = self._shared_without(index_id, files)
+        batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+        is_covered = _int64s(pc.list_value_length(columns["shared"])) > 0
+        for other in batch_indexes(batch):
+            is_covered |= _mask(batch.column(INDEX_PREFIX + other).is_valid())
+        return EntryTable(take_rows(batch, int64_array(np.flatnonzero(is_covered))), self._shared.values())
+
+    def _shared_without(self, index_id: str, files: Mask) -> pa.ListArray:
+        """Return the ids of shared entries without those of an index for some data files."""
+        column = self.batch.column("shared")
+        ids, numbers = self._shared_ids
+        is_of_index = np.array([self._shared[id_].index_id == index_id for id_ in ids], np.bool_)
+        counts = np.diff(_int64s(column.offsets))
+        is_kept = ~(is_of_index[numbers] & np.repeat(files, counts))
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_kept)])
+        # the values begin at the first offset
+        offsets = int64_array(ends[_int64s(column.offsets) - int(column.offsets[0].as_py())])
+        kept = column.flatten().take(int64_array(np.flatnonzero(is_kept)))
+        return pa.ListArray.from_arrays(offsets.cast(pa.int32()), kept)
+
+    def file_paths(self) -> list[str]:
+        """Return the index files of single data files, and the files with copies of their metadata."""
+        return file_paths(self.batch)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -76,7 +197,7 @@ class EntryTable:
         for at in pc.indices_nonzero(behind).to_pylist()[:1]:
             raise ValueError(f"data file {self.paths[at + 1].as_py()!r} is out of order or occurs twice")
         for at in np.flatnonzero(self._row_sums() != self.num_rows)[:1]:
-            rows = self._batch.column("num_rows")[int(at)]
+            rows = self.batch.column("num_rows")[int(at)]
             raise ValueError(f"the stripes of {self.path(at)!r} do not add up to its {rows} rows")
         for at in np.flatnonzero(self.num_row_groups.view(np.uint64) > self.num_rows.view(np.uint64))[:1]:
             raise ValueError(
@@ -86,14 +207,14 @@ class EntryTable:
         for id_ in names:
             if id_ not in self._shared:
                 raise ValueError(f"data file {self._names(id_)!r} names a shared index that is not there")
-        for index_id in batch_indexes(self._batch):
-            column = self._batch.column(INDEX_PREFIX + index_id)
+        for index_id in batch_indexes(self.batch):
+            column = self.batch.column(INDEX_PREFIX + index_id)
             files = column.field("path").filter(column.is_valid())
             self._check_paths("index file name", files, "leaves the store")
-        if METADATA_COLUMN in self._batch.schema.names:
-            column = self._batch.column(METADATA_COLUMN)
+        if METADATA_COLUMN in self.batch.schema.names:
+            column = self.batch.column(METADATA_COLUMN)
             self._check_paths("file name", column.field("path").filter(column.is_valid()), "leaves the store")
-        for index_id in batch_indexes(self._batch):
+        for index_id in batch_indexes(self.batch):
             self.stats(index_id)
 
     @staticmethod
@@ -116,9 +237,7 @@ class EntryTable:
     def _names(self, id_: str) -> str:
         path: str = next(
             path
-            for path, ids in zip(
-                self.paths.to_pylist(), self._batch.column("shared").to_pylist(), strict=True
-            )
+            for path, ids in zip(self.paths.to_pylist(), self.batch.column("shared").to_pylist(), strict=True)
             if id_ in ids
         )
         return path
@@ -131,7 +250,7 @@ class EntryTable:
     @cached_property
     def _shared_ids(self) -> tuple[list[str], Int64s]:
         """The distinct ids of shared entries, and the number of each name in the column among them."""
-        encoded = self._batch.column("shared").flatten().dictionary_encode()
+        encoded = self.batch.column("shared").flatten().dictionary_encode()
         return encoded.dictionary.to_pylist(), _int64s(encoded.indices)
 
     def shared_of(self, index_id: str) -> tuple[list[SharedIndexEntry], Int64s]:
@@ -143,7 +262,7 @@ class EntryTable:
         number_of = np.where(is_own, np.cumsum(is_own) - 1, -1)
         result = np.full(len(self), -1, np.int64)
         if own:
-            files = np.repeat(np.arange(len(self)), np.diff(_int64s(self._batch.column("shared").offsets)))
+            files = np.repeat(np.arange(len(self)), np.diff(_int64s(self.batch.column("shared").offsets)))
             named = number_of[numbers] >= 0
             result[files[named]] = number_of[numbers][named]
         return own, result
@@ -151,14 +270,14 @@ class EntryTable:
     @cached_property
     def has_shared(self) -> Mask:
         """A mask of the files that some index covers together with others."""
-        return np.diff(_int64s(self._batch.column("shared").offsets)) > 0
+        return np.diff(_int64s(self.batch.column("shared").offsets)) > 0
 
     @cached_property
     def versions(self) -> list[str | None] | None:
         """The version of each file whose metadata was copied; None if there are no copies."""
-        if METADATA_COLUMN not in self._batch.schema.names:
+        if METADATA_COLUMN not in self.batch.schema.names:
             return None
-        column = self._batch.column(METADATA_COLUMN)
+        column = self.batch.column(METADATA_COLUMN)
         return pc.if_else(column.is_valid(), column.field("version"), None).to_pylist()  # type: ignore[no-any-return]
 
     @cached_property
@@ -168,11 +287,11 @@ class EntryTable:
     def stats(self, index_id: str) -> tuple[StatsColumn, Int64s] | None:
         """Return the statistics of an index, and for each file its number in them, or -1; None if it has none."""
         pair = self._stats.get(index_id)
-        if pair is None and STATS_PREFIX + index_id in self._batch.schema.names:
-            column = self._batch.column(STATS_PREFIX + index_id)
+        if pair is None and STATS_PREFIX + index_id in self.batch.schema.names:
+            column = self.batch.column(STATS_PREFIX + index_id)
             is_valid = column.is_valid()
-            stats = StatsColumn(column.filter(is_valid), self._batch.column("stripe_rows").filter(is_valid))
-            flags = _int64s(is_valid.cast(pa.uint8())) > 0
+            stats = StatsColumn(column.filter(is_valid), self.batch.column("stripe_rows").filter(is_valid))
+            flags = _mask(is_valid)
             pair = self._stats[index_id] = stats, np.where(flags, np.cumsum(flags) - 1, -1)
         return pair
 
@@ -182,7 +301,7 @@ class EntryTable:
 
     def entries(self, rows: Sequence[int] | Int64s | None = None) -> tuple[FileEntry, ...]:
         """Return the entries of some rows, or of all."""
-        batch = self._batch
+        batch = self.batch
         numbers = list(range(len(self))) if rows is None else [int(row) for row in rows]
         if rows is not None:
             batch = batch.take(int64_array(np.array(numbers, np.int64)))
@@ -239,20 +358,6 @@ class EntryTable:
         return own
 
 
-def string_array(texts: Sequence[str]) -> pa.StringArray:
-    """Return an Arrow array of texts; ``pa.array`` would import pandas."""
-    encoded = [text.encode() for text in texts]
-    ends = np.zeros(len(encoded) + 1, np.int32)
-    np.cumsum(list(map(len, encoded)), out=ends[1:])
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
-    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
-
-
-def int64_array(numbers: Int64s) -> pa.Int64Array:
-    """Return an Arrow array of integers; ``pa.array`` would import pandas."""
-    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
-
-
 _PLAIN_NAMES = (
     *("path", "length", "mtime_ns", "tail_checksum", "num_rows", "stripe_rows", "schema", "shared"),
     *("changed_ns", "num_row_groups", "lacks_time_zone"),
@@ -277,6 +382,10 @@ def _int64s(array: pa.Array) -> Int64s:
     """Return integers without nulls in 64 bits, as two's complement; Arrow's own conversion would import pandas."""
     numbers: npt.NDArray[Any] = np.from_dlpack(array)
     return numbers.astype(np.int64, copy=False)
+
+
+def _mask(array: pa.BooleanArray) -> Mask:
+    return np.from_dlpack(array.cast(pa.uint8())).astype(np.bool_)
 
 
 def _sums(values: Int64s, ends: Int64s) -> Int64s:

@@ -13,8 +13,8 @@ import numpy as np
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.types import OrcType
 from hindex.store.entries import FileEntries, Segment
-from hindex.store.entry_table import EntryTable, int64_array, string_array
-from hindex.store.segment import FileEntry
+from hindex.store.entry_table import EntryTable
+from hindex.store.segment import FileEntry, int64_array, string_array
 from hindex.table.file_schema import stored_columns, stored_type
 from hindex.table.listing import DataFile, DataFiles, Int64s, Mask
 from hindex.value_class import value_class

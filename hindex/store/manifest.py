@@ -7,11 +7,11 @@ functions here are pure; `hindex.store.store` reads and writes.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import field, replace
 
 from hindex.errors import IndexExistsError, IndexNotFoundError
-from hindex.store.entries import FileEntries, Segment
+from hindex.store.entries import FileEntries
 from hindex.store.segment import (
     FileEntry,
     IndexFileEntry,
@@ -151,8 +151,8 @@ class Manifest:
         return self.entries.own_bytes(index_id) + sum(file.length for item in shared for file in item.files)
 
     def same_content(self, other: Manifest) -> bool:
-        """Return True if two manifests are equal but for number and time."""
-        return (self.indexes, self.files) == (other.indexes, other.files)
+        """Return True if a manifest has the indexes and the very segments of the one that it was made from."""
+        return (self.indexes, self.entries.segments) == (other.indexes, other.entries.segments)
 
 
 def no_such_index(name: str, existing: Sequence[str]) -> IndexNotFoundError:
@@ -208,7 +208,7 @@ def drop_index(manifest: Manifest, name: str) -> Manifest:
     """
     index_id = manifest.index(name).id
     kept = tuple(item for item in manifest.indexes if item.id != index_id)
-    return _remove_index(replace(manifest, indexes=kept), index_id, lambda entry: True)
+    return replace(manifest, indexes=kept, files=manifest.entries.without_index(index_id))
 
 
 def rename_index(manifest: Manifest, name: str, new_name: str) -> Manifest:
@@ -233,7 +233,7 @@ def update_index(manifest: Manifest, entry: IndexEntry) -> Manifest:
 
 def remove_index_files(manifest: Manifest, index_id: str, paths: Collection[str]) -> Manifest:
     """Return the manifest without the files of an index for some data files."""
-    return _remove_index(manifest, index_id, lambda entry: entry.path in paths)
+    return replace(manifest, files=manifest.entries.without_index(index_id, paths))
 
 
 def merge_build_result(
@@ -291,23 +291,3 @@ def _merge_entries(old: FileEntry | None, new: FileEntry, alive: Collection[str]
         index_files=tuple(own[key] for key in sorted(own)),
         shared=tuple(shared[key] for key in sorted(shared)),
     )
-
-
-def _remove_index(manifest: Manifest, index_id: str, is_dropped: Callable[[FileEntry], bool]) -> Manifest:
-    """Return the manifest without the files of an index for some data files.
-
-    Data files without any index are removed.
-    """
-
-    def change(entry: FileEntry) -> FileEntry | None:
-        if not entry.is_covered_by(index_id) or not is_dropped(entry):
-            return entry
-        own = tuple(item for item in entry.index_files if item.index_id != index_id)
-        shared = tuple(item for item in entry.shared if item.index_id != index_id)
-        return replace(entry, index_files=own, shared=shared) if own or shared else None
-
-    def needed(segment: Segment) -> bool:
-        summary = segment.summary
-        return index_id in summary.indexes or any(item.index_id == index_id for item in summary.shared)
-
-    return replace(manifest, files=manifest.entries.mapped(change, needed))

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from hindex.index.column_stats import LISTS, ColumnStats, encode_stripe_stats
+from hindex.index.column_stats import LISTS, ColumnStats, Int64s, Mask, encode_stripe_stats
 from hindex.store.arrow_stream import raw_bytes
 from hindex.table.listing import Fingerprint
 from hindex.value_class import value_class
@@ -152,6 +154,20 @@ def is_safe_path(path: str) -> bool:
     )
 
 
+def string_array(strings: Sequence[str]) -> pa.StringArray:
+    """Return an Arrow array of strings; ``pa.array`` would import pandas."""
+    encoded = [text.encode() for text in strings]
+    ends = np.zeros(len(encoded) + 1, np.int32)
+    np.cumsum(list(map(len, encoded)), out=ends[1:])
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
+def int64_array(numbers: Int64s) -> pa.Int64Array:
+    """Return an Arrow array of integers; ``pa.array`` would import pandas."""
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
+
+
 #: Longer segments are refused: they are hostile or damaged.
 MAX_SEGMENT_BYTES = 1 << 28
 #: Segments with more uncompressed bytes than this, and than so many times their length, are refused: earlier versions
@@ -161,8 +177,6 @@ MAX_RAW_FACTOR = 256
 
 #: Names of the columns: of an index, with its id; of its statistics; and of the copies of metadata.
 INDEX_PREFIX, STATS_PREFIX, METADATA_COLUMN = "index ", "extents ", "metadata"
-# bytes of the columns of fixed width: of a row, of a stripe's statistics, and of a copy of metadata
-_ROW_BYTES, _STATS_BYTES, _METADATA_BYTES = 64, 24, 24
 _PLAIN = pa.schema(
     [
         pa.field("path", pa.string()),
@@ -231,30 +245,8 @@ class StoredSegment:
     checksum: int
 
 
-def summarize(entries: Sequence[FileEntry]) -> Summary:
-    """Summarize at least one entry."""
-    own: dict[str, list[IndexFileEntry]] = {}
-    for entry in entries:
-        for file in entry.index_files:
-            own.setdefault(file.index_id, []).append(file)
-    return Summary(
-        num_files=len(entries),
-        first=entries[0].path,
-        last=entries[-1].path,
-        shared=tuple({item.id: item for entry in entries for item in entry.shared}.values()),
-        indexes={
-            index_id: IndexSummary(len(files), sum(file.length for file in files))
-            for index_id, files in own.items()
-        },
-    )
-
-
-def encode_segment(entries: Sequence[FileEntry]) -> bytes:
-    """Encode a segment.
-
-    Args:
-        entries: sorted by path.
-    """
+def entry_batch(entries: Sequence[FileEntry]) -> pa.RecordBatch:
+    """Return the columns of entries, which are sorted by path."""
     columns: list[pa.Array] = [
         pa.array([entry.path for entry in entries], pa.string()),
         pa.array([entry.length for entry in entries], pa.uint64()),
@@ -279,27 +271,53 @@ def encode_segment(entries: Sequence[FileEntry]) -> bytes:
     if any(entry.metadata is not None for entry in entries):
         columns.append(_metadata_column([entry.metadata for entry in entries]))
         schema = schema.append(pa.field(METADATA_COLUMN, columns[-1].type))
-    batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def encode_segment(batch: pa.RecordBatch) -> bytes:
+    """Encode the columns of entries."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
-    with pa.ipc.new_stream(sink, schema, options=options) as writer:
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def raw_size(entry: FileEntry) -> int:
-    """Estimate the uncompressed bytes of an entry in a segment, without its schema."""
-    size = (
-        _ROW_BYTES + len(entry.path) + 8 * len(entry.stripe_rows) + sum(len(item.id) for item in entry.shared)
-    )
-    if entry.metadata is not None:
-        size += len(entry.metadata.version) + len(entry.metadata.path) + _METADATA_BYTES
-    for file in entry.index_files:
-        size += len(file.path)
-        for stats in file.stripe_stats:
-            keys = (stats.min_key, stats.max_key)
-            size += _STATS_BYTES + sum(len(key) for key in keys if isinstance(key, bytes))
-    return size
+def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the rows of batches of entries one after the other; a column that one of them lacks is null there."""
+    others = {name: None for batch in batches for name in batch.schema.names[len(_PLAIN) :]}
+    names = [*_PLAIN.names, *sorted(others)]
+    columns = [
+        pa.concat_arrays(
+            [
+                batch.column(name) if name in batch.schema.names else _null_column(name, batch.num_rows)
+                for batch in batches
+            ]
+        )
+        for name in names
+    ]
+    return pa.RecordBatch.from_arrays(columns, names)
+
+
+def take_rows(batch: pa.RecordBatch, rows: pa.Int64Array) -> pa.RecordBatch:
+    """Return some rows of a batch of entries, without what these do not need of its dictionary and columns."""
+    batch = batch.take(rows)
+    columns = {
+        name: column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if name in _PLAIN.names or column.null_count < len(column)
+    }
+    schema = columns["schema"]
+    used = pc.unique(schema.indices)
+    indices = pc.index_in(schema.indices, value_set=used)
+    columns["schema"] = pa.DictionaryArray.from_arrays(indices, schema.dictionary.take(used))
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+def with_nulls(column: pa.StructArray, name: str, mask: Mask) -> pa.StructArray:
+    """Return an optional column of a segment with null in some rows."""
+    rows = np.where(mask, len(column), np.arange(len(column)))
+    return pa.concat_arrays([column, _null_column(name, 1)]).take(int64_array(rows))
 
 
 def check_size(data: bytes) -> None:
@@ -314,6 +332,14 @@ def check_size(data: bytes) -> None:
             f"its {len(data)} bytes are {raw} once they are decompressed, and the most are {MAX_SEGMENT_BYTES} as "
             f"stored and {max_raw} decompressed"
         )
+
+
+def _null_column(name: str, num_rows: int) -> pa.StructArray:
+    """Return an optional column of a segment without values; nothing within it is null."""
+    nothing = [None] * num_rows
+    if name.startswith(INDEX_PREFIX):
+        return _index_column(nothing)
+    return _stats_column(nothing) if name.startswith(STATS_PREFIX) else _metadata_column(nothing)
 
 
 def _index_column(files: Sequence[IndexFileEntry | None]) -> pa.StructArray:
@@ -397,14 +423,10 @@ def batch_indexes(batch: pa.RecordBatch) -> dict[str, int]:
     return {name.removeprefix(INDEX_PREFIX): batch.num_rows - batch.column(name).null_count for name in names}
 
 
-def file_paths(data: bytes) -> list[str]:
-    """Return the files of the store that single data files have in a segment: index files, and copies of metadata.
-
-    Raises:
-        ValueError: if it is not a segment.
-    """
+def file_paths(batch: pa.RecordBatch) -> list[str]:
+    """Return the files of the store that single data files have in a segment: index files, and copies of metadata."""
     paths: list[str] = []
-    for column in decode_segment(data).columns[len(_PLAIN) :]:
+    for column in batch.columns[len(_PLAIN) :]:
         if column.type.get_field_index("path") >= 0:
             paths += column.field("path").filter(column.is_valid()).to_pylist()
     return paths

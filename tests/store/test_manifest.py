@@ -26,7 +26,7 @@ from hindex.store.manifest import (
     new_index_id,
 )
 from hindex.store.manifest_file import VERSION, decode, encode
-from hindex.store.segment import encode_segment
+from hindex.store.segment import encode_segment, entry_batch
 from hindex.table.listing import Fingerprint
 
 
@@ -286,7 +286,7 @@ def hostile_entry(change: Callable[[FileEntry], FileEntry], number: int = 0) -> 
     """A manifest whose segment says something else of a file than the rest of it does."""
     files = list(SMALL.files)
     files[number] = change(files[number])
-    return hostile(lambda m: m.segments[0].__setattr__("data", encode_segment(files)))
+    return hostile(lambda m: m.segments[0].__setattr__("data", encode_segment(entry_batch(files))))
 
 
 def elsewhere(path: str, length: int) -> pb.FileSegment:

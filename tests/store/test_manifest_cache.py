@@ -11,6 +11,7 @@ import pytest
 from hindex.lru_cache import LruCache
 from hindex.store import manifest_file, store
 from hindex.store.entries import Segment
+from hindex.store.entry_table import EntryTable
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry, Manifest
 from hindex.store.store import Store
 
@@ -115,7 +116,7 @@ def test_bytes_that_another_thread_lets_go_of(
     loaded = Store(str(tmp_path), "/t").load()
     assert loaded is not None
     segment = loaded.entries.segments[0]
-    wanted = Segment.from_entries(segment.entries)
+    wanted = Segment.from_table(EntryTable.from_entries(segment.entries))
     real = Segment.fetch
 
     def fetch(segments: Iterable[Segment]) -> list[bytes]:

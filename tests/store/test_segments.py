@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from hindex.store.manifest import (
     rename_index,
 )
 from hindex.store.manifest_file import decode, encode
-from hindex.store.segment import decode_segment, encode_segment
+from hindex.store.segment import encode_segment, entry_batch
 from hindex.store.store import RECENT, Store
 
 INT = IndexEntry("1" * 32, "int", "i", "minmax", "bigint")
@@ -144,9 +145,9 @@ def test_pruning_against_each_extent(kind: str, rng: np.random.Generator) -> Non
 
 
 def test_more_row_groups_than_rows_are_refused() -> None:
-    data = encode(Manifest(1, "/t", 1, (BITS,), (replace(entry(0), num_row_groups=5),)))
-    with pytest.raises(StoreError, match=r"has 5 row groups of 4 rows"):
-        tuple(decode(data, "m").entries)
+    data = encode_segment(entry_batch([replace(entry(0), num_row_groups=5)]))
+    with pytest.raises(ValueError, match=r"has 5 row groups of 4 rows"):
+        EntryTable.decode(data, ())
 
 
 def files_in(store: Store) -> dict[str, int]:
@@ -190,11 +191,11 @@ def copy(path: str) -> MetadataCopy:
 
 def test_copies_of_metadata_are_within_the_store() -> None:
     entries = [replace(entry(1), metadata=copy("metadata/x")), entry(2)]
-    assert EntryTable(decode_segment(encode_segment(entries)), ()).entries() == tuple(entries)
+    assert EntryTable.decode(encode_segment(entry_batch(entries)), ()).entries() == tuple(entries)
     for path in ("../x", "/x", "s3://b/x"):
-        data = encode_segment([replace(entry(1), metadata=copy(path))])
+        data = encode_segment(entry_batch([replace(entry(1), metadata=copy(path))]))
         with pytest.raises(ValueError, match="leaves the store"):
-            EntryTable(decode_segment(data), ()).entries()
+            EntryTable.decode(data, ()).entries()
 
 
 def test_the_latest_copy_of_metadata_counts() -> None:
@@ -214,48 +215,108 @@ def test_a_small_table_is_one_file(tmp_path: Path) -> None:
     assert list(Store(store.root, "/t").load().files) == list(table(8).files)  # type: ignore[union-attr]
 
 
+def random_entry(rng: np.random.Generator, number: int, version: int) -> FileEntry:
+    """A data file with some of what an entry may have, so that segments differ in their columns."""
+    path = f"f{number:05}.orc"
+    stripe_rows = tuple(rng.integers(1, 9, int(rng.integers(1, 4))).tolist())
+    files = []
+    for index, kind in ((INT, "int"), (TEXT, "text"), (BITS, "")):
+        if rng.random() < 0.5:
+            extents = tuple(random_extent(rng, kind, rows).truncate() for rows in stripe_rows) if kind else ()
+            files.append(own(index, path, extents if rng.random() < 0.7 else (), version))
+    return FileEntry(
+        path,
+        10,
+        version,
+        3,
+        sum(stripe_rows),
+        stripe_rows,
+        f"struct<{'ibt'[int(rng.integers(3))]}:int>",
+        tuple(files),
+        (SHARED,) if not files or rng.random() < 0.3 else (),
+        int(rng.integers(3)),
+        0,
+        bool(rng.random() < 0.2),
+        copy(f"metadata/{number}") if rng.random() < 0.2 else None,
+    )
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_changes_against_a_dict(seed: int, tmp_path: Path) -> None:
     """Random changes give the entries that the same changes of a dict give, in segments that are not too long."""
     rng = np.random.default_rng(seed)
     store = Store(str(tmp_path / "s"), "/t")
-    store.commit(lambda old: replace(old, indexes=(BITS, TREE)))
+    store.commit(lambda old: replace(old, indexes=(INT, TEXT, BITS, TREE)))
     expected: dict[str, FileEntry] = {}
+
+    def drop(index: IndexEntry, paths: Iterable[str]) -> None:
+        for path in set(paths) & set(expected):
+            item = expected.pop(path)
+            files = tuple(file for file in item.index_files if file.index_id != index.id)
+            shared = tuple(other for other in item.shared if other.index_id != index.id)
+            if files or shared:
+                expected[path] = replace(item, index_files=files, shared=shared)
+
     for turn in range(30):
-        some = rng.choice(60, int(rng.choice([1, 3, 30])), replace=False).tolist()
+        numbers = rng.choice(60, int(rng.choice([1, 3, 30])), replace=False).tolist()
+        paths = [entry(number).path for number in numbers]
         match int(rng.integers(4)):
             case 0 | 1:
-                built = [
-                    replace(entry(n, turn), shared=(SHARED,) if rng.random() < 0.3 else ()) for n in some
-                ]
+                built = [random_entry(rng, number, turn) for number in numbers]
                 expected.update((item.path, item) for item in built)
                 store.commit(lambda old, built=built: merge_build_result(old, files=built))  # type: ignore[misc]
             case 2:
-                gone = [entry(n).path for n in some]
-                expected = {path: item for path, item in expected.items() if path not in gone}
-                store.commit(lambda old, gone=gone: merge_build_result(old, vanished=gone))  # type: ignore[misc]
+                expected = {path: item for path, item in expected.items() if path not in paths}
+                store.commit(lambda old, paths=paths: merge_build_result(old, vanished=paths))  # type: ignore[misc]
             case _:
-                gone = [entry(n).path for n in some]
-                for path in set(gone) & set(expected):
-                    expected[path] = replace(expected[path], index_files=())
-                expected = {path: item for path, item in expected.items() if item.index_files or item.shared}
-                store.commit(lambda old, gone=gone: remove_index_files(old, BITS.id, gone))  # type: ignore[misc]
+                index = (INT, TEXT, BITS, TREE)[int(rng.integers(4))]
+                drop(index, paths)
+                store.commit(
+                    lambda old, index=index, paths=paths: remove_index_files(old, index.id, paths)  # type: ignore[misc]
+                )
+        RECENT.clear()
         loaded = Store(store.root, "/t").load()
         assert loaded is not None
         assert list(loaded.files) == [expected[path] for path in sorted(expected)]
         assert len(loaded.files) == len(expected)
-        sizes = [segment.summary.num_files for segment in loaded.entries.segments]
-        assert all(size <= 8 for size in sizes)
-        assert loaded.shared_indexes() == (
-            (SHARED,) if any(item.shared for item in expected.values()) else ()
-        )
-        some_paths = [entry(n).path for n in some]
-        assert loaded.entries.find(some_paths) == {p: expected[p] for p in some_paths if p in expected}
+        assert all(segment.summary.num_files <= 8 for segment in loaded.entries.segments)
+        is_shared = any(item.shared for item in expected.values())
+        assert loaded.shared_indexes() == ((SHARED,) if is_shared else ())
+        assert loaded.entries.find(paths) == {p: expected[p] for p in paths if p in expected}
+    for index in (BITS, TREE, INT):
+        drop(index, list(expected))
+        store.commit(lambda old, index=index: drop_index(old, index.name))  # type: ignore[misc]
+        loaded = Store(store.root, "/t").load()
+        assert loaded is not None
+        assert list(loaded.files) == [expected[path] for path in sorted(expected)]
+
+
+def test_a_commit_makes_objects_of_changed_entries_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(str(tmp_path), "/t").commit(lambda old: replace(table(400), number=0))
+    made: list[int] = []
+    entries = EntryTable.entries
+
+    def count(self: EntryTable, rows: Any = None) -> tuple[FileEntry, ...]:
+        result = entries(self, rows)
+        made.append(len(result))
+        return result
+
+    monkeypatch.setattr(EntryTable, "entries", count)
+    RECENT.clear()
+    changed = [entry(number, 2) for number in range(0, 400, 40)]
+    store = Store(str(tmp_path), "/t")
+    store.commit(lambda old: merge_build_result(old, files=changed))
+    # once to merge them with what is recorded, once to see whether anything changes
+    assert sum(made) == 2 * len(changed)
+    made.clear()
+    # a second time there is nothing to write
+    number = store.commit(lambda old: old).number
+    assert store.commit(lambda old: merge_build_result(old, files=changed)).number == number
+    assert sum(made) == 2 * len(changed)
     store.commit(lambda old: drop_index(old, "bits"))
-    loaded = store.load()
-    assert loaded is not None
-    assert [item.path for item in loaded.files] == sorted(p for p, item in expected.items() if item.shared)
-    assert all(not item.index_files for item in loaded.files)
+    assert sum(made) == 2 * len(changed)
 
 
 def test_as_a_sequence() -> None:
@@ -284,7 +345,7 @@ def many_stripes(number: int, stripes: int) -> FileEntry:
 
 def test_raw_bytes_are_told_before_anything_is_decompressed() -> None:
     for entries in ([entry(0)], [entry(n) for n in range(50)], [many_stripes(n, 500) for n in range(9)]):
-        data = encode_segment(entries)
+        data = encode_segment(entry_batch(entries))
         with pa.ipc.open_stream(data) as reader:
             batch = reader.read_next_batch()
         arrays = [*batch.columns, batch.column("schema").dictionary]
@@ -294,7 +355,7 @@ def test_raw_bytes_are_told_before_anything_is_decompressed() -> None:
 
 
 def test_every_damage_of_what_tells_raw_bytes_is_an_error_or_harmless() -> None:
-    data = encode_segment([many_stripes(n, 3) for n in range(5)])
+    data = encode_segment(entry_batch([many_stripes(n, 3) for n in range(5)]))
     for length in range(len(data)):
         with contextlib.suppress(ValueError):
             assert raw_bytes(data[:length]) <= raw_bytes(data)
