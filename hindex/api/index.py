@@ -93,7 +93,7 @@ class Index:
         missing: list[str] = []
         for view in covered_partitions(snapshot, where).files:
             if (
-                view.has_column(binding, column)
+                view.kind.has_column(binding, column)
                 if resolved is None
                 else is_indexable(view, snapshot, binding, resolved)
             ):

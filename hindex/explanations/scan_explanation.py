@@ -241,7 +241,7 @@ class _DefaultValues:
         return [
             LeafResult(leaf, None, result.num_rows if matches else 0, source=StatisticsSource.DEFAULT)
             for leaf, matches in self._matches.items()
-            if not view.has_column(self._binding, leaf.column)
+            if not view.kind.has_column(self._binding, leaf.column)
         ]
 
 
@@ -257,7 +257,7 @@ class _Pruned:
     def of(cls, plan: ScanPlan) -> _Pruned:
         views = plan.snapshot.views
         is_pruned = np.ones(len(views), np.bool_)
-        is_pruned[views.positions(task.path for task in plan.tasks)] = False
+        is_pruned[plan.positions()] = False
         groups = views.num_row_groups[is_pruned]
         # older builds did not record row groups
         has_row_groups = bool((groups[views.num_rows[is_pruned] > 0] > 0).all())

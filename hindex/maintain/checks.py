@@ -247,7 +247,7 @@ class _Verifier:
             and view.entry
             and view.entry.is_covered_by(self._entry.id)
             # after a change of the table's columns, the indexed column may be in other files only
-            and view.has_column(self._binding, self._column.name)
+            and view.kind.has_column(self._binding, self._column.name)
             and not ((file := view.entry.index_file(self._entry.id)) and file.path in self._damaged)
         ]
         verified = 0

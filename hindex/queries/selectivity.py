@@ -73,7 +73,7 @@ def estimate_selectivity(
     """
     views = plan.snapshot.views
     total = plan.snapshot.num_rows
-    possible = int(views.num_rows[views.positions(task.path for task in plan.tasks)].sum())
+    possible = int(views.num_rows[plan.positions()].sum())
     step = max(len(plan.tasks) / _SAMPLED_FILES, 1.0)
     sample = [plan.tasks[int(at * step)] for at in range(min(len(plan.tasks), _SAMPLED_FILES))]
     most = max_share * total

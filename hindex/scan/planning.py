@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -61,6 +61,8 @@ from hindex.table.partitions import PartitionColumn, PartitionFilter, RawPartiti
 from hindex.table.schema import ColumnName, TableSchema, can_convert, check_path
 from hindex.value_class import value_class
 
+#: Tasks that an iteration makes at once.
+_TASKS_TOGETHER = 1024
 #: Index files of a remote store that are looked up at once.
 _REMOTE_LOOKUPS = 32
 #: Files, and bytes, of copied metadata that are fetched before it is known which files are read.
@@ -68,6 +70,63 @@ _FEW_COPIES = 256
 _FEW_COPIES_BYTES = 4 << 20
 
 _OTHER_KEYS = "the manifest has keys of another type of it; ALTER INDEX ... REBUILD writes them again"
+
+
+class ScanTasks(Sequence[ScanTask]):
+    """The tasks of some files, in the order of their paths; most of them are made when they are needed. Immutable.
+
+    Args:
+        positions: of the files in the snapshot, ascending.
+        made: tasks that are made already, by the position of the file.
+        make: returns the tasks of the files at some positions.
+    """
+
+    def __init__(
+        self,
+        positions: Int64s,
+        made: Mapping[int, ScanTask],
+        make: Callable[[Sequence[int]], Iterable[ScanTask]],
+    ) -> None:
+        self.positions = positions
+        self._made = dict(made)
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @overload
+    def __getitem__(self, at: int) -> ScanTask: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[ScanTask, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> ScanTask | tuple[ScanTask, ...]:
+        if isinstance(at, slice):
+            return tuple(self._tasks(self.positions[at].tolist()))
+        return self._tasks([int(self.positions[at])])[0]
+
+    def __iter__(self) -> Iterator[ScanTask]:
+        for start in range(0, len(self), _TASKS_TOGETHER):
+            yield from self._tasks(self.positions[start : start + _TASKS_TOGETHER].tolist())
+
+    def _tasks(self, positions: Sequence[int]) -> list[ScanTask]:
+        missing = [position for position in positions if position not in self._made]
+        if missing:
+            self._made.update(zip(missing, self._make(missing), strict=True))
+        return [self._made[position] for position in positions]
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, ScanTasks | tuple) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # what makes tasks has caches and open files
+        return tuple, (tuple(self),)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} scan tasks>"
 
 
 @value_class
@@ -82,12 +141,18 @@ class ScanPlan:
     snapshot: Snapshot
     filter: Filter
     columns: tuple[OutputColumn, ...]
-    tasks: tuple[ScanTask, ...]
+    tasks: Sequence[ScanTask]
     notes: tuple[Note, ...]
     skipped: SkippedFiles = field(default_factory=SkippedFiles)
     lookups: tuple[OutputColumn, ...] = ()
     file_pruners: tuple[FilePruner, ...] = field(default=(), repr=False, compare=False)
     zones: TimeZones | None = None
+
+    def positions(self) -> Sequence[int] | Int64s:
+        """Return the positions of the tasks' files in the snapshot."""
+        if isinstance(self.tasks, ScanTasks):
+            return self.tasks.positions
+        return self.snapshot.views.positions(task.path for task in self.tasks)
 
     def stripe_answers(self, view: FileView, leaf: Leaf) -> Iterator[StripeAnswer]:
         """Yield what each pruner alone answers to a leaf for the stripes of one file."""
@@ -435,7 +500,7 @@ class _Planner:
             of_constants[at] = numbers.setdefault(root, len(numbers))
         return list(numbers), of_constants[places]
 
-    def plan(self, *, skip: bool = True) -> tuple[tuple[ScanTask, ...], SkippedFiles]:
+    def plan(self, *, skip: bool = True) -> tuple[ScanTasks, SkippedFiles]:
         """Return the tasks of the files that may have rows, and the files that what the driver knows rules out.
 
         Args:
@@ -466,8 +531,56 @@ class _Planner:
                             time_indexes_apply=_time_indexes_apply(self._zones),
                         )
                         kept[at[here]] = skipper.keep(roots[number], group)
-        tasks = [self._task(view) for view in views.views(np.flatnonzero(kept))]
-        return tuple(tasks), skipper.skipped()
+        return self._scan_tasks(kept), skipper.skipped()
+
+    def _scan_tasks(self, kept: Mask) -> ScanTasks:
+        """Return the tasks of some files. Those that may give a note are made at once."""
+        views = self._snapshot.views
+        is_acid = np.zeros(len(views), np.int64)
+        is_acid[list(views.files.acids)] = 1
+        _, root_numbers = self._roots
+        # files of one kind give the same notes of columns; one of each is enough
+        kinds = (root_numbers * len(views.kinds) + views.kind_numbers) * 2 + is_acid
+        _, firsts = np.unique(kinds[kept], return_index=True)
+        positions = np.flatnonzero(kept)
+        gives_notes = kept & ~self._has_all_indexes()
+        gives_notes[positions[firsts]] = True
+        at_once = np.flatnonzero(gives_notes).tolist()
+        return ScanTasks(positions, dict(zip(at_once, self._tasks(at_once), strict=True)), self._tasks)
+
+    def _has_all_indexes(self) -> Mask:
+        """Return a mask of the files of which each index on a column of the query has a file that applies."""
+        views = self._snapshot.views
+        roots, root_numbers = self._roots
+        result = np.zeros(len(views), np.bool_)
+        for table, at, rows in views.by_segment():
+            usable = views.is_listed_fresh[at]
+            if not _time_indexes_apply(self._zones):
+                usable &= ~table.lacks_time_zone[rows]
+            for number, of_root in _by_number(root_numbers[at]):
+                for kind, of_kind in _by_number(views.kind_numbers[at]):
+                    here = usable & of_root & of_kind
+                    for name in self._index_columns(roots[number]):
+                        if views.kinds[kind].has_column(self._binding, name):
+                            here &= self._has_index_files(table, name)[rows]
+                    result[at[here]] = True
+        return result
+
+    def _has_index_files(self, table: EntryTable, column: str) -> Mask:
+        """Return a mask of the files of a segment with a file of each index on a column."""
+        result = np.ones(len(table), np.bool_)
+        for index in self._indexes.get(column, ()):
+            if not index.deferred:
+                result &= table.has_index_file(index.id, key_kind(self._types[column]))
+        return result
+
+    def _index_columns(self, root: Filter) -> tuple[str, ...]:
+        """Return the names of the columns whose indexes are used for a filter."""
+        named = [leaf.column for leaf in leaves(root)] + [c.name for c in self._lookups if not c.is_partition]
+        return tuple(dict.fromkeys(named))
+
+    def _tasks(self, positions: Sequence[int]) -> Iterator[ScanTask]:
+        return map(self._task, self._snapshot.views.views(positions))
 
     def _task(self, view: FileView) -> ScanTask:
         """Return the task of one file."""
@@ -597,17 +710,13 @@ class _Planner:
                 for items in (self._output, self._lookups)
             )
             root = prune(self._root, keys)
-            named = (
-                *(leaf.column for leaf in leaves(root)),
-                *(c.name for c in self._lookups if not c.is_partition),
-            )
             part = _Part(
                 root,
                 output,
                 lookups,
                 covered,
                 tuple(OutputColumn(name, self._types[name]) for name in columns(root)),
-                tuple(dict.fromkeys(named)),
+                self._index_columns(root),
             )
             self._by_constants[partition, missing] = part
         return part
@@ -667,7 +776,7 @@ class _Planner:
             if view.file.acid is not None and is_row_key(name, self._binding):
                 self._row_keys.add(name)
                 continue
-            if not view.has_column(self._binding, name):
+            if not view.kind.has_column(self._binding, name):
                 # null in every row: known without an index
                 continue
             indexes = self._indexes.get(name, [])

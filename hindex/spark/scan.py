@@ -241,7 +241,7 @@ def _local_units(
     if limit == 0:
         return []
     views = plan.snapshot.views
-    total = int(views.num_rows[views.positions(task.path for task in plan.tasks)].sum())
+    total = int(views.num_rows[plan.positions()].sum())
     if len(plan.tasks) > MAX_LOCAL_FILES:
         return total
     max_rows = MAX_LOCAL_VALUES // len(plan.columns)

@@ -55,8 +55,7 @@ UnitGroup = tuple[ReadUnit, ...]
 def group_units(plan: ScanPlan, cores: int) -> list[UnitGroup]:
     """Split the tasks of a plan between stripes and combine them to groups of about the same number of bytes."""
     views = plan.snapshot.views
-    positions = views.positions(task.path for task in plan.tasks)
-    stripes = {views.files.paths[at]: max(int(views.num_stripes[at]), 1) for at in positions}
+    stripes = {views.files.paths[at]: max(int(views.num_stripes[at]), 1) for at in plan.positions()}
     total = sum(task.length for task in plan.tasks)
     target = min(max(total // (max(cores, 1) * _TASKS_PER_CORE), MIN_BYTES), MAX_BYTES)
     groups: list[UnitGroup] = []

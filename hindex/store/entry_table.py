@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.index.column_stats import Int64s, Mask, StatsColumn, StoredStats
+from hindex.keys import KeyKind
 from hindex.store.segment import (
     INDEX_PREFIX,
     METADATA_COLUMN,
@@ -294,6 +295,20 @@ class EntryTable:
             flags = _mask(is_valid)
             pair = self._stats[index_id] = stats, np.where(flags, np.cumsum(flags) - 1, -1)
         return pair
+
+    def has_index_file(self, index_id: str, kind: KeyKind | None) -> Mask:
+        """Return a mask of the files with an index file of their own whose statistics, if any, have keys of a kind."""
+        name = INDEX_PREFIX + index_id
+        if name not in self.batch.schema.names:
+            return np.zeros(len(self), np.bool_)
+        result = _mask(self.batch.column(name).is_valid())
+        stats = self.stats(index_id)
+        if stats is not None:
+            column, numbers = stats
+            # the last is for those without statistics
+            fits = np.append(column.has_keys_of(kind), [True])
+            result &= fits[numbers]
+        return result
 
     def find(self, paths: pa.StringArray) -> Int64s:
         """Return the row of each path, or -1."""

@@ -33,12 +33,36 @@ _CHUNK = 4096
 
 
 @value_class
+class FileKind:
+    """What files of the same columns share.
+
+    Attributes:
+        columns: the file's own columns with their types; those of the ACID schema are the user's.
+        names: of these.
+        is_flat: False for files of the ACID schema.
+    """
+
+    columns: Columns
+    names: tuple[str, ...]
+    is_flat: bool = True
+
+    def has_column(self, binding: tuple[str, ...], column: str) -> bool:
+        """Return True if a file has a column of the table, or a field within a struct by its dotted path.
+
+        Args:
+            binding: the table's data columns.
+        """
+        if column in binding:
+            return column in stored_columns(binding, self.names)
+        return stored_type(binding, self.columns, column) is not None
+
+
+@value_class
 class FileView:
     """One data file as it is now.
 
     Attributes:
         entry: its manifest entry, fresh or stale.
-        names: the file's own columns; ``columns`` are these with their types.
         num_row_groups: 0 also where an older build recorded the file.
         tail_checksum: of its tail now, where this was read.
         is_listed_fresh: whether length and time are the recorded ones, and the checksum of the tail where it was read.
@@ -50,35 +74,25 @@ class FileView:
 
     file: DataFile
     entry: FileEntry | None
-    names: tuple[str, ...] = ()
+    kind: FileKind = field(repr=False)
     num_rows: int = 0
     num_stripes: int = 0
     num_row_groups: int = 0
-    columns: Columns = field(default=(), repr=False)
     tail_checksum: int | None = None
     is_listed_fresh: bool = False
     is_replaced: bool = False
     has_recorded_version: bool = False
     is_certainly_fresh: bool = False
 
-    def has_column(self, binding: tuple[str, ...], column: str) -> bool:
-        """Return True if the file has a column of the table, or a field within a struct by its dotted path.
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The file's own columns."""
+        return self.kind.names
 
-        Args:
-            binding: the table's data columns.
-        """
-        if column in binding:
-            return column in stored_columns(binding, self.names)
-        return stored_type(binding, self.columns, column) is not None
-
-
-@value_class
-class FileKind:
-    """What files of the same columns share. Those of the ACID schema are not flat; their columns are the user's."""
-
-    columns: Columns
-    names: tuple[str, ...]
-    is_flat: bool = True
+    @property
+    def columns(self) -> Columns:
+        """The file's own columns with their types."""
+        return self.kind.columns
 
 
 class FileViews(Sequence[FileView]):
@@ -168,7 +182,7 @@ class FileViews(Sequence[FileView]):
         entries = FileEntries.from_entries([view.entry for view in views if view.entry is not None])
         result, _ = cls.matched(DataFiles.of(view.file for view in views), entries)
         kinds: dict[FileKind, int] = {}
-        numbers = [kinds.setdefault(FileKind(view.columns, view.names), len(kinds)) for view in views]
+        numbers = [kinds.setdefault(view.kind, len(kinds)) for view in views]
         return result.with_contents(
             [-1 if view.tail_checksum is None else view.tail_checksum for view in views],
             list(kinds),
@@ -269,17 +283,16 @@ class FileViews(Sequence[FileView]):
         for place, entry, checksum, kind_number, *numbers_and_flags in zip(
             at.tolist(), entries, *(column[at].tolist() for column in columns), strict=True
         ):
-            file, kind = self.files[place], self.kinds[kind_number]
+            file = self.files[place]
             num_rows, num_stripes, num_row_groups, *flags = numbers_and_flags
             views.append(
                 FileView(
                     file,
                     entry,
-                    kind.names,
+                    self.kinds[kind_number],
                     num_rows,
                     num_stripes,
                     num_row_groups,
-                    kind.columns,
                     None if checksum < 0 else checksum,
                     *flags,
                 )

@@ -443,7 +443,7 @@ def is_indexable(
     Args:
         binding: the table's data columns.
     """
-    if not view.has_column(binding, column.name) or _is_binding_uncertain(binding, view.names):
+    if not view.kind.has_column(binding, column.name) or _is_binding_uncertain(binding, view.names):
         return False
     if snapshot.declared is None:
         return True
