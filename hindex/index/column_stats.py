@@ -208,7 +208,7 @@ class StatsColumn:
     Few of them become objects: `match` decides for all files at once.
 
     Args:
-        column: for each file the lists of a ``StripeStats`` message; not sliced, without nulls.
+        column: for each file the lists of a ``StripeStats`` message, without nulls.
         stripe_rows: for each file the rows of its stripes.
 
     Raises:
@@ -224,6 +224,9 @@ class StatsColumn:
         self._check()
 
     def _check(self) -> None:
+        for lists in (self._rows, self._nulls, self._cut, *self._ints, *self._bytes):
+            if lists.offsets[0] != 0 or lists.offsets[-1] != len(lists.values):
+                raise ValueError("statistics have values that belong to no file")
         counts, stripes = self._nulls.lengths, self._rows.lengths
         for at in np.flatnonzero(counts != stripes)[:1]:
             raise ValueError(f"statistics of {counts[at]} stripes for a file of {stripes[at]}")

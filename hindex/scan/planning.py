@@ -61,8 +61,9 @@ from hindex.table.partitions import PartitionColumn, PartitionFilter, RawPartiti
 from hindex.table.schema import ColumnName, TableSchema, can_convert, check_path
 from hindex.value_class import value_class
 
-#: Tasks that an iteration makes at once.
+#: Tasks that an iteration makes at once, and the number from which a plan does not keep more: each takes 4 KB.
 _TASKS_TOGETHER = 1024
+_MAX_KEPT_TASKS = 1 << 14
 #: Index files of a remote store that are looked up at once.
 _REMOTE_LOOKUPS = 32
 #: Files, and bytes, of copied metadata that are fetched before it is known which files are read.
@@ -111,9 +112,10 @@ class ScanTasks(Sequence[ScanTask]):
 
     def _tasks(self, positions: Sequence[int]) -> list[ScanTask]:
         missing = [position for position in positions if position not in self._made]
-        if missing:
-            self._made.update(zip(missing, self._make(missing), strict=True))
-        return [self._made[position] for position in positions]
+        new = dict(zip(missing, self._make(missing), strict=True)) if missing else {}
+        if len(self._made) < _MAX_KEPT_TASKS:
+            self._made.update(new)
+        return [new[position] if position in new else self._made[position] for position in positions]
 
     def __eq__(self, other: object) -> bool:
         return tuple(self) == tuple(other) if isinstance(other, ScanTasks | tuple) else NotImplemented

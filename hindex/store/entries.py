@@ -13,7 +13,6 @@ import google_crc32c
 import numpy as np
 
 from hindex.errors import StoreError
-from hindex.index.column_stats import Int64s
 from hindex.store.entry_table import EntryTable
 from hindex.store.segment import (
     MAX_RAW_BYTES,
@@ -33,9 +32,6 @@ from hindex.store.segment import (
 SEGMENT_FILES = 2048
 #: Approximate limit of their uncompressed bytes, well below `MAX_RAW_BYTES`.
 SEGMENT_RAW_BYTES = MAX_RAW_BYTES // 2
-# an entry of so many in a segment is worth making without the others
-_MOST = 4
-
 # segments that are read at once
 _READ_TOGETHER = 64
 
@@ -65,7 +61,6 @@ class Segment:
         self._load = load
         self._data = data
         self._table = table
-        self._entries: tuple[FileEntry, ...] | None = None
 
     @classmethod
     def from_table(cls, table: EntryTable) -> Segment:
@@ -102,23 +97,11 @@ class Segment:
         return data
 
     @property
-    def entries(self) -> tuple[FileEntry, ...]:
-        """Its entries, as objects that are made at their first use.
-
-        Raises:
-            StoreError: if it cannot be read or is corrupt.
-        """
-        entries = self._entries
-        if entries is None:
-            self._entries = entries = self.table.entries()
-        return entries
-
-    @property
     def table(self) -> EntryTable:
         """Its entries as columns, decoded at their first use.
 
         Raises:
-            StoreError: as `entries`.
+            StoreError: if it cannot be read or is corrupt.
         """
         table = self._table
         if table is None:
@@ -134,19 +117,11 @@ class Segment:
                 self._data = None  # it can be read again
         return table
 
-    def some_entries(self, rows: Sequence[int] | Int64s) -> Sequence[FileEntry]:
-        """Return the entries of some rows."""
-        entries = self._entries
-        if entries is None and len(rows) * _MOST < self.summary.num_files:
-            return self.table.entries(rows)
-        entries = self.entries
-        return [entries[row] for row in rows]
-
     def file_paths(self) -> list[str]:
         """Return the index files of single data files, and the files with copies of their metadata.
 
         Raises:
-            StoreError: as `entries`.
+            StoreError: as `table`.
         """
         table = self._table
         if table is not None:
@@ -228,11 +203,12 @@ class FileEntries(Sequence[FileEntry]):
         if not 0 <= number < len(self):
             raise IndexError(f"there are {len(self)} data files, not {at}")
         segment = bisect_right(self._ends, number)
-        return self.segments[segment].entries[number - (self._ends[segment - 1] if segment else 0)]
+        row = number - (self._ends[segment - 1] if segment else 0)
+        return self.segments[segment].table.entries([row])[0]
 
     def __iter__(self) -> Iterator[FileEntry]:
         for segment in self._fetched(self.segments):
-            yield from segment.entries
+            yield from segment.table.entries()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FileEntries | tuple):
@@ -311,7 +287,7 @@ class FileEntries(Sequence[FileEntry]):
             paths_by_segment, self._fetched([self.segments[at] for at in paths_by_segment]), strict=True
         ):
             rows = segment.table.find(string_array(paths_by_segment[at]))
-            by_path.update((entry.path, entry) for entry in segment.some_entries(rows[rows >= 0]))
+            by_path.update((entry.path, entry) for entry in segment.table.entries(rows[rows >= 0]))
         return by_path
 
     def _replace_segments(

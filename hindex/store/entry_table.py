@@ -290,8 +290,10 @@ class EntryTable:
         pair = self._stats.get(index_id)
         if pair is None and STATS_PREFIX + index_id in self.batch.schema.names:
             column = self.batch.column(STATS_PREFIX + index_id)
-            is_valid = column.is_valid()
-            stats = StatsColumn(column.filter(is_valid), self.batch.column("stripe_rows").filter(is_valid))
+            is_valid, stripe_rows = column.is_valid(), self.batch.column("stripe_rows")
+            if column.null_count:
+                column, stripe_rows = column.filter(is_valid), stripe_rows.filter(is_valid)
+            stats = StatsColumn(column, stripe_rows)
             flags = _mask(is_valid)
             pair = self._stats[index_id] = stats, np.where(flags, np.cumsum(flags) - 1, -1)
         return pair
@@ -396,7 +398,7 @@ def _values(array: pa.Array) -> list[Any]:
 def _int64s(array: pa.Array) -> Int64s:
     """Return integers without nulls in 64 bits, as two's complement; Arrow's own conversion would import pandas."""
     numbers: npt.NDArray[Any] = np.from_dlpack(array)
-    return numbers.astype(np.int64, copy=False)
+    return numbers.view(np.int64) if numbers.dtype == np.uint64 else numbers.astype(np.int64, copy=False)
 
 
 def _mask(array: pa.BooleanArray) -> Mask:

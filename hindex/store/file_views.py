@@ -273,7 +273,7 @@ class FileViews(Sequence[FileView]):
         numbers, rows = self.segment_numbers[at], self.rows[at]
         for number in np.unique(numbers[numbers >= 0]).tolist():
             places = np.flatnonzero(numbers == number)
-            some = self.segments[number].some_entries(rows[places])
+            some = self.segments[number].table.entries(rows[places])
             for place, entry in zip(places.tolist(), some, strict=True):
                 entries[place] = entry
         numbers_of_files = (self.kind_numbers, self.num_rows, self.num_stripes, self.num_row_groups)

@@ -1,8 +1,8 @@
 """Measure manifests of large tables, of 10^3 to 10^6 data files that do not exist: read, plan, commit.
 
 A MINMAX index of a column that is clustered, and one of a column that is not. Each size is measured in a fresh process:
-seconds to read the manifest, to compare a listing with it, to plan a query of ``column = value`` and to make the tasks of
-the files that it keeps, the process's peak memory, and what a commit of ten changed files writes.
+seconds to read the manifest, to compare a listing with it, to plan a query of ``column = value`` and to make the tasks
+of the files that it keeps, the process's peak memory, and what a commit of ten changed files writes.
 """
 
 from __future__ import annotations
