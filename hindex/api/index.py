@@ -8,16 +8,16 @@ import os
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
 from hindex.api.predicate_input import Where, parse_condition
 from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError, warn
 from hindex.formatting import counted, percent_down, plural
 from hindex.index.index_type import IndexType, Level, index_type, resolve_properties
-from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import ALWAYS, Filter
 from hindex.plan.normalize import index_filter
-from hindex.store.file_views import FileView
 from hindex.store.manifest import IndexEntry, new_index_id
-from hindex.store.snapshot import Snapshot, is_indexable
+from hindex.store.snapshot import Snapshot
 from hindex.table.schema import ColumnName, ResolvedColumn, check_path
 from hindex.validation import check_string, suggestion
 from hindex.value_class import value_class
@@ -69,8 +69,7 @@ class Index:
         building: BuildMarker | None = None,
         is_lost: bool = False,
     ) -> None:
-        from hindex.build.key_types import has_current_keys
-        from hindex.maintain.coverage import covered_partitions
+        from hindex.build.index_coverage import index_coverage
 
         self._table = table
         self._entry = entry
@@ -78,54 +77,35 @@ class Index:
         self._building = building
         self._is_lost = is_lost
         where: Filter = ALWAYS
-        column = entry.column
-        column_type: OrcType | None = None
         resolved: ResolvedColumn | None = None
         try:
             resolved = snapshot.schema.resolve(entry.column, is_stored=True)
-            column, column_type = resolved.name, resolved.type
             where = index_filter(entry, snapshot.schema)
         except HindexError as error:
             problem = problem or str(error)
         self._problem = problem
-        binding = tuple(item.name for item in snapshot.schema.data_columns)
-        files: list[FileView] = []
-        missing: list[str] = []
-        for view in covered_partitions(snapshot, where).files:
-            if (
-                view.kind.has_column(binding, column)
-                if resolved is None
-                else is_indexable(view, snapshot, binding, resolved)
-            ):
-                files.append(view)
-            else:
-                missing.append(view.file.path)
+        views = snapshot.views
+        coverage = index_coverage(snapshot, entry, resolved, where)
+        fresh = coverage.is_current & views.is_listed_fresh
         #: Data files of its partitions without the column.
-        self.files_without_column = tuple(missing)
+        self.files_without_column = tuple(
+            views.files.paths[at] for at in np.flatnonzero(coverage.lacking).tolist()
+        )
         #: Files below the table's directory that are named as data files and belong to no partition.
         self.ignored_files = snapshot.listing.ignored
-        indexed = [view for view in files if _is_indexed(view, entry)]
-        fresh = [
-            view
-            for view in indexed
-            if view.is_listed_fresh
-            and (
-                column_type is None
-                or has_current_keys(view, entry, column, column_type, binding, snapshot.store)
-            )
-        ]
-        vanished = set(snapshot.vanished)
+        num_indexed = int(coverage.indexed.sum())
         #: Data files that the index should cover, and those that it covers in their current state.
-        self.num_files, self.num_fresh_files = len(files), len(fresh)
+        self.num_files, self.num_fresh_files = int(coverage.wanted.sum()), int(fresh.sum())
         #: The other files: changed since, or indexed with keys of another type; and not indexed.
-        self.num_changed_files = len(indexed) - len(fresh)
-        self.num_added_files = len(files) - len(indexed)
+        self.num_changed_files = num_indexed - self.num_fresh_files
+        self.num_added_files = self.num_files - num_indexed
+        gone = snapshot.manifest.entries.find(snapshot.vanished)
         #: Indexed data files that were deleted from the table.
-        self.num_gone_files = sum(
-            1 for item in snapshot.manifest.files if item.path in vanished and item.is_covered_by(entry.id)
-        )
+        self.num_gone_files = sum(1 for item in gone.values() if item.is_covered_by(entry.id))
         #: Percentage of the rows that the index covers, rounded down.
-        self.rows_covered = percent_down(sum(v.num_rows for v in fresh), sum(v.num_rows for v in files))
+        self.rows_covered = percent_down(
+            int(views.num_rows[fresh].sum()), int(views.num_rows[coverage.wanted].sum())
+        )
         self.size_bytes = snapshot.manifest.index_bytes(entry.id)
 
     def __repr__(self) -> str:
@@ -439,10 +419,6 @@ def _check_mapping(mapping: Mapping[str, str] | None, what: str) -> None:
         raise ArgumentTypeError(f"{what} is {mapping!r}: pass a mapping of names to strings")
     for name in mapping or {}:
         check_string(name, f"a name in {what}", str(name))
-
-
-def _is_indexed(view: FileView, entry: IndexEntry) -> bool:
-    return view.entry is not None and view.entry.is_covered_by(entry.id)
 
 
 def _level(kind: IndexType, text: str | None, snapshot: Snapshot) -> Level:

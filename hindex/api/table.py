@@ -38,7 +38,7 @@ from hindex.store.manifest import (
     rename_index,
     update_index,
 )
-from hindex.store.snapshot import Snapshot, find_fresh_paths, take_snapshot
+from hindex.store.snapshot import Snapshot, find_fresh_files, take_snapshot
 from hindex.store.store import RETAIN_HOURS, Store
 from hindex.table.listing import Listing, list_data_files
 from hindex.table.location import is_local
@@ -568,8 +568,7 @@ class Table:
         from hindex.build.job import plan_build
 
         names = None if names is None else check_names(names, "names")
-        # a file may be replaced by one of the same length and mtime, with other columns
-        snapshot, lost = self._with_lost_indexes(self._indexable_snapshot(compare=where is None))
+        snapshot, lost = self._with_lost_indexes(self._indexable_snapshot())
         manifest = snapshot.manifest
         if not manifest.indexes:
             raise IndexNotFoundError(
@@ -582,7 +581,7 @@ class Table:
             list(manifest.indexes) if names is None else list({item.id: item for item in named}.values())
         )
         part = self._partition_snapshot(snapshot, entries if names is not None else [], where, "refresh")
-        plan = plan_build(part, entries, fresh=find_fresh_paths(part))
+        plan = plan_build(part, entries, fresh=find_fresh_files(part))
         # the plan has every file of quarantined indexes
         rebuilt = {entry.id for entry in entries if entry.quarantined is not None and where is None}
         index_names = ", ".join(entry.name for entry in entries)
@@ -627,7 +626,7 @@ class Table:
         """
         from hindex.build.job import plan_build
 
-        snapshot, lost = self._with_lost_indexes(self._indexable_snapshot(compare=where is None))
+        snapshot, lost = self._with_lost_indexes(self._indexable_snapshot())
         entry = snapshot.manifest.index(name)
         part = self._partition_snapshot(snapshot, [entry], where, "rebuild")
         rebuilt = {entry.id} if where is None else ()

@@ -7,7 +7,8 @@ data files. Many sets, or sets with mostly outdated entries, are merged.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -29,13 +30,12 @@ from hindex.build.btree_task import (
     unpack_key,
     write_parts,
 )
-from hindex.build.key_types import has_keys_of_type
 from hindex.build.task import table_values
 from hindex.build.task_splitting import split_entry_tasks, task_bytes
 from hindex.domain import Key
 from hindex.errors import BuildError, HindexError
 from hindex.index.btree import IndexedFile, first_locations
-from hindex.index.column_stats import ColumnStats
+from hindex.index.column_stats import ColumnStats, Int64s, Mask
 from hindex.index.reader_cache import open_btree_file
 from hindex.keys import array_keys, key_list
 from hindex.orc import RowSelection
@@ -50,7 +50,7 @@ from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, Shared
 from hindex.store.snapshot import Snapshot, read_file_tail
 from hindex.store.store import Store
 from hindex.table.file_schema import bind_paths, file_schema
-from hindex.table.partitions import NULL_PARTITION
+from hindex.table.partitions import NULL_PARTITION, PartitionColumn, RawPartition
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
 from hindex.value_class import value_class
@@ -124,79 +124,100 @@ class BTreePlan:
 
 
 def plan_btree(
-    snapshot: Snapshot, index: IndexEntry, views: Sequence[FileView], build_id: str, fresh: Collection[str]
+    snapshot: Snapshot, index: IndexEntry, wanted: Mask, stays: Mask, build_id: str
 ) -> BTreePlan | None:
     """Plan a build; return None if there is nothing to build.
 
     Args:
-        views: the data files that the index covers.
-        fresh: paths of files that are unchanged since they were indexed.
+        wanted: a mask of the data files that the index covers.
+        stays: a mask of those that are unchanged since they were indexed.
     """
     resolved = snapshot.schema.resolve(index.column, is_stored=True)
-    columns = snapshot.listing.partitioning.columns
-    by_partition: dict[tuple[str | None, ...], list[FileView]] = {}
-    for view in views:
-        values = view.file.partition if index.level == "partition" else ()
-        by_partition.setdefault(values, []).append(view)
-    referring = _files_by_set(snapshot, index)
-    groups = []
-    for values, members in by_partition.items():
-        name = (
-            "/".join(
-                f"{column.name}={NULL_PARTITION if value is None else value}"
-                for column, value in zip(columns, values, strict=False)
-            )
-            if values
-            else None
-        )
-        group = _plan_group(name, members, index, resolved.type, referring, fresh)
-        if group is not None:
-            groups.append(group)
-    if not groups:
+    files = snapshot.views.files
+    sets, set_numbers = _file_sets(snapshot, index)
+    groups: list[tuple[str | None, Mask]] = [(None, wanted)]
+    if index.level == "partition":
+        columns = snapshot.listing.partitioning.columns
+        groups = [
+            (_partition_name(columns, partition), wanted & (files.partition_numbers == number))
+            for number, partition in enumerate(files.partitions)
+        ]
+    planned = (_plan_group(snapshot, name, members, stays, sets, set_numbers) for name, members in groups)
+    groups_to_build = tuple(group for group in planned if group is not None)
+    if not groups_to_build:
         return None
     binding = tuple(column.name for column in snapshot.schema.data_columns)
-    return BTreePlan(build_id, index, resolved.name, resolved.type, binding, snapshot.store, tuple(groups))
+    return BTreePlan(build_id, index, resolved.name, resolved.type, binding, snapshot.store, groups_to_build)
 
 
-def _files_by_set(snapshot: Snapshot, index: IndexEntry) -> dict[str, set[str]]:
-    """Return the paths of the existing data files of each set of an index."""
-    deleted = set(snapshot.vanished)
-    paths: dict[str, set[str]] = {}
-    for entry in snapshot.manifest.files:
+def _partition_name(columns: Sequence[PartitionColumn], partition: RawPartition) -> str | None:
+    """Return the name of a partition's directory; None for that of a table without partitions."""
+    values = zip(columns, partition, strict=True)
+    return (
+        "/".join(f"{column.name}={NULL_PARTITION if value is None else value}" for column, value in values)
+        or None
+    )
+
+
+@value_class
+class _IndexSet:
+    """A set of index files, and the number of the existing data files whose manifest entries name it."""
+
+    entry: SharedIndexEntry
+    num_files: int
+
+
+def _file_sets(snapshot: Snapshot, index: IndexEntry) -> tuple[list[_IndexSet], Int64s]:
+    """Return the sets of an index, and for each file the number of the one that its entry names, or -1."""
+    numbers: dict[str, int] = {}
+    entries: list[SharedIndexEntry] = []
+    counts: Counter[str] = Counter()
+    for segment in snapshot.manifest.entries.segments:
+        if segment.has_index(index.id):
+            own, own_numbers = segment.table.shared_of(index.id)
+            for number, item in enumerate(own):
+                counts[item.id] += int((own_numbers == number).sum())
+    for entry in snapshot.manifest.entries.find(snapshot.vanished).values():
         index_set = entry.shared_index(index.id)
-        if index_set is not None and entry.path not in deleted:
-            paths.setdefault(index_set.id, set()).add(entry.path)
-    return paths
+        if index_set is not None:
+            counts[index_set.id] -= 1
+    set_numbers = np.full(len(snapshot.files), -1, np.int64)
+    for table, at, rows in snapshot.views.by_segment():
+        own, own_numbers = table.shared_of(index.id)
+        for item in own:
+            if item.id not in numbers:
+                numbers[item.id] = len(entries)
+                entries.append(item)
+        # the last is for files without a set
+        by_number = np.array([*(numbers[item.id] for item in own), -1], np.int64)
+        set_numbers[at] = by_number[own_numbers[rows]]
+    return [_IndexSet(item, counts[item.id]) for item in entries], set_numbers
 
 
 def _plan_group(
+    snapshot: Snapshot,
     name: str | None,
-    views: Sequence[FileView],
-    index: IndexEntry,
-    data_type: OrcType,
-    referring: dict[str, set[str]],
-    fresh: Collection[str],
+    members: Mask,
+    stays: Mask,
+    index_sets: Sequence[_IndexSet],
+    set_numbers: Int64s,
 ) -> BTreeGroup | None:
-    covered: dict[str, list[FileView]] = {}
-    sets: dict[str, SharedIndexEntry] = {}
-    read = []
-    for view in views:
-        index_set = view.entry.shared_index(index.id) if view.entry is not None else None
-        if index_set is None or view.file.path not in fresh or not has_keys_of_type(index_set, data_type):
-            read.append(view)
-        else:
-            sets[index_set.id] = index_set
-            covered.setdefault(index_set.id, []).append(view)
-    paths = {view.file.path for view in views}
+    views = snapshot.views
+    to_read = np.flatnonzero(members & ~stays)
+    num_members = np.bincount(set_numbers[members & (set_numbers >= 0)], minlength=len(index_sets))
+    num_staying = np.bincount(set_numbers[members & stays], minlength=len(index_sets))
+    sets = np.flatnonzero(num_staying).tolist()
     # a set that also covers data files of other groups has to stay
-    whole = {set_id: index_set for set_id, index_set in sets.items() if referring[set_id] <= paths}
-    is_sparse = any(2 * len(covered[set_id]) < index_set.num_files for set_id, index_set in whole.items())
+    whole = [at for at in sets if num_members[at] == index_sets[at].num_files]
+    is_sparse = any(2 * num_staying[at] < index_sets[at].entry.num_files for at in whole)
+    read = tuple(views.views(to_read))
     if len(sets) + bool(read) > MAX_SETS or is_sparse:
-        merged = tuple(index_set for index_set in whole.values() if index_set.files)
+        merged = [at for at in whole if index_sets[at].entry.files]
         if len(merged) + bool(read) > 1 or (merged and is_sparse):
-            kept = tuple(view for index_set in merged for view in covered[index_set.id])
-            return BTreeGroup(name, tuple(read), kept, merged)
-    return BTreeGroup(name, tuple(read)) if read else None
+            kept = np.flatnonzero(members & stays & np.isin(set_numbers, merged))
+            entries = tuple(index_sets[at].entry for at in merged)
+            return BTreeGroup(name, read, tuple(views.views(kept)), entries)
+    return BTreeGroup(name, read) if read else None
 
 
 @value_class

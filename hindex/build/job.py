@@ -7,14 +7,15 @@ second job merges the parts.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from hindex.build.btree_job import BTreePlan, plan_btree, run_btree
-from hindex.build.key_types import has_current_keys
+from hindex.build.index_coverage import index_coverage
 from hindex.build.metadata_job import MetadataPlan, plan_metadata, run_metadata_job
 from hindex.build.task import (
     MERGED_SCHEMA,
@@ -31,21 +32,17 @@ from hindex.build.task import (
 from hindex.build.task_splitting import split_build_tasks, task_bytes
 from hindex.errors import ColumnError, HindexError
 from hindex.formatting import counted, megabytes
-from hindex.index.column_stats import ColumnStats, StatsColumn
+from hindex.index.column_stats import ColumnStats, Mask, StatsColumn
 from hindex.index.index_type import Level, index_type
 from hindex.index.roaring import group_count
 from hindex.orc.metadata.types import OrcType
-from hindex.plan.filter import Never
-from hindex.plan.filter_evaluation import prune
 from hindex.plan.normalize import index_filter
 from hindex.progress import Progress
 from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
 from hindex.store.build_files import discard_files
-from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry
-from hindex.store.snapshot import Snapshot, is_indexable
-from hindex.table.listing import DataFile
+from hindex.store.snapshot import Snapshot
 from hindex.table.schema import ResolvedColumn, TableSchema
 from hindex.value_class import value_class
 
@@ -88,13 +85,11 @@ class BuildPlan:
         return frozenset(ids | {item.index.id for item in self.shared})
 
 
-def plan_build(
-    snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Collection[str] = ()
-) -> BuildPlan:
+def plan_build(snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Mask | None = None) -> BuildPlan:
     """Plan the build of indexes over all files that have their columns, in the partitions that each index covers.
 
     Args:
-        fresh: paths of files that are unchanged since they were indexed: their index files stay.
+        fresh: a mask of the files that are unchanged since they were indexed: their index files stay. None if none is.
 
     Raises:
         ColumnError: if the table no longer has an index's column.
@@ -106,70 +101,53 @@ def plan_build(
         (index, _index_column(index, snapshot.schema), index_filter(index, snapshot.schema))
         for index in indexes
     ]
-    partitioning = snapshot.listing.partitioning
+    views = snapshot.views
     binding = tuple(column.name for column in snapshot.schema.data_columns)
     store = snapshot.store
     build_id = uuid.uuid4().hex
-    tasks = []
-    read: list[DataFile] = []
-    covered: dict[str, list[FileView]] = {index.id: [] for index in indexes if is_shared(index)}
-    for view in snapshot.files:
-        keys = partitioning.keys(view.file.partition)
-        targets = []
-        for index, resolved, where in resolved_indexes:
-            column = resolved.name
-            if not is_indexable(view, snapshot, binding, resolved) or isinstance(prune(where, keys), Never):
-                continue
-            if index.id in covered:
-                covered[index.id].append(view)
-                continue
-            is_indexed = view.entry is not None and view.entry.index_file(index.id) is not None
-            if (
-                view.file.path in fresh
-                and is_indexed
-                and index.quarantined is None
-                and has_current_keys(view, index, column, resolved.type, binding, store)
-            ):
-                continue
-            directory = store.index_directory(index.id)
-            targets.append(
-                IndexTarget(
-                    index.id,
-                    index.name,
-                    index.type,
-                    column,
-                    index.properties,
-                    directory,
-                    store.absolute(directory),
-                    resolved.type,
-                )
-            )
-        if targets:
-            file = view.file
-            read.append(file)
-            tasks.append(
-                BuildTask(
-                    build_id,
-                    file.path,
-                    file.uri,
-                    file.length,
-                    file.mtime_ns,
-                    binding,
-                    tuple(targets),
-                    file.change_to_record(),
-                    None if file.acid is None else file.acid.physical(),
-                )
-            )
-    planned = [
-        plan_btree(snapshot, index, covered[index.id], build_id, fresh if index.quarantined is None else ())
-        for index in indexes
-        if index.id in covered
-    ]
+    planned: list[BTreePlan | None] = []
+    targets: dict[int, list[IndexTarget]] = {}
+    for index, resolved, where in resolved_indexes:
+        coverage = index_coverage(snapshot, index, resolved, where)
+        stays = np.zeros(len(views), np.bool_)
+        if fresh is not None and index.quarantined is None:
+            stays = fresh & coverage.indexed & coverage.is_current
+        if is_shared(index):
+            planned.append(plan_btree(snapshot, index, coverage.wanted, stays, build_id))
+            continue
+        directory = store.index_directory(index.id)
+        target = IndexTarget(
+            index.id,
+            index.name,
+            index.type,
+            resolved.name,
+            index.properties,
+            directory,
+            store.absolute(directory),
+            resolved.type,
+        )
+        for at in np.flatnonzero(coverage.wanted & ~stays).tolist():
+            targets.setdefault(at, []).append(target)
+    read = [views.files[at] for at in sorted(targets)]
+    tasks = tuple(
+        BuildTask(
+            build_id,
+            file.path,
+            file.uri,
+            file.length,
+            file.mtime_ns,
+            binding,
+            tuple(targets[at]),
+            file.change_to_record(),
+            None if file.acid is None else file.acid.physical(),
+        )
+        for at, file in zip(sorted(targets), read, strict=True)
+    )
     shared = tuple(item for item in planned if item is not None)
     read += [view.file for item in shared for group in item.groups for view in group.read]
     return BuildPlan(
         tuple(indexes),
-        tuple(tasks),
+        tasks,
         shared,
         {index.id: str(resolved.type) for index, resolved, _ in resolved_indexes},
         plan_metadata(store, build_id, read),

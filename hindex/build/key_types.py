@@ -13,13 +13,14 @@ from hindex.store.file_views import FileView
 from hindex.store.manifest import IndexEntry, SharedIndexEntry
 from hindex.store.store import Store
 from hindex.table.file_schema import recorded_type
+from hindex.table.schema import ResolvedColumn
 from hindex.table.type_text import parse_type
 
 
 def has_current_keys(
-    view: FileView, index: IndexEntry, column: str, data_type: OrcType, binding: tuple[str, ...], store: Store
+    view: FileView, index: IndexEntry, column: ResolvedColumn, binding: tuple[str, ...], store: Store
 ) -> bool:
-    """Return True if the keys that an index has for a data file are of the column's current type.
+    """Return True if the keys in an index file of one data file are of the column's current type.
 
     The index file is opened only if the column had another type in the data file or at the last build. An unreadable
     index file counts as current: its lookups and checks report the damage.
@@ -27,24 +28,29 @@ def has_current_keys(
     Args:
         binding: names of the table's data columns.
     """
-    if view.entry is None:
-        return True
-    shared = view.entry.shared_index(index.id)
-    if shared is not None:
-        return has_keys_of_type(shared, data_type)
+    assert view.entry is not None
     file = view.entry.index_file(index.id)
-    in_file = recorded_type(view.entry.schema, binding, column, view.file.acid is not None)
-    if (
-        file is None
-        or in_file is None
-        or (same_keys(in_file, data_type) and _has_same_keys(index.column_type, data_type))
-    ):
+    is_acid = view.file.acid is not None
+    if file is None or has_recorded_keys(view.entry.schema, index, column, binding, is_acid=is_acid):
         return True
     try:
         reader = open_index_file(store.absolute(file.path), file.length, file.footer_checksum)
     except HindexError:
         return True
-    return _has_same_keys(reader.footer.column_type, data_type)
+    return _has_same_keys(reader.footer.column_type, column.type)
+
+
+def has_recorded_keys(
+    schema: str, index: IndexEntry, column: ResolvedColumn, binding: tuple[str, ...], *, is_acid: bool = False
+) -> bool:
+    """Return True if a column had its current type in a data file of a recorded schema, and at the last build.
+
+    True as well if the file lacks the column.
+    """
+    in_file = recorded_type(schema, binding, column.name, is_acid)
+    return in_file is None or (
+        same_keys(in_file, column.type) and _has_same_keys(index.column_type, column.type)
+    )
 
 
 def has_keys_of_type(index_set: SharedIndexEntry, data_type: OrcType) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from hindex.build.job import BuildPlan, discard_build, plan_build, run_build
@@ -28,6 +29,7 @@ from hindex.progress import Progress
 from hindex.spark.jobs import job_description
 from hindex.sql.predicate import Predicate
 from hindex.store.definitions import with_indexes
+from hindex.store.entries import FileEntries
 from hindex.store.file_views import FileView
 from hindex.store.manifest import (
     FileEntry,
@@ -164,14 +166,15 @@ class Builds:
         ids = {entry.id for entry in entries}
         read = plan.data_files
         # the entry of a replaced file would be taken for that of the new file
-        replaced = {view.file.path for view in snapshot.files if view.is_replaced}
+        views = snapshot.views
+        replaced = {views.files.paths[at] for at in np.flatnonzero(views.is_replaced).tolist()}
         vanished = set(snapshot.vanished) | (replaced - read)
         deleted = {
-            item.path: item
-            for item in snapshot.manifest.files
-            if item.path in vanished and any(item.is_covered_by(index_id) for index_id in ids)
+            path: entry
+            for path, entry in snapshot.manifest.entries.find(vanished).items()
+            if any(entry.is_covered_by(index_id) for index_id in ids)
         }
-        rows = sum(view.num_rows for view in snapshot.files if view.file.path in read)
+        rows = int(views.num_rows[views.positions(read)].sum())
         names = tuple(entry.name for entry in entries)
         if dry_run:
             return RefreshResult(names, self.table, len(read), len(deleted), rows, False, True)
@@ -186,9 +189,9 @@ class Builds:
             old = with_indexes(old, missing)
             # keep the entry of a data file that another writer has indexed again meanwhile
             to_drop = [
-                entry.path
-                for entry in old.files
-                if entry.path in deleted and entry.fingerprint == deleted[entry.path].fingerprint
+                path
+                for path, entry in old.entries.find(deleted).items()
+                if entry.fingerprint == deleted[path].fingerprint
             ]
             new = merge_build_result(old, files=files, vanished=to_drop)
             for entry in old.indexes:
@@ -274,7 +277,7 @@ def refresh_entries(
         is_whole: True if the build covers all partitions.
     """
     for entry in old.indexes:
-        if entry.id in ids and (entry.deferred or files_of(old, entry.id) != files_of(new, entry.id)):
+        if entry.id in ids and (entry.deferred or _has_other_files(old.entries, new.entries, entry.id)):
             entry = replace(
                 entry,
                 refreshed_ms=now,
@@ -304,13 +307,17 @@ def _same_keys(one: str, other: str) -> bool:
         return False
 
 
-def files_of(manifest: Manifest, index_id: str) -> list[tuple[str, object]]:
-    """Return the index files of each data file."""
-    return [
-        (item.path, item.index_file(index_id) or item.shared_index(index_id))
-        for item in manifest.files
-        if item.is_covered_by(index_id)
-    ]
+def _has_other_files(old: FileEntries, new: FileEntries, index_id: str) -> bool:
+    """Return True if an index has other files than before for some data file."""
+
+    def index_files(entries: FileEntries) -> list[tuple[str, object]]:
+        return [
+            (item.path, item.index_file(index_id) or item.shared_index(index_id))
+            for item in entries
+            if item.is_covered_by(index_id)
+        ]
+
+    return index_files(old.difference(new)) != index_files(new.difference(old))
 
 
 def drop_from_manifest(
@@ -330,7 +337,7 @@ def drop_from_manifest(
         new = drop_index(manifest, entry.name)
     else:
         new = _restrict_index(manifest, entry, remaining, snapshot)
-    num_files = len(files_of(manifest, entry.id)) - len(files_of(new, entry.id))
+    num_files = manifest.entries.num_covered(entry.id) - new.entries.num_covered(entry.id)
     return new, DropResult(entry.name, table, None if remaining is None else str(where), num_files, True)
 
 
@@ -340,7 +347,7 @@ def _restrict_index(manifest: Manifest, entry: IndexEntry, where: str, snapshot:
     paths: set[str] = set()
     if snapshot is not None:
         kept = covered_partitions(snapshot, index_filter(smaller, snapshot.schema))
-        paths = {view.file.path for view in snapshot.files} - {view.file.path for view in kept.files}
+        paths = set(snapshot.views.files.paths) - set(kept.views.files.paths)
         paths.update(snapshot.vanished)
     return remove_index_files(update_index(manifest, smaller), entry.id, paths)
 
@@ -370,7 +377,8 @@ def estimate_build(table: str, snapshot: Snapshot, entry: IndexEntry, plan: Buil
     Raises:
         OrcError: if a sampled file cannot be read.
     """
-    views = [view for view in snapshot.files if view.file.path in plan.data_files]
+    all_views = snapshot.views
+    views = all_views.views(all_views.positions(plan.data_files))
     rows = sum(view.num_rows for view in views)
     sampled = [view for view in views if view.num_rows]
     if len(sampled) > SAMPLED_FILES:

@@ -67,6 +67,11 @@ class Segment:
         """Make a segment of at least one entry."""
         return cls(table.summary(), None, None, table=table)
 
+    def has_index(self, index_id: str) -> bool:
+        """Return True if an index covers some of its data files."""
+        summary = self.summary
+        return index_id in summary.indexes or any(item.index_id == index_id for item in summary.shared)
+
     @property
     def is_read(self) -> bool:
         """Return True if its entries are in memory."""
@@ -230,6 +235,22 @@ class FileEntries(Sequence[FileEntry]):
         summaries = (segment.summary.indexes.get(index_id) for segment in self.segments)
         return sum(item.length for item in summaries if item is not None)
 
+    def num_covered(self, index_id: str) -> int:
+        """Return the number of data files that an index covers.
+
+        Raises:
+            StoreError: if segments cannot be read.
+        """
+        return sum(
+            int(segment.table.is_covered(index_id).sum())
+            for segment in self._fetched([item for item in self.segments if item.has_index(index_id)])
+        )
+
+    def difference(self, other: FileEntries) -> FileEntries:
+        """Return the entries in segments that other entries do not have."""
+        others = set(other.segments)
+        return FileEntries([segment for segment in self.segments if segment not in others])
+
     def own_paths(self) -> Iterator[str]:
         """Yield the index files of single data files, and the files with copies of their metadata."""
         for segment in self._fetched(self.segments):
@@ -257,12 +278,7 @@ class FileEntries(Sequence[FileEntry]):
 
         Data files without any other index are removed.
         """
-        touched = [
-            at
-            for at, segment in enumerate(self.segments)
-            if index_id in segment.summary.indexes
-            or any(item.index_id == index_id for item in segment.summary.shared)
-        ]
+        touched = [at for at, segment in enumerate(self.segments) if segment.has_index(index_id)]
         self.fetch([self.segments[at] for at in touched])
 
         def change(at: int, table: EntryTable) -> EntryTable:

@@ -152,25 +152,21 @@ class EntryTable:
         Those of them without any other index are removed. The table itself is returned if there are no such files.
         """
         batch = self.batch
-        _, own_shared = self.shared_of(index_id)
-        name = INDEX_PREFIX + index_id
-        has_own = np.zeros(len(self), np.bool_)
-        if name in batch.schema.names:
-            has_own = _mask(batch.column(name).is_valid())
-        files = files & (has_own | (own_shared >= 0))
+        files = files & self.is_covered(index_id)
         if not files.any():
             return self
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         for name in (INDEX_PREFIX + index_id, STATS_PREFIX + index_id):
             if name in columns:
                 columns[name] = with_nulls(columns[name], name, files)
-        if (own_shared[files] >= 0).any():
+        if self.has_shared[files].any():
             columns["shared"] = self._shared_without(index_id, files)
         batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
-        is_covered = _int64s(pc.list_value_length(columns["shared"])) > 0
+        changed = EntryTable(batch, self._shared.values())
+        is_needed = changed.has_shared
         for other in batch_indexes(batch):
-            is_covered |= _mask(batch.column(INDEX_PREFIX + other).is_valid())
-        return EntryTable(take_rows(batch, int64_array(np.flatnonzero(is_covered))), self._shared.values())
+            is_needed = is_needed | changed.has_own_file(other)
+        return changed.take(np.flatnonzero(is_needed))
 
     def _shared_without(self, index_id: str, files: Mask) -> pa.ListArray:
         """Return the ids of shared entries without those of an index for some data files."""
@@ -298,12 +294,20 @@ class EntryTable:
             pair = self._stats[index_id] = stats, np.where(flags, np.cumsum(flags) - 1, -1)
         return pair
 
-    def has_index_file(self, index_id: str, kind: KeyKind | None) -> Mask:
-        """Return a mask of the files with an index file of their own whose statistics, if any, have keys of a kind."""
+    def has_own_file(self, index_id: str) -> Mask:
+        """Return a mask of the files with a file of an index of their own."""
         name = INDEX_PREFIX + index_id
         if name not in self.batch.schema.names:
             return np.zeros(len(self), np.bool_)
-        result = _mask(self.batch.column(name).is_valid())
+        return _mask(self.batch.column(name).is_valid())
+
+    def is_covered(self, index_id: str) -> Mask:
+        """Return a mask of the files that an index covers, in files of their own or in shared ones."""
+        return self.has_own_file(index_id) | (self.shared_of(index_id)[1] >= 0)
+
+    def has_index_file(self, index_id: str, kind: KeyKind | None) -> Mask:
+        """Return a mask of the files with an index file of their own whose statistics, if any, have keys of a kind."""
+        result = self.has_own_file(index_id)
         stats = self.stats(index_id)
         if stats is not None:
             column, numbers = stats

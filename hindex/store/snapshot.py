@@ -267,18 +267,15 @@ def _recorded_schemas(
     return kept
 
 
-def find_fresh_paths(snapshot: Snapshot) -> frozenset[str]:
-    """Return the files that are unchanged since they were indexed: length, time and the checksum of the ORC tail.
-
-    Reads the tail of every file that is listed as fresh, where the snapshot has not and no version proves it.
+def find_fresh_files(snapshot: Snapshot) -> Mask:
+    """Return a mask of the files that are unchanged since they were indexed: length, time and the ORC tail's checksum.
 
     Raises:
-        OrcError: if one is not readable as ORC.
+        OrcError: if a file whose tail has to be compared is not readable as ORC.
     """
     views = snapshot.views
-    unread = views.is_listed_fresh & (views.tail_checksums < 0) & ~views.has_recorded_version
-    compared = _with_tails(views, unread, lambda file: read_file_tail(file).checksum)
-    return frozenset(views.files.paths[at] for at in np.flatnonzero(compared.is_listed_fresh).tolist())
+    unread = views.is_listed_fresh & ~views.is_certainly_fresh
+    return _with_tails(views, unread, lambda file: read_file_tail(file).checksum).is_listed_fresh
 
 
 def _compare_tails(views: FileViews, *, every: bool) -> FileViews:
@@ -436,16 +433,16 @@ def _kind(root: OrcType, is_transactional: bool) -> FileKind:
 
 
 def is_indexable(
-    view: FileView, snapshot: Snapshot, binding: tuple[str, ...], column: ResolvedColumn
+    kind: FileKind, snapshot: Snapshot, binding: tuple[str, ...], column: ResolvedColumn
 ) -> bool:
-    """Return True if a file has a column, in a type whose values are converted to the table's.
+    """Return True if files of a kind have a column, in a type whose values are converted to the table's.
 
     Args:
         binding: the table's data columns.
     """
-    if not view.kind.has_column(binding, column.name) or _is_binding_uncertain(binding, view.names):
+    if not kind.has_column(binding, column.name) or _is_binding_uncertain(binding, kind.names):
         return False
     if snapshot.declared is None:
         return True
-    file_type = stored_type(binding, view.columns, column.name)
+    file_type = stored_type(binding, kind.columns, column.name)
     return file_type is not None and can_convert(file_type, column.type)

@@ -12,7 +12,7 @@ from hindex.build import btree_job
 from hindex.build.job import plan_build
 from hindex.errors import BuildError
 from hindex.index.page_cache import shared_cache
-from hindex.store.snapshot import find_fresh_paths
+from hindex.store.snapshot import find_fresh_files
 from hindex.store.store import Store
 from tests.build.btree_sets import check_one_set, contents, garbage, groups, sets, union, values
 from tests.support.local_build import LocalConnection
@@ -38,7 +38,7 @@ def test_only_what_changed_is_read(path: Path, table: Table, connection: LocalCo
     write_rows(path / "f3.orc", 9000, [5000, 7])
     os.utime(path / "f3.orc", ns=(10**18, 10**18))
     assert plan_build(
-        table.snapshot(), table.snapshot().manifest.indexes, fresh=find_fresh_paths(table.snapshot())
+        table.snapshot(), table.snapshot().manifest.indexes, fresh=find_fresh_files(table.snapshot())
     ).data_files == {"f1.orc", "f3.orc"}
     table.index("by_a").refresh()
     assert connection.built_paths == ["f1.orc", "f3.orc"]

@@ -14,7 +14,7 @@ from hindex.api.table import IndexSpec, Table
 from hindex.build.job import plan_build
 from hindex.errors import ColumnError, IndexNotFoundError
 from hindex.maintain.results import RefreshResult
-from hindex.store.snapshot import find_fresh_paths
+from hindex.store.snapshot import find_fresh_files
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import (
@@ -59,7 +59,7 @@ def test_only_what_changed_is_read(path: Path, table: Table) -> None:
     write_rows(path / "three.orc", ROWS, [i % 10 for i in range(ROWS, 2 * ROWS)])
     before = store_state(table)
     snapshot = table.snapshot()
-    plan = plan_build(snapshot, snapshot.manifest.indexes, fresh=find_fresh_paths(snapshot))
+    plan = plan_build(snapshot, snapshot.manifest.indexes, fresh=find_fresh_files(snapshot))
     assert [task.path for task in plan.tasks] == ["three.orc"]
     assert not table.scan(WHERE).explain().exact
 
