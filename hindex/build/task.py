@@ -9,6 +9,7 @@ import contextlib
 import decimal
 import io
 import uuid
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -132,8 +133,10 @@ _REMOTE_FILES = 8
 #: Data files of one directory in one Spark task share index files if there are so many, each of so many bytes at most.
 MIN_BUNDLED = 8
 MAX_BUNDLED_BYTES = 128 << 10
-#: Maximum number of data files that share an index file: their index files are in memory until it is written.
+#: Maximum number of data files that share an index file, and the number of bytes from which it is written: their index
+#: files are in memory until then.
 MAX_BUNDLED = 512
+MAX_BUNDLE_BYTES = 32 << 20
 
 #: Schema of the results: a row for each build task. ``index_files`` is empty if the data file lacks the columns.
 RESULT_SCHEMA = pa.schema(
@@ -205,8 +208,16 @@ def run_build_tasks(tasks: Sequence[BuildTask]) -> Iterator[pa.RecordBatch]:
     is_serial = len(tasks) < 2 or is_local(tasks[0].uri)
     with ThreadPool(0 if is_serial else _REMOTE_FILES - 1) as pool:
         for chunk, is_bundled in _chunks(tasks):
-            results = pool.map(partial(_run_build_task, in_memory=is_bundled), chunk)
-            yield _result_rows(_write_bundles(results) if is_bundled else results)
+            results: list[_Result] = []
+            for at in range(0, len(chunk), pool.size + 1):
+                some = chunk[at : at + pool.size + 1]
+                results += pool.map(partial(_run_build_task, in_memory=is_bundled), some)
+                # an index may be larger than its data file: a bloom filter of values that compress well
+                if sum(len(data) for result in results for data in result.contents) >= MAX_BUNDLE_BYTES:
+                    yield _result_rows(_write_bundles(results))
+                    results = []
+            if results:
+                yield _result_rows(_write_bundles(results) if is_bundled else results)
 
 
 def _chunks(tasks: Sequence[BuildTask]) -> Iterator[tuple[Sequence[BuildTask], bool]]:
@@ -252,17 +263,23 @@ def _stats_lists(stats: Sequence[ColumnStats]) -> dict[str, list[object]] | None
 
 
 def _write_bundles(results: Sequence[_Result]) -> list[_Result]:
-    """Write the index files of small data files: one file for each index and for each set of permissions."""
-    bundles: dict[tuple[str, Permissions | None], list[tuple[_Result, int]]] = {}
+    """Write the index files of small data files: one file for each index and for each set of permissions.
+
+    Index files of the same length and checksum, by which a bundle finds them, go to different bundles.
+    """
+    bundles: dict[tuple[str, Permissions | None, int], list[tuple[_Result, int]]] = {}
+    copies: Counter[tuple[str, Permissions | None, int, int]] = Counter()
     for result in results:
         targets = {target.index_id: target for target in result.task.targets}
         permissions = None
         for at, file in enumerate(result.files):
             directory = targets[file.index_id].absolute_directory
             permissions = permissions if at else data_permissions(directory, result.task.uri)
-            bundles.setdefault((file.index_id, permissions), []).append((result, at))
+            key = file.index_id, permissions, file.length, file.footer_checksum
+            bundles.setdefault((file.index_id, permissions, copies[key]), []).append((result, at))
+            copies[key] += 1
     paths: dict[tuple[str, int], str] = {}
-    for (index_id, _), members in bundles.items():
+    for (index_id, _, _), members in bundles.items():
         task = members[0][0].task
         target = next(target for target in task.targets if target.index_id == index_id)
         name = index_file_name(task.build_id, suffix=BUNDLE_SUFFIX)

@@ -58,10 +58,9 @@ def write_bundle(
     try:
         restrict()
         if len({(len(file.data), file.footer_checksum) for file in files}) < len(files):
-            raise IndexFileError(
-                "two index files of a bundle have the same checksum; run the statement again"
-            )
-        writer.append_bytes(b"".join(file.data for file in files))
+            raise IndexFileError("two index files of a bundle have the same length and checksum")
+        for file in files:
+            writer.append_bytes(file.data)
         body = pb.BundleBody(
             length=[len(file.data) for file in files], footer_crc32c=[file.footer_checksum for file in files]
         )

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,35 @@ def test_files_read_and_synced_do_not_grow_with_the_data_files(
     # the directory of each index with each of its files, and that of all indexes with each of them
     assert Counter(synced)["directory"] == 3 * len(SPECS)
     assert [batch.num_rows for batch in batches] == [FILES, FILES]
+
+
+def test_index_files_that_look_alike_go_to_different_files(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file is found by length and checksum, which other data may have, too."""
+    real, alike = task._run_build_task, []
+
+    def run(item: Any, *, in_memory: bool) -> Any:
+        result = real(item, in_memory=in_memory)
+        if item.path in ("p=0/003.orc", "p=0/007.orc", "p=0/009.orc"):
+            alike.append(result)
+            return replace(result, files=alike[0].files, contents=alike[0].contents)
+        return result
+
+    monkeypatch.setattr(task, "_run_build_task", run)
+    LocalConnection().table(root).create_index("i", "a", "bitmap")
+    bundles = [path for path in index_files(root) if is_bundle(path.name)]
+    # two more for the second and the third file that looks alike
+    assert len(bundles) == 4
+    assert ids(LocalConnection().table(root).scan("a = 3")) == list(range(3, 2 * FILES * ROWS, ROWS))
+
+
+def test_a_bundle_is_written_when_it_is_large(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "MAX_BUNDLE_BYTES", 1)
+    table = LocalConnection().table(root)
+    table.create_indexes(SPECS)
+    assert Counter(is_bundle(path.name) for path in index_files(root)) == {True: len(SPECS) * 2 * FILES}
+    check_rows(table)
 
 
 def test_few_or_large_files_have_their_own(tmp_path: Path) -> None:
