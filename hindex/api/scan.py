@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
@@ -65,6 +66,8 @@ _MAX_DEFERRED = 64
 
 #: Tables with fewer files are listed whole: object stores list as many in one request.
 MANY_FILES = 1000
+#: Seconds after which a query lists a whole table again: partitions that are not listed may have new columns.
+SCHEMA_SECONDS = 60.0
 
 
 class SchemaSnapshot:
@@ -87,6 +90,7 @@ class SchemaSnapshot:
         self._take = take
         self._take_partitions = take_partitions
         self._num_files = 0
+        self._kept_at = 0.0
         self._is_remote = is_remote
         self._snapshot: Snapshot | None = None
         self._is_fresh = False
@@ -99,18 +103,21 @@ class SchemaSnapshot:
     def current(self) -> Snapshot:
         """Return the table as it is now."""
         taken = self._take()
-        if self.is_deferred:
-            self._keep(taken)
+        self._keep(taken)
         return taken
 
     def current_partitions(self, where: Predicate | None, zones: ZonesOf) -> Snapshot:
         """Return the partitions of the table as it is now in which a predicate may keep rows; all if they are few."""
-        if self._snapshot is None or self._take_partitions is None or self._num_files < MANY_FILES:
+        is_old = time.monotonic() > self._kept_at + SCHEMA_SECONDS
+        if self._snapshot is None or self._take_partitions is None or self._num_files < MANY_FILES or is_old:
             return self.current()
-        return self._take_partitions(self._snapshot, where, zones)
+        taken = self._take_partitions(self._snapshot, where, zones)
+        if not taken.listing.is_pruned:
+            self._keep(taken)
+        return taken
 
     def _keep(self, taken: Snapshot) -> Snapshot:
-        self._num_files = len(taken.files)
+        self._num_files, self._kept_at = len(taken.files), time.monotonic()
         self._snapshot = _without_files(taken)
         return self._snapshot
 
@@ -503,7 +510,8 @@ class Scan:
 
     def _partitions(self) -> Snapshot:
         """Return the current state of the partitions in which rows may be."""
-        if isinstance(self._snapshot, KnownSnapshot):
+        # a proof shows that no partition is left out wrongly
+        if isinstance(self._snapshot, KnownSnapshot) or self.mode is Mode.PROVE:
             return self._snapshot()
         return self._schema.current_partitions(self._where, self._zones)
 

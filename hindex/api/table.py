@@ -167,16 +167,22 @@ class Table:
         )
         if within is None or known.schema.transactional:
             return self.snapshot()
-        snapshot = take_snapshot(
-            self.uri,
-            self._store,
-            name=self.name,
-            options=self._options,
-            partitions=self.catalog_partitions(),
-            declared=declared,
-            within=within,
-        )
-        # the schema of files is that of all of them
+        try:
+            snapshot = take_snapshot(
+                self.uri,
+                self._store,
+                name=self.name,
+                options=self._options,
+                partitions=self.catalog_partitions(),
+                declared=declared,
+                within=within,
+                known=known.schema,
+            )
+        except TableNotFoundError:
+            raise
+        except TableError:
+            # files may have other types by now
+            return self.snapshot()
         if snapshot.listing.is_pruned and snapshot.schema != known.schema:
             return self.snapshot()
         self.check_against_catalog(snapshot)

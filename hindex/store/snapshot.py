@@ -100,6 +100,7 @@ def take_snapshot(
     compare: bool = False,
     manifest: Manifest | None = None,
     within: PartitionFilter | None = None,
+    known: TableSchema | None = None,
 ) -> Snapshot:
     """List a table, load its manifest and derive its schema.
 
@@ -115,7 +116,8 @@ def take_snapshot(
         compare: read the tails of all files that look as they were indexed.
         manifest: used in place of the latest one.
         within: which partitions are wanted, see `hindex.table.listing.list_data_files`. If the listing is pruned, no
-            file is known to have vanished, and the schema is that of the listed files.
+            file is known to have vanished.
+        known: an earlier schema of the table, for one that is inferred: files that are not listed may have its columns.
 
     Raises:
         TableError: if the table does not exist or its files' schemas do not fit each other.
@@ -157,16 +159,16 @@ def take_snapshot(
             (*declared.columns, *declared.partition_columns), declared.partition_columns, transactional
         )
     else:
-        schema = merge_schemas(
-            [
-                (views.files.paths[at], views.kinds[views.kind_numbers[at]].columns)
-                for at in sorted(firsts.tolist())
-            ]
-            if len(views) or not transactional
-            else _recorded_schemas(manifest.files, partition_columns),
-            partition_columns,
-            transactional=transactional,
-        )
+        schemas: list[tuple[str, Columns]] = []
+        if known is not None:
+            schemas.append(("of other partitions", tuple((c.name, c.type) for c in known.data_columns)))
+        schemas += [
+            (views.files.paths[at], views.kinds[views.kind_numbers[at]].columns)
+            for at in sorted(firsts.tolist())
+        ]
+        if not len(views) and transactional:
+            schemas = _recorded_schemas(manifest.files, partition_columns)
+        schema = merge_schemas(schemas, partition_columns, transactional=transactional)
     binding = tuple(column.name for column in schema.data_columns)
     unsure = np.array([_is_binding_uncertain(binding, kind.names) for kind in views.kinds], np.bool_)
     if unsure.any():

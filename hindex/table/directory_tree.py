@@ -319,7 +319,8 @@ def _remote_files(table: str, uri: str, within: PartitionFilter | None) -> tuple
     try:
         if within is not None:
             infos = _entries_within(files, root, within, tree.pruned)
-            return False, _visible_tree(infos, tree)
+            if infos:
+                return False, _visible_tree(infos, tree)
         # a listing shows most tables in one request
         infos = [] if uri.endswith(".orc") else _listed(files, root)
         if not infos:

@@ -358,6 +358,7 @@ def list_data_files(
         return Listing(uri, True, (_data_file(file, file.name, uri, ()),))
     stray: Iterable[ListedFile] = ()
     if tree.pruned and (tree.acid or tree.sink_log is not None):
+        # what these need may be in the directories that were left out
         return list_data_files(uri, name=name, options=options, partitions=partitions, declared=declared)
     if tree.sink_log is not None:
         tree, stray = _logged(table, uri, tree, tree.sink_log, partitions)
@@ -371,12 +372,11 @@ def list_data_files(
     listed = tree.files
     kept = [partitions is None or directory in partitions.here for directory in listed.directories]
     places = [directory for directory, is_kept in zip(listed.directories, kept, strict=True) if is_kept]
-    partitioning, partition_of = discover(table, _with_external(places, external), declared)
-    if within is not None and tree.pruned and declared is None:
-        # files of other partitions may give the columns other types
-        every, _ = discover(table, [*_with_external(places, external), *tree.pruned])
-        if not within.columns == partitioning.columns == every.columns:
-            return list_data_files(uri, name=name, options=options, partitions=partitions)
+    # the names of all partitions give the columns their types
+    others = tree.pruned if declared is None else ()
+    partitioning, partition_of = discover(table, [*_with_external(places, external), *others], declared)
+    if within is not None and others and partitioning.columns != within.columns:
+        return list_data_files(uri, name=name, options=options, partitions=partitions)
     # by directory, the number of its partition; -1 if it belongs to none
     numbers: dict[RawPartition, int] = {}
     by_directory = np.full(len(listed.directories), -1, np.int64)

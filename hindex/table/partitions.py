@@ -271,7 +271,6 @@ class PartitionFilter:
         self.columns = tuple(columns)
         self._keeps = keeps
         self._is_declared = is_declared
-        self._by_name = {column.name.lower(): column for column in columns}
 
     def keeps(self, directory: str) -> bool:
         """Return False if no row below a directory, relative to the table, is wanted."""
@@ -279,10 +278,9 @@ class PartitionFilter:
         if len(parts) > len(self.columns) or not (self._is_declared or len(parts) == len(self.columns)):
             return True
         keys: dict[str, Key | None] = {}
-        for part in parts:
+        for part, column in zip(parts, self.columns, strict=False):
             name, _, text = part.partition("=")
-            column = self._by_name.get(unescape(name).lower())
-            if column is None or not text:
+            if unescape(name).lower() != column.name.lower() or not text:
                 return True
             if text == NULL_PARTITION:
                 keys[column.name] = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
@@ -16,6 +17,7 @@ from hindex.api.table import Table
 from hindex.errors import HindexError
 from hindex.explanations.explanation import RowCount
 from hindex.table import directory_tree
+from hindex.table.partitions import PartitionFilter
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, write_columns, write_rows
@@ -111,8 +113,6 @@ def add_text(root: Path) -> None:
 
 
 def add_column(root: Path) -> None:
-    import pyarrow as pa
-
     write_columns(root / "p=2" / "y.orc", {"id": pa.array([90]), "new": pa.array([1])})
 
 
@@ -151,7 +151,71 @@ def test_a_narrower_type_of_the_wanted_partitions_is_not_taken(tmp_path: Path, l
     assert ids(table.scan("p = '02'")) == [1]
     assert ids(table.scan("p = '1'")) == [0]
     assert table.scan("p = '1'", ["p"]).to_arrow().to_pylist() == [{"p": "1"}]
-    assert "p=5000000000" in listed
+    # a name is enough
+    assert "p=5000000000" not in listed
+
+
+def test_a_condition_that_no_partition_satisfies_lists_no_partition(
+    tmp_path: Path, listed: list[str]
+) -> None:
+    table = make(tmp_path / "t", "p=1", "p=2")
+    listed.clear()
+    result = table.scan("p = 7").to_arrow()
+    assert (result.num_rows, result.column_names) == (0, ["id", "a", "s", "p"])
+    assert set(listed) == {""}
+
+
+def test_columns_of_other_partitions_are_null(tmp_path: Path, listed: list[str]) -> None:
+    write_columns(tmp_path / "t" / "p=2" / "y.orc", {"id": pa.array([7], pa.int32()), "new": pa.array([1])})
+    table = make(tmp_path / "t", "p=1")
+    listed.clear()
+    result = table.scan("p = 1").to_arrow()
+    assert result.to_pylist() == [{"id": 0, "a": 0, "s": "s0", "new": None, "p": 1}]
+    assert result.schema == LocalConnection().table(table.uri).scan("p = 1").to_arrow().schema
+    assert set(listed[:2]) == {"", "p=1"}
+
+
+def test_a_directory_in_another_order_is_no_partition(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", "a=1/b=1", "a=2/b=1")
+    (tmp_path / "t" / "b=5" / "a=7").mkdir(parents=True)
+    assert ids(table.scan("b = 1 AND a = 1")) == [0]
+
+
+def test_the_whole_table_is_listed_again_after_a_while(
+    tmp_path: Path, listed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions that are not listed may have new columns."""
+    table = make(tmp_path / "t", "p=1", "p=2")
+    add_column(tmp_path / "t")
+    assert table.scan("p = 1").to_arrow().column_names == ["id", "a", "s", "p"]
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + scan.SCHEMA_SECONDS + 1)
+    listed.clear()
+    assert table.scan("p = 1").to_arrow().column_names == ["id", "a", "s", "new", "p"]
+    assert set(listed) == {"", "p=1", "p=2"}
+    listed.clear()
+    assert table.scan("p = 1").to_arrow().column_names == ["id", "a", "s", "new", "p"]
+    assert set(listed) == {"", "p=1"}
+
+
+def test_a_table_that_grew_is_pruned(
+    tmp_path: Path, listed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "MANY_FILES", 3)
+    table = make(tmp_path / "t", "p=1", "p=2")
+    write_rows(tmp_path / "t" / "p=3" / "x.orc", 9, [9])
+    assert ids(table.scan("p = 3")) == [9]
+    listed.clear()
+    assert ids(table.scan("p = 3")) == [9]
+    assert set(listed) == {"", "p=3"}
+
+
+def test_a_proof_reads_all_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path / "t", "p=1", "p=2", "p=3")
+    # a fault: partitions that a condition keeps are left out
+    monkeypatch.setattr(PartitionFilter, "keeps", lambda self, directory: directory != "p=2")
+    assert ids(table.scan("p >= 2")) == [2]
+    assert sorted(ids(table.scan("p >= 2", mode="prove"))) == [1, 2]
 
 
 VALUES = [

@@ -9,8 +9,9 @@ import pyarrow.orc
 import pytest
 
 from hindex.api import scan
+from hindex.errors import TableNotFoundError
 from tests.support.local_build import LocalConnection
-from tests.support.s3 import S3Server, put_object
+from tests.support.s3 import S3Server, delete_object, put_object
 
 
 @pytest.mark.parametrize("has_markers", [False, True])
@@ -38,3 +39,17 @@ def test_an_object_store_lists_the_wanted_partitions(
         assert [query["prefix"][0] for query in of_table if "delimiter" in query] == ["t/"]
         within = sorted(query["prefix"][0] for query in of_table if "delimiter" not in query)
         assert within == [f"t/p={number}/" for number in expected]
+
+
+def test_a_table_that_was_deleted_does_not_exist(
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "MANY_FILES", 0)
+    sink = pa.BufferOutputStream()
+    pyarrow.orc.write_table(pa.table({"id": [1]}), sink)
+    put_object(f"{bucket}/t/p=1/x.orc", sink.getvalue().to_pybytes())
+    table = LocalConnection().table(f"{bucket}/t")
+    assert table.scan("p = 1").count() == 1
+    delete_object(f"{bucket}/t/p=1/x.orc")
+    with pytest.raises(TableNotFoundError):
+        table.scan("p = 1").count()
