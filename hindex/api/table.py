@@ -137,17 +137,15 @@ class Table:
         self,
         options: AcidOptions | None = None,
         *,
-        compare: bool = False,
         manifest: Manifest | None = None,
     ) -> Snapshot:
         """Return the current state of the table: files, schema, and the files that its indexes cover.
 
         Args:
             options: how a transactional table is read; the table's own options if None.
-            compare: compare the checksums of all files whose fingerprints are unchanged.
             manifest: used in place of the latest one.
         """
-        snapshot = self.unchecked_snapshot(options, compare=compare, manifest=manifest)
+        snapshot = self.unchecked_snapshot(options, manifest=manifest)
         self.check_against_catalog(snapshot)
         return snapshot
 
@@ -192,7 +190,6 @@ class Table:
         self,
         options: AcidOptions | None = None,
         *,
-        compare: bool = False,
         manifest: Manifest | None = None,
     ) -> Snapshot:
         """Return the current state; call `check_against_catalog` before rows are read by it."""
@@ -203,7 +200,6 @@ class Table:
             options=options or self._options,
             partitions=self.catalog_partitions(),
             declared=self.declared_schema(),
-            compare=compare,
             manifest=manifest,
         )
 
@@ -853,9 +849,9 @@ class Table:
             declared=None if declared is None else declared.partitions,
         )
 
-    def _indexable_snapshot(self, *, compare: bool = False) -> Snapshot:
-        """Return the current state of a table with a readable manifest; ``compare`` as in `snapshot`."""
-        snapshot = self.snapshot(compare=compare)
+    def _indexable_snapshot(self) -> Snapshot:
+        """Return the current state of a table with a readable manifest."""
+        snapshot = self.snapshot()
         snapshot.check_store()
         return snapshot
 

@@ -72,7 +72,7 @@ class FileGroup:
 
     @cached_property
     def _stripe_at(self) -> Int64s | None:
-        """Where the stripes of the files are among those of the segment; None if they are all of these."""
+        """Where the stripes of the files are among those of the segment; None if the group has all its files."""
         assert self.table is not None
         if len(self.rows) == len(self.table):
             return None
@@ -148,7 +148,7 @@ class FilePruner(Protocol):
         """Yield the answers of each index to a leaf; nothing if there are none.
 
         Args:
-            wanted: a mask of the files whose answers count. It may shrink between two answers.
+            wanted: a mask of the files whose answers count. It is the caller's, and shrinks between two answers.
         """
         ...
 
@@ -243,7 +243,7 @@ class FileSkipper:
                 upper = upper & (~stripes | answer.upper)
                 answered = answered | files
                 answers.append((leaf, StripeAnswer(answer.by, files, lower, upper), answered))
-                # no other answer can change these
+                # a file of whose stripes none is left needs no other answer
                 wanted &= ~files | group.any_stripe(upper)
         return lower, upper
 

@@ -74,7 +74,7 @@ class SharedIndexPruner:
             entries, numbers = table.shared_of(index.id)
             own = np.where(wanted, numbers[group.rows], -1)
             files = np.zeros(len(wanted), np.bool_)
-            # no row group was found of the other covered files
+            # False: a covered file has no row in a stripe of which no row group is found
             upper = np.zeros(len(group.stripe_rows), np.bool_)
             for number in np.unique(own[own >= 0]).tolist():
                 groups_by_path = self._groups_by_path(index, entries[number], leaf)
@@ -216,7 +216,7 @@ def _mark_stripes(
         stripe_rows = tuple(group.stripe_rows[first : first + int(group.num_stripes[place])].tolist())
         version = int(table.lengths[row]), int(table.tail_checksums[row]), stripe_rows
         if (groups.file.length, groups.file.tail_checksum, groups.file.stripe_rows) != version:
-            # the note is made for the task that reads it
+            # `candidates` makes the note, for the task of the file
             files[place] = False
             continue
         ends = np.cumsum(groups.file.stripe_groups)

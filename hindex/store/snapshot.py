@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -97,7 +97,6 @@ def take_snapshot(
     options: AcidOptions | None = None,
     partitions: CatalogPartitions | None = None,
     declared: DeclaredSchema | None = None,
-    compare: bool = False,
     manifest: Manifest | None = None,
     within: PartitionFilter | None = None,
     known: TableSchema | None = None,
@@ -113,7 +112,6 @@ def take_snapshot(
         partitions: those of a catalog. Without them nothing is known of partitions elsewhere: entries of files there
             are neither used nor taken for vanished.
         declared: the schema that a catalog has of the table.
-        compare: read the tails of all files that look as they were indexed.
         manifest: used in place of the latest one.
         within: which partitions are wanted, see `hindex.table.listing.list_data_files`. If the listing is pruned, no
             file is known to have vanished.
@@ -150,7 +148,7 @@ def take_snapshot(
         listing = list_files()
         views, others, problem = _match(listing, latest, problem)
     manifest = Manifest.empty(listing.uri) if latest is None or problem is not None else latest
-    views = _with_contents(_compare_tails(views, every=compare))
+    views = _with_contents(_compare_tails(views))
     _, firsts = np.unique(views.kind_numbers, return_index=True)
     transactional = bool(listing.transactional)
     partition_columns = [TableColumn(c.name, c.type) for c in listing.partitioning.columns]
@@ -280,15 +278,9 @@ def find_fresh_files(snapshot: Snapshot) -> Mask:
     return _with_tails(views, unread, lambda file: read_file_tail(file).checksum).is_listed_fresh
 
 
-def _compare_tails(views: FileViews, *, every: bool) -> FileViews:
-    """Return the files, with the checksums of their tails if they are listed as fresh and nothing else proves it.
-
-    Args:
-        every: also where a time does. A version does in any case.
-    """
-    proved = views.has_recorded_version | (False if every else views.is_certainly_fresh)
-    # a check of every file trusts no status
-    return _with_tails(views, views.is_listed_fresh & ~proved, partial(_tail_checksum, use_cached=not every))
+def _compare_tails(views: FileViews) -> FileViews:
+    """Return the files, with the checksums of their tails if they are listed as fresh and nothing else proves it."""
+    return _with_tails(views, views.is_listed_fresh & ~views.is_certainly_fresh, _tail_checksum)
 
 
 def _with_tails(views: FileViews, unread: Mask, read: Callable[[DataFile], int | None]) -> FileViews:
@@ -303,14 +295,10 @@ def _with_tails(views: FileViews, unread: Mask, read: Callable[[DataFile], int |
     return views.with_tail_checksums(checksums)
 
 
-def _tail_checksum(file: DataFile, *, use_cached: bool) -> int | None:
-    """Return the checksum of a file's tail; None if it cannot be read, which a later read of the file reports.
-
-    Args:
-        use_cached: use the cached checksum of a local file whose status is unchanged.
-    """
+def _tail_checksum(file: DataFile) -> int | None:
+    """Return the checksum of a file's tail; None if it cannot be read, which a later read of the file reports."""
     try:
-        if use_cached and file.changed_ns is not None:
+        if file.changed_ns is not None:
             return _cached_checksum(file)
         return read_file_tail(file).checksum
     except (OrcError, TableError):

@@ -257,8 +257,8 @@ class PartitionFilter:
     Args:
         columns: the partition columns.
         keeps: returns False if no row of a partition is wanted, by the keys of some of its columns, or None for NULL.
-        is_declared: whether the columns are a catalog's. Types that are inferred depend on the names of all directories
-            of partitions, which then are listed, though their files are not.
+        is_declared: whether the columns are a catalog's. Inferred types depend on the names of all partitions: only
+            directories of the last level are left out, and their names are kept.
     """
 
     def __init__(
