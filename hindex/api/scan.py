@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import pyarrow as pa
@@ -41,7 +43,7 @@ from hindex.scan.task_runner import (
 from hindex.sql.predicate import Predicate, all_of, quote_name
 from hindex.sql.statements import AggregateFunction
 from hindex.store.manifest import Manifest
-from hindex.store.snapshot import Snapshot
+from hindex.store.snapshot import Snapshot, forget_listings
 from hindex.table.schema import ColumnName, column_names, spelled
 from hindex.validation import check_keywords, check_session, is_whole, raise_missing_attribute, suggestion
 
@@ -68,6 +70,28 @@ _MAX_DEFERRED = 64
 MANY_FILES = 1000
 #: Seconds after which a query lists a whole table again: partitions that are not listed may have new columns.
 SCHEMA_SECONDS = 60.0
+#: The environment variable with the seconds for which the listing of a table serves later queries of the process.
+LISTING_VARIABLE = "HINDEX_LISTING_SECONDS"
+_MAX_LISTING_SECONDS = 60.0
+
+
+@lru_cache(maxsize=1)
+def listing_seconds() -> float:
+    """Return the seconds for which queries use the listing of an earlier one; 0 by default.
+
+    Raises:
+        ArgumentError: if the environment has another value than such a number.
+    """
+    text = os.environ.get(LISTING_VARIABLE, "") or "0"
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= _MAX_LISTING_SECONDS:
+        raise ArgumentError(
+            f"{LISTING_VARIABLE} is {text!r}: set it to seconds from 0 to {_MAX_LISTING_SECONDS:g}"
+        )
+    return seconds
 
 
 class SchemaSnapshot:
@@ -130,6 +154,7 @@ class SchemaSnapshot:
             except HindexError as error:
                 if not is_deleted_file(error):
                     raise
+                forget_listings()
                 taken = self._take()
             return self._keep(taken)
         return self._snapshot

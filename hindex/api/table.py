@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from hindex.api.index import Index, IndexList, IndexSpec, definition_difference, new_entry
 from hindex.api.predicate_input import Where, parse_condition
-from hindex.api.scan import Scan, SchemaSnapshot, check_limit
+from hindex.api.scan import Scan, SchemaSnapshot, check_limit, listing_seconds
 from hindex.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -113,7 +113,9 @@ class Table:
     @cached_property
     def _schema_snapshot(self) -> SchemaSnapshot:
         return SchemaSnapshot(
-            self.snapshot, is_remote=not is_local(self.uri), take_partitions=self._partitions_snapshot
+            partial(self.snapshot, max_age=listing_seconds()),
+            is_remote=not is_local(self.uri),
+            take_partitions=self._partitions_snapshot,
         )
 
     @cached_property
@@ -138,14 +140,16 @@ class Table:
         options: AcidOptions | None = None,
         *,
         manifest: Manifest | None = None,
+        max_age: float = 0.0,
     ) -> Snapshot:
         """Return the current state of the table: files, schema, and the files that its indexes cover.
 
         Args:
             options: how a transactional table is read; the table's own options if None.
             manifest: used in place of the latest one.
+            max_age: seconds for which an earlier listing of the table serves.
         """
-        snapshot = self.unchecked_snapshot(options, manifest=manifest)
+        snapshot = self.unchecked_snapshot(options, manifest=manifest, max_age=max_age)
         self.check_against_catalog(snapshot)
         return snapshot
 
@@ -175,6 +179,7 @@ class Table:
                 declared=declared,
                 within=within,
                 known=known.schema,
+                max_age=listing_seconds(),
             )
         except TableNotFoundError:
             raise
@@ -191,6 +196,7 @@ class Table:
         options: AcidOptions | None = None,
         *,
         manifest: Manifest | None = None,
+        max_age: float = 0.0,
     ) -> Snapshot:
         """Return the current state; call `check_against_catalog` before rows are read by it."""
         return take_snapshot(
@@ -201,6 +207,7 @@ class Table:
             partitions=self.catalog_partitions(),
             declared=self.declared_schema(),
             manifest=manifest,
+            max_age=max_age,
         )
 
     def check_against_catalog(self, snapshot: Snapshot) -> None:
@@ -273,7 +280,7 @@ class Table:
         schema = self._schema_snapshot
         if valid_write_ids is not None:
             options = replace(self._options or AcidOptions(), valid=ValidWriteIds.parse(valid_write_ids))
-            schema = SchemaSnapshot(partial(self.snapshot, options))
+            schema = SchemaSnapshot(partial(self.snapshot, options, max_age=listing_seconds()))
         return Scan(
             schema.current,
             parse_condition(where, self._translate),

@@ -23,7 +23,7 @@ from hindex.scan.query_log import log_query
 from hindex.scan.scan_task import IndexUse, ScanTask, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.store.metadata_copy import fetch_copies
-from hindex.store.snapshot import Snapshot
+from hindex.store.snapshot import Snapshot, forget_listings
 from hindex.table.location import is_local
 from hindex.value_class import value_class
 
@@ -228,7 +228,8 @@ class KnownSnapshot:
 
 
 def drop_snapshot(snapshot: Callable[[], Snapshot]) -> None:
-    """Drop a known snapshot, so that the next plan is of the table as it is then."""
+    """Drop a known snapshot and earlier listings, so that the next plan is of the table as it is then."""
+    forget_listings()
     if isinstance(snapshot, KnownSnapshot):
         snapshot.drop()
 

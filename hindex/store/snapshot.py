@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import field
 from functools import lru_cache
 from typing import TypeVar
@@ -12,6 +13,7 @@ import numpy as np
 
 from hindex.errors import HindexError, NewerFormatError, OrcError, StoreError, TableError
 from hindex.index.roaring import group_count
+from hindex.lru_cache import LruCache
 from hindex.orc.acid.delta_files import file_tail
 from hindex.orc.acid.schema import acid_columns
 from hindex.orc.io.file_system import open_source
@@ -46,6 +48,14 @@ _TAIL_READERS = 8
 _REMOTE_TAIL_READERS = 32
 
 T = TypeVar("T")
+
+#: Listings of tables with the time of their begin, for snapshots that may use them; weighed by their files.
+_LISTINGS: LruCache[Hashable, tuple[float, Listing]] = LruCache(1 << 20)
+
+
+def forget_listings() -> None:
+    """Drop the listings of earlier snapshots: the next one lists its table."""
+    _LISTINGS.clear()
 
 
 @value_class
@@ -100,6 +110,7 @@ def take_snapshot(
     manifest: Manifest | None = None,
     within: PartitionFilter | None = None,
     known: TableSchema | None = None,
+    max_age: float = 0.0,
 ) -> Snapshot:
     """List a table, load its manifest and derive its schema.
 
@@ -116,35 +127,40 @@ def take_snapshot(
         within: which partitions are wanted, see `hindex.table.listing.list_data_files`. If the listing is pruned, no
             file is known to have vanished.
         known: an earlier schema of the table, for one that is inferred: files that are not listed may have its columns.
+        max_age: seconds for which the listing of an earlier snapshot serves; see `forget_listings`.
 
     Raises:
         TableError: if the table does not exist or its files' schemas do not fit each other.
         OrcError: if a file is not readable as ORC.
     """
+    columns = None if declared is None else declared.partitions
+    key = table, options, partitions, None if columns is None else tuple(columns)
 
     def list_files() -> Listing:
-        return list_data_files(
-            table,
-            name=name,
-            options=options,
-            partitions=partitions,
-            declared=None if declared is None else declared.partitions,
-            within=within,
+        began = time.monotonic()
+        listing = list_data_files(
+            table, name=name, options=options, partitions=partitions, declared=columns, within=within
         )
+        if max_age and not listing.is_pruned:
+            _LISTINGS.put(key, (began, listing), len(listing.files))
+        return listing
 
+    began, recent = _LISTINGS.get(key) or (0.0, None)
+    if time.monotonic() - began >= max_age:
+        recent = None
     if manifest is None and not is_local(store.root) and not is_local(table):
         with ThreadPool(1) as pool:
             loading = pool.submit(_load, store, None, is_whole=within is None)
-            listing = list_files()
+            listing = recent or list_files()
             latest, problem = loading.result()
-        views, others, problem = _match(listing, latest, problem)
-        if not listing.unseen.issuperset(others):
-            # the manifest may name newer files than those of the listing, which would count as deleted
-            listing = list_files()
-            views, others, problem = _match(listing, latest, problem)
+        is_older = True
     else:
-        # before the listing, for the same reason
         latest, problem = _load(store, manifest, is_whole=within is None)
+        listing = recent or list_files()
+        is_older = recent is not None
+    views, others, problem = _match(listing, latest, problem)
+    if is_older and not listing.unseen.issuperset(others):
+        # the manifest may name newer files than those of the listing, which would count as deleted
         listing = list_files()
         views, others, problem = _match(listing, latest, problem)
     manifest = Manifest.empty(listing.uri) if latest is None or problem is not None else latest
