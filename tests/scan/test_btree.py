@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from hindex.orc import OrcReader
 from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
 from hindex.scan import scan_task_reader, shared_index_pruning
+from hindex.store.manifest import Manifest
 from hindex.store.store import Store
 from hindex.table.listing import DataFiles
 from tests.support.local_build import LocalConnection
@@ -238,6 +240,26 @@ def test_a_file_replaced_with_the_same_length_and_time(
     table.refresh_indexes()
     assert planned_groups(table, "a = 100450") == {"0.orc": {1}}
     assert ids(table.scan("a = 100450")) == [150]
+
+
+def test_stale_btree_version_is_read(path: Path, table: Table) -> None:
+    """The index describes another version of a file than the manifest, which says that the index covers the file."""
+    (covering,) = table.snapshot().manifest.shared_indexes()
+    write_rows(path / "one.orc", 200_000, [5, 7, 5])
+    table.create_index("by_s", "s", "bitmap")
+
+    def cover(manifest: Manifest) -> Manifest:
+        files = [
+            replace(entry, shared=(covering,)) if entry.path == "one.orc" else entry
+            for entry in manifest.files
+        ]
+        return replace(manifest, files=tuple(files))
+
+    Store.for_table(table.uri).commit(cover)
+    scan = LocalConnection().table(str(path)).scan("a = 5")
+    others = [i for i in rows_where(lambda i, a: a == 5) if FILES[i // ROWS] != "one.orc"]
+    assert sorted(ids(scan)) == [*others, 200_000, 200_002]
+    assert reasons(scan) == {Reason.CORRUPT: ["by_a on one.orc"]}
 
 
 # Damage

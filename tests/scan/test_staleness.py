@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,9 @@ from hindex.plan.reasons import Reason
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups, run_units
 from hindex.store import snapshot
+from hindex.store.manifest import Manifest
 from hindex.store.snapshot import read_file_tail
+from hindex.store.store import Store
 from hindex.table import directory_tree, listing
 from hindex.table.directory_tree import DirectoryTree
 from hindex.table.partitions import PartitionFilter
@@ -222,6 +225,26 @@ def test_such_a_file_where_the_listing_alone_is_believed(
     assert table.scan().to_arrow().to_pylist() == RENAMED
     assert ids(table.scan("aa = 1")) == [2]
     assert not table.refresh_indexes().changed
+
+
+def test_columns_of_an_unreadable_recorded_schema_are_those_of_the_file(
+    connection: LocalConnection, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    write_columns(path / "0.orc", {"id": pa.array([0, 1]), "aa": pa.array([1, 2]), "bb": pa.array([5, 6])})
+    write_columns(path / "1.orc", {"id": pa.array([2, 3]), "aa": pa.array([1, 2])})
+    table = connection.table(str(path))
+    before = table.scan().to_arrow()
+    table.create_index("i", "aa")
+
+    def change(manifest: Manifest) -> Manifest:
+        first, second = manifest.files
+        return replace(manifest, files=(replace(first, schema="struct<id:unheard of>"), second))
+
+    Store.for_table(table.uri).commit(change)
+    table = LocalConnection().table(str(path))
+    assert table.scan().to_arrow().equals(before)
+    assert ids(table.scan("aa = 2 AND (bb = 6 OR bb IS NULL)")) == [1, 3]
 
 
 def test_every_reader_reports_an_unreadable_data_file(connection: LocalConnection, tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+"""Data files beside their manifest entries: the flags of all files are those of each one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hindex.orc.metadata.types import Kind, OrcType
+from hindex.store.file_views import FileKind, FileView, FileViews
+from hindex.store.manifest import FileEntry, IndexFileEntry, MetadataCopy
+from hindex.table.listing import DataFile
+
+KIND = FileKind((("a", OrcType(Kind.INT)),), ("a",))
+
+
+def random_file(rng: np.random.Generator, number: int) -> tuple[DataFile, FileEntry | None, int | None]:
+    """A data file, its entry and the checksum of its tail, whose values are equal more often than not."""
+
+    def value() -> int:
+        return int(rng.choice([7, 7, 7, 8]))
+
+    def version() -> str | None:
+        return [None, "v", "w"][int(rng.integers(3))]
+
+    path, is_local, recorded = f"{number:03}.orc", rng.random() < 0.5, version()
+    file = DataFile(
+        path,
+        f"/t/{path}",
+        value(),
+        value() if rng.random() < 0.9 else 0,
+        changed_ns=value() if is_local else None,
+        version=None if is_local else version(),
+    )
+    copy = None if recorded is None else MetadataCopy(recorded, "metadata/x", 9, 0, 9, 9)
+    entry = FileEntry(
+        path,
+        value(),
+        value() if rng.random() < 0.9 else 0,
+        value(),
+        4,
+        (4,),
+        "struct<a:int>",
+        (IndexFileEntry("1" * 32, "data/x", 1, 1),),
+        changed_ns=int(rng.choice([7, 8, -1])),
+        metadata=copy,
+    )
+    return file, entry if rng.random() < 0.9 else None, value() if rng.random() < 0.6 else None
+
+
+def flags(file: DataFile, entry: FileEntry | None, tail: int | None) -> tuple[bool, bool, bool, bool]:
+    """The flags of one file by their definitions: listed fresh, replaced, of the recorded version, certainly fresh."""
+    if entry is None:
+        return False, False, False, False
+    has_status = (file.length, file.mtime_ns) == (entry.length, entry.mtime_ns)
+    is_fresh = has_status and tail in (None, entry.tail_checksum)
+    has_version = entry.metadata is not None and file.version == entry.metadata.version
+    if file.changed_ns is None:
+        is_untouched = file.mtime_ns != 0 and entry.changed_ns != -1
+    else:
+        is_untouched = file.changed_ns == entry.changed_ns
+    is_certain = is_fresh and (tail is not None or has_version or is_untouched)
+    return is_fresh, has_status and not is_fresh, has_version, is_certain
+
+
+def flags_of(views: FileViews) -> list[tuple[bool, bool, bool, bool]]:
+    return [
+        (view.is_listed_fresh, view.is_replaced, view.has_recorded_version, view.is_certainly_fresh)
+        for view in views
+    ]
+
+
+def test_flags_of_random_files(rng: np.random.Generator) -> None:
+    for _ in range(20):
+        files = [random_file(rng, number) for number in range(100)]
+        views = FileViews.of(FileView(file, entry, KIND, tail_checksum=tail) for file, entry, tail in files)
+        assert flags_of(views) == [flags(*item) for item in files]
+
+
+def test_flags_follow_the_tails_that_are_read_later(rng: np.random.Generator) -> None:
+    files = [random_file(rng, number) for number in range(200)]
+    before = FileViews.of(FileView(file, entry, KIND) for file, entry, _ in files)
+    assert flags_of(before) == [flags(file, entry, None) for file, entry, _ in files]
+    tails = np.array([-1 if tail is None else tail for *_, tail in files], np.int64)
+    assert flags_of(before.with_tail_checksums(tails)) == [flags(*item) for item in files]
