@@ -191,6 +191,21 @@ def test_explain_shows_row_keys_decided_by_the_files_path(tmp_path: Path) -> Non
         assert scan.count() == int(decision.split()[-2])
 
 
+def test_explain_counts_row_ids_of_read_files_only(tmp_path: Path) -> None:
+    """The place of the first file leaves open which of its rows have the row ids; it is skipped by its write id."""
+    for name in ("000000_0", LOADED):
+        write_flat(tmp_path / name, [(at, at, "x") for at in range(40)])
+    for where in (
+        "row__id.rowid < 3 AND row__id.writeid = 7",
+        "row__id.writeid = 7 AND row__id.rowid < 3",
+    ):
+        scan = table_of(tmp_path).scan(where=where, columns=["id"])
+        text = scan.explain().to_text()
+        (line,) = (line for line in text.splitlines() if line.strip().startswith("row__id.rowid < 3  "))
+        assert line.partition("the file's place")[2].split() == ["exact", "3", "rows"]
+        assert scan.count() == 3
+
+
 def test_row_keys_that_are_wider_than_they_should_be(tmp_path: Path) -> None:
     """Their columns are not taken for those of the table, and their values are."""
     schema = ACID.replace("bucket:int", "bucket:bigint")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,10 +24,10 @@ from hindex.proto import index_file_pb2 as pb
 LONG = OrcType(Kind.LONG)
 
 
-def index_file(first: int) -> BundledFile:
+def index_file(first: int, values: Sequence[int] | None = None) -> BundledFile:
     sink = io.BytesIO()
     builder = file_index_type("BITMAP").builder(sink, LONG, column="n", metadata={"data_file": str(first)})
-    builder.add_stripe(pa.array(range(first, first + 20), pa.int64()))
+    builder.add_stripe(pa.array(values or range(first, first + 20), pa.int64()))
     summary = builder.finish()
     return BundledFile(sink.getvalue(), summary.footer_crc32c)
 
@@ -67,6 +69,18 @@ def test_the_bundle_is_opened_once(path: str, monkeypatch: pytest.MonkeyPatch) -
     for file in FILES:
         open_index_file(path, len(file.data), file.footer_checksum, cache)
     assert opened == ["LocalSource", *["BytesSource"] * len(FILES)]
+
+
+def test_index_files_of_a_bundle_are_weighed_with_their_bytes(tmp_path: Path) -> None:
+    """They are in memory."""
+    path = str(tmp_path / f"x{BUNDLE_SUFFIX}")
+    file = index_file(0, random.Random(0).sample(range(1 << 40), 20_000))
+    write_bundle(path, "n", [file], nothing)
+    cache = Cache(1 << 30)
+    open_bundle(path, cache)
+    before = cache.counts.bytes
+    open_index_file(path, len(file.data), file.footer_checksum, cache)
+    assert cache.counts.bytes - before > len(file.data) > 100_000
 
 
 def test_another_index_file_than_the_recorded_one(path: str) -> None:

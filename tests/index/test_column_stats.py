@@ -138,6 +138,19 @@ def test_keys_behind_a_cut_are_not_missed(limit: int, many: bool) -> None:
             assert upper.tolist() == [True, False]
 
 
+@pytest.mark.parametrize("limit", [3, SHORT_KEY - 1, SHORT_KEY, SHORT_KEY + 1])
+@pytest.mark.parametrize("many", [False, True], ids=["few ranges", "many ranges"])
+def test_cut_keys_may_lie_beyond_a_longer_bound(limit: int, many: bool) -> None:
+    """A greatest key that is cut before the bound of a range ends is below it only by what is kept of the key."""
+    key = b"b" * limit
+    column = column_of(
+        [[ColumnStats(9, 0, b"a", key + b"z").truncate(limit)], [ColumnStats(9, 0, b"a", b"a")]]
+    )
+    other = [Range(b"%d" % number, b"%d" % number) for number in range(100, 100 + _MAX_RANGES * many)]
+    lower, upper = column.match(Domain((*other, Range(b"a", key + b"c"))), KeyKind.BYTES)
+    assert (lower.tolist(), upper.tolist()) == ([False, True], [True, True])
+
+
 def test_many_ranges_are_judged_by_both_of_their_ends() -> None:
     ranges = tuple(Range(b"%d" % number, b"%d~" % number) for number in range(100, 101 + _MAX_RANGES))
     first, last = ranges[0].low, ranges[-1].low

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hindex.api.table import IndexSpec, Table
 from hindex.explanations.explanation import RowCount
+from hindex.index.column_stats import ColumnStats
 from hindex.plan.reasons import Reason
 from hindex.store.entry_table import EntryTable
+from hindex.store.manifest import Manifest
 from hindex.store.segment import FileEntry
-from hindex.store.store import RECENT
+from hindex.store.store import RECENT, Store
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, write_rows
 
@@ -110,6 +113,44 @@ def test_the_plan_is_the_one_that_each_file_alone_gives(
     # each file is compared on its own
     assert read_anew(clustered).scan(where).plan().skipped == plan.skipped
     assert str(read_anew(clustered).scan(where).explain()) == explained
+
+
+def test_recorded_keys_of_another_type_rule_out_nothing(clustered: Path) -> None:
+    table = read_anew(clustered)
+    by_s = table.snapshot().manifest.index("by_s").id
+
+    def change(manifest: Manifest) -> Manifest:
+        files = [
+            replace(
+                entry,
+                index_files=tuple(
+                    replace(file, stripe_stats=(ColumnStats(ROWS, 0, 1, 2),))
+                    if file.index_id == by_s
+                    else file
+                    for file in entry.index_files
+                ),
+            )
+            for entry in manifest.files
+        ]
+        return replace(manifest, files=tuple(files))
+
+    Store.for_table(table.uri).commit(change)
+    assert ids(read_anew(clustered).scan("s = 's3'")) == list(range(3 * ROWS, 4 * ROWS))
+    assert ids(read_anew(clustered).scan("s = 's3' AND a < 160")) == list(range(3 * ROWS, 160))
+
+
+def test_files_without_stripes_stay_where_no_index_answers(
+    connection: LocalConnection, tmp_path: Path
+) -> None:
+    write_rows(tmp_path / "t" / "0.orc", 0, [])
+    write_rows(tmp_path / "t" / "1.orc", 0, [1, 2])
+    table = connection.table(str(tmp_path / "t"))
+    where = "id >= 0"
+    before = [task.path for task in table.scan(where).plan().tasks]
+    table.create_index("by_a", "a", "minmax")
+    plan = table.scan(where).plan()
+    assert ([task.path for task in plan.tasks], len(plan.skipped)) == (before, 0)
+    assert ids(table.scan(where)) == [0, 1]
 
 
 def rewrite(path: Path) -> None:

@@ -150,6 +150,13 @@ def test_more_row_groups_than_rows_are_refused() -> None:
         EntryTable.decode(data, ())
 
 
+def test_stripes_of_more_rows_than_64_bits_count_are_refused() -> None:
+    """The sum of their rows is that of the file in 64 bits."""
+    data = encode_segment(entry_batch([replace(entry(0), num_rows=5, stripe_rows=(1 << 63, 1 << 63, 5))]))
+    with pytest.raises(ValueError, match="do not add up to its 5 rows"):
+        EntryTable.decode(data, ())
+
+
 def files_in(store: Store) -> dict[str, int]:
     root = Path(store.root)
     return {str(p.relative_to(root)): p.stat().st_size for p in root.rglob("*") if p.is_file()}
