@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ import pytest
 
 from hindex.api.table import IndexSpec, Table
 from hindex.build import job, task
-from hindex.build.task import MAX_BUNDLED_BYTES, MIN_BUNDLED
+from hindex.build.task import MAX_BUNDLED_BYTES, MIN_BUNDLED, BuildTask
+from hindex.build.task_splitting import split_build_tasks
 from hindex.errors import BuildError, IndexFileError
 from hindex.index.bundle import is_bundle
 from hindex.index.page_cache import shared_cache
@@ -153,6 +154,13 @@ def test_a_bundle_is_written_when_it_is_large(root: Path, monkeypatch: pytest.Mo
     check_rows(table)
 
 
+def test_fewest_files_that_share_an_index_file(tmp_path: Path) -> None:
+    for number in range(MIN_BUNDLED):
+        write_rows(tmp_path / "t" / f"{number}.orc", number * ROWS, list(range(ROWS)))
+    LocalConnection().table(tmp_path / "t").create_index("i", "a")
+    assert [is_bundle(path.name) for path in index_files(tmp_path / "t")] == [True]
+
+
 def test_few_or_large_files_have_their_own(tmp_path: Path) -> None:
     for number in range(MIN_BUNDLED - 1):
         write_rows(tmp_path / "few" / f"{number}.orc", number * ROWS, list(range(ROWS)))
@@ -166,6 +174,27 @@ def test_few_or_large_files_have_their_own(tmp_path: Path) -> None:
     table.create_index("i", "a")
     assert [is_bundle(path.name) for path in index_files(tmp_path / "large")] == [False] * MIN_BUNDLED
     assert ids(table.scan("a = 77")) == [number * rows + 77 for number in range(MIN_BUNDLED)]
+
+
+def test_parts_of_a_small_file_in_one_task_are_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = 3000
+    write_rows(tmp_path / "t" / "x.orc", 0, [row % ROWS for row in range(rows)])
+    tasks: list[BuildTask] = []
+
+    def split(whole: Sequence[BuildTask], *_: object) -> list[tuple[BuildTask, ...]]:
+        tasks.extend(part for group in split_build_tasks(whole, 1, 1) for part in group)
+        return [tuple(tasks)]
+
+    monkeypatch.setattr(job, "split_build_tasks", split)
+    table = LocalConnection().table(tmp_path / "t")
+    table.create_indexes(SPECS)
+    assert len(tasks) >= MIN_BUNDLED
+    assert max(part.length for part in tasks) <= MAX_BUNDLED_BYTES
+    assert ids(table.scan("a = 3")) == list(range(3, rows, ROWS))
+    assert reasons(table.scan("a = 3")) == {}
+    assert [result.problems for result in table.check_indexes(verify=True)] == [()] * len(SPECS)
 
 
 def test_a_refresh_reads_the_changed_file_only(root: Path) -> None:
