@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import random
 import shutil
 import time
@@ -16,8 +18,13 @@ from hindex.api import scan
 from hindex.api.table import Table
 from hindex.errors import HindexError
 from hindex.explanations.explanation import RowCount
+from hindex.orc.metadata.types import Kind, OrcType
+from hindex.store.store import Store
 from hindex.table import directory_tree
-from hindex.table.partitions import PartitionFilter
+from hindex.table.partitions import CatalogPartitions, PartitionFilter, PartitionLocation
+from hindex.table.schema import DeclaredSchema, TableColumn
+from tests.acid.tables import B0, delete, insert
+from tests.acid.writing import write_flat
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, write_columns, write_rows
@@ -216,6 +223,102 @@ def test_a_proof_reads_all_partitions(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(PartitionFilter, "keeps", lambda self, directory: directory != "p=2")
     assert ids(table.scan("p >= 2")) == [2]
     assert sorted(ids(table.scan("p >= 2", mode="prove"))) == [1, 2]
+
+
+def in_catalog(root: Path, column_type: OrcType, partitions: CatalogPartitions | None = None) -> Table:
+    """The table as a catalog declares it, partitioned by ``p``; its schema is known."""
+    columns = (("id", Kind.LONG), ("a", Kind.INT), ("s", Kind.STRING))
+    declared = DeclaredSchema(
+        tuple(TableColumn(name, OrcType(kind)) for name, kind in columns), (TableColumn("p", column_type),)
+    )
+    table = Table(
+        LocalConnection(),
+        "t",
+        str(root),
+        Store.for_table(str(root)),
+        partitions=None if partitions is None else lambda: partitions,
+        declared=lambda: declared,
+    )
+    assert table.scan().count()
+    return table
+
+
+def test_directory_of_no_declared_value_is_an_error_in_other_partitions_too(tmp_path: Path) -> None:
+    make(tmp_path / "t", "p=1", "p=2")
+    table = in_catalog(tmp_path / "t", OrcType(Kind.INT))
+    add_text(tmp_path / "t")
+    assert outcome(table, "p = 2") == outcome(table, "id >= 0")
+    assert "partition p=abc is not read as int" in outcome(table, "p = 2")[1][0]
+
+
+@pytest.mark.parametrize(
+    ("column_type", "escaped", "plain", "value"),
+    [
+        (OrcType(Kind.INT), "%31", "2", "1"),
+        (OrcType(Kind.DOUBLE), "%31%2E5", "2.5", "1.5"),
+        (OrcType(Kind.DECIMAL, precision=5, scale=2), "1%2E50", "2.50", "1.5"),
+        (OrcType(Kind.DATE), "2024-01%2D01", "2024-02-01", "DATE '2024-01-01'"),
+        (OrcType(Kind.STRING), "%61", "b", "'a'"),
+    ],
+    ids=lambda item: str(item) if isinstance(item, OrcType) else "",
+)
+def test_escaped_values_of_declared_columns_are_compared(
+    tmp_path: Path, listed: list[str], column_type: OrcType, escaped: str, plain: str, value: str
+) -> None:
+    make(tmp_path / "t", f"p={escaped}", f"p={plain}")
+    table = in_catalog(tmp_path / "t", column_type)
+    for where, number, directory in ((f"p = {value}", 0, escaped), (f"p > {value}", 1, plain)):
+        listed.clear()
+        assert ids(table.scan(where)) == [number]
+        assert set(listed) == {"", f"p={directory}"}
+
+
+def test_partition_of_a_sink_has_the_files_of_its_log_only(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    paths = [write_rows(root / f"p={number}" / "x.orc", number, [number]) for number in (1, 2)]
+    files = [
+        {"path": f"file://{path}", "size": path.stat().st_size, "isDir": False, "action": "add"}
+        for path in paths
+    ]
+    (root / "_spark_metadata").mkdir()
+    (root / "_spark_metadata" / "0").write_text("\n".join(["v1", *map(json.dumps, files)]))
+    table = opened(root)
+    write_rows(root / "p=1" / "stray", 90, [1])
+    assert ids(table.scan("p = 1")) == [1]
+    assert ids(table.scan("p >= 1")) == [1, 2]
+
+
+def test_pruned_external_partitions_are_not_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    local_build.install(monkeypatch)
+    for number, directory in enumerate(("t/p=1", "elsewhere", "away")):
+        write_rows(tmp_path / directory / "x.orc", number, [number])
+    partitions = CatalogPartitions(
+        frozenset({"p=1"}),
+        (
+            PartitionLocation("p=2", str(tmp_path / "elsewhere")),
+            PartitionLocation("p=3", str(tmp_path / "away")),
+        ),
+    )
+    table = in_catalog(tmp_path / "t", OrcType(Kind.INT), partitions)
+    table.create_index("by_a", "a")
+    caplog.set_level(logging.INFO, "hindex")
+    for where, expected in (("p <= 2 AND a >= 0", [0, 1]), ("p = 1 AND a >= 0", [0]), ("a >= 0", [0, 1, 2])):
+        assert sorted(ids(table.scan(where))) == expected
+    assert "FILE_GONE" not in caplog.text
+
+
+def test_transactional_table_is_listed_once(tmp_path: Path, listed: list[str]) -> None:
+    root = tmp_path / "t"
+    insert(root / "p=1" / "delta_1_1" / "bucket_00000", 1, [10, 11])
+    write_flat(root / "p=2" / "000000_0", [(20, 0, "x")])
+    delete(root / "p=1" / "delete_delta_2_2" / "bucket_00000", [(1, B0, 0)], 2)
+    table = opened(root)
+    for where, expected in (("p = 1", [11]), ("p = 2", [20]), ("p > 0", [11, 20])):
+        listed.clear()
+        assert table.scan(where, ["id"]).to_arrow()["id"].to_pylist() == expected
+        assert sorted(set(listed)) == sorted(listed)
 
 
 VALUES = [
