@@ -286,11 +286,15 @@ def _recorded_schemas(
 def find_fresh_files(snapshot: Snapshot) -> Mask:
     """Return a mask of the files that are unchanged since they were indexed: length, time and the ORC tail's checksum.
 
+    Reads the tails of files that neither a version nor the time of a local status change proves unchanged: the times of
+    a remote file system can be set.
+
     Raises:
-        OrcError: if a file whose tail has to be compared is not readable as ORC.
+        OrcError: if such a file is not readable as ORC.
     """
     views = snapshot.views
-    unread = views.is_listed_fresh & ~views.is_certainly_fresh
+    is_proved = views.has_recorded_version | (views.is_certainly_fresh & views.files.has_changed_ns)
+    unread = views.is_listed_fresh & (views.tail_checksums < 0) & ~is_proved
     return _with_tails(views, unread, lambda file: read_file_tail(file).checksum).is_listed_fresh
 
 

@@ -225,6 +225,23 @@ def test_a_file_of_a_file_system_with_times(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_a_refresh_trusts_no_time_that_can_be_set(tmp_path: Path) -> None:
+    """As on HDFS, where a copy may keep the time of the file before."""
+    filesystem, root = fsspec.filesystem("timed"), f"/{tmp_path.name}"
+    filesystem.pipe(f"{root}/0.orc", write(tmp_path / "0.orc", 0, list(range(1000, 1500))).read_bytes())
+    table = LocalConnection(str(tmp_path / "store")).table(f"timed:/{root}")
+    table.create_index("by_a", "a", "bitmap")
+    before = filesystem.store[f"{root}/0.orc"].modified
+    filesystem.pipe(f"{root}/0.orc", write(tmp_path / "0.orc", 0, list(range(1300, 1800))).read_bytes())
+    filesystem.store[f"{root}/0.orc"].modified = before
+    assert reasons(table.scan("a = 1350")) == {Reason.STALE_FILE: ["0.orc"]}
+    assert table.refresh_indexes().files_read == 1
+    assert reasons(table.scan("a = 1350")) == {}
+    assert ids(table.scan("a IN (1350, 1700, 1000)")) == [50, 400]
+    assert table.refresh_indexes().files_read == 0
+
+
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("using", ["bitmap", "btree", "minmax"])
 def test_an_unreadable_file_that_a_predicate_rules_out(tmp_path: Path, using: str) -> None:
     """By its partition, or by what is known of its values where its store says that nothing wrote to it."""

@@ -213,14 +213,13 @@ def test_such_a_file_where_the_listing_alone_is_believed(
 ) -> None:
     """As that of a remote store is, which sets the times itself."""
     table, _ = renamed
-    monkeypatch.setattr(
-        listing.DataFiles, "are_untouched_since", lambda _, at, __: np.ones(len(at), np.bool_)
-    )
-    with pytest.raises(
-        TableError,
-        match=r"'0.orc' has the columns 'id', 'bb', and it was planned to have 'id', 'aa': .*REFRESH",
-    ):
-        table.scan().to_arrow()
+    with monkeypatch.context() as patch:
+        patch.setattr(listing.DataFiles, "are_untouched_since", lambda _, at, __: np.ones(len(at), np.bool_))
+        with pytest.raises(
+            TableError,
+            match=r"'0.orc' has the columns 'id', 'bb', and it was planned to have 'id', 'aa': .*REFRESH",
+        ):
+            table.scan().to_arrow()
     assert table.refresh_indexes().changed
     assert table.scan().to_arrow().to_pylist() == RENAMED
     assert ids(table.scan("aa = 1")) == [2]
