@@ -26,8 +26,10 @@ from hindex.keys import (
     key_float,
     key_kind,
     key_limits,
+    key_list,
     key_value,
     pad_char,
+    same_keys,
 )
 from hindex.orc.metadata.types import Kind, OrcType
 
@@ -200,6 +202,13 @@ def test_floats_in_order() -> None:
     assert keys == sorted(set(keys))
     assert float_key(-0.0) == float_key(0.0)
     assert key_limits(OrcType(Kind.FLOAT)) == (keys[0], keys[-1])
+
+
+def test_same_keys_of_decimals_are_those_of_equal_values() -> None:
+    types = [OrcType(Kind.DECIMAL, precision=p, scale=s) for p in (9, 18, 19, 38) for s in (0, 2)]
+    one_keys = [key_list(array_keys(item, pa.array([Decimal(1)], item.to_arrow()))) for item in types]
+    for (one, keys), (other, other_keys) in itertools.product(zip(types, one_keys, strict=True), repeat=2):
+        assert same_keys(one, other) is (keys == other_keys), (one, other)
 
 
 def test_wide_decimals_are_sixteen_bytes_in_order() -> None:

@@ -116,6 +116,22 @@ def test_floats_widen(path: Path, spark: SparkSession) -> None:
     assert all(table.scan(predicate).explain().exact for predicate in predicates)
 
 
+def test_index_on_short_decimals_does_not_answer_for_long_ones(path: Path, spark: SparkSession) -> None:
+    """Decimals of up to 18 digits have other keys than longer ones, at the same scale, too."""
+    one = [Decimal("1.00"), Decimal("1.50"), Decimal("-2.25"), None]
+    two = [Decimal("1.00"), Decimal("100000000000000000000.50"), Decimal("-2.25"), None]
+    write_columns(path / "1.orc", {"id": pa.array([1, 2, 3, 4]), "d": pa.array(one, pa.decimal128(9, 2))})
+    table = hindex.connect(spark=spark).table(str(path))
+    table.create_indexes([IndexSpec("by_d", "d"), IndexSpec("ends", "d", "minmax")])
+    write_columns(path / "2.orc", {"id": pa.array([5, 6, 7, 8]), "d": pa.array(two, pa.decimal128(23, 2))})
+    predicates = ["d = 1", "d > 1", "d < 0", "d IS NULL", "d <> 1.0", "d IN (1, -2.25)", "d = 7"]
+    check(table, spark, "id bigint, d decimal(23,2)", predicates)
+    assert set(reasons(table.scan("d = 1"))) == {Reason.TYPE_MISMATCH, Reason.NEW_FILE}
+    table.refresh_indexes()
+    check(table, spark, "id bigint, d decimal(23,2)", predicates)
+    assert table.scan("d = 1").explain().exact
+
+
 @pytest.mark.parametrize("indexed_late", [False, True])
 def test_a_decimal_of_another_scale(path: Path, spark: SparkSession, indexed_late: bool) -> None:
     """Keys are unscaled numbers, so that an index of another scale does not answer."""
