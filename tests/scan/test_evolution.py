@@ -17,7 +17,9 @@ from hindex.orc import OrcReader
 from hindex.orc.metadata.types import Kind as OrcKind
 from hindex.plan.reasons import Reason
 from tests.fuzz.parts import put_together, take_apart
+from tests.support import local_build
 from tests.support.chars import as_char
+from tests.support.local_build import LocalConnection
 from tests.support.oracle import assert_same_rows, spark_answers
 from tests.support.small import ids, reasons, write_columns
 
@@ -359,3 +361,24 @@ def test_fields_of_structs_are_found_by_their_names(path: Path, spark: SparkSess
         assert table.scan(f"s.t = '{value}'", ["l"]).to_arrow()["l"].to_pylist() == [
             expected[row]["l"] for row in rows
         ]
+
+
+def test_file_whose_names_are_matched_by_letter_case_alone_is_not_indexed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What such a column is called depends on the other files: its index may be of another column by then."""
+    local_build.install(monkeypatch)
+    at = {"id": pa.array([1, 2, 3])}
+    write_columns(path / "2.orc", at | {"AB": pa.array([1, 2, 3]), "ab": pa.array([3, 4, 5])})
+    table = LocalConnection().table(str(path))
+    table.create_index("upper", ("AB",))
+    assert (ids(table.scan("AB = 3")), reasons(table.scan("AB = 3"))) == ([3], {})
+    # another file of the table calls the first of the two otherwise
+    write_columns(path / "1.orc", at | {"aB": pa.array([7, 3, 3])})
+    table = LocalConnection().table(str(path))
+    assert [column.name for column in table.schema.columns] == ["id", "aB", "ab"]
+    table.drop_index("upper")
+    table.create_index("mixed", ("aB",))
+    scan = table.scan("aB = 3", ["id", "aB"])
+    assert sorted(row["id"] for row in scan.to_arrow().to_pylist()) == [2, 3, 3]
+    assert reasons(scan) == {Reason.NEW_FILE: ["2.orc"]}
