@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from hindex.keys import float_key
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.table.file_schema import convert_array
+from hindex.table.file_schema import bind_paths, convert_array
 from hindex.table.partition_types import typed_value
 
 
@@ -28,6 +28,19 @@ def test_a_char_of_another_length_is_padded_to_the_table_s() -> None:
     stored = pa.array(["ab   ", "abc  ", None], char(5).to_arrow())
     assert convert_array(stored, char(5), char(3)).to_pylist() == ["ab ", "abc", None]
     assert convert_array(stored, char(5), char(6)).to_pylist() == ["ab    ", "abc   ", None]
+
+
+def test_fields_that_differ_in_letter_case_only_are_matched_exactly() -> None:
+    long, text = OrcType(Kind.LONG), OrcType(Kind.STRING)
+    struct = OrcType(Kind.STRUCT, children=(long, text, long), field_names=("ab", "AB", "Z"))
+    root = OrcType(Kind.STRUCT, children=(struct,), field_names=("s",))
+    paths = bind_paths(("s",), root, ["s.ab", "s.AB", "s.aB", "s.z"])
+    # aB may be either of two
+    assert {name: (path.path, path.type) for name, path in paths.items()} == {
+        "s.ab": ("s.ab", long),
+        "s.AB": ("s.AB", text),
+        "s.z": ("s.Z", long),
+    }
 
 
 def test_a_partition_of_a_declared_char_is_padded() -> None:
