@@ -177,3 +177,44 @@ def test_rows_are_those_of_the_data(
         assert explained.rows.kept == ROWS
         noted = [note.detail for note in explained.notes if note.reason is Reason.UNRELIABLE_STATISTICS]
         assert noted == [distrust.value]
+
+
+@pytest.mark.parametrize("using", [None, "bloom"])
+def test_null_rows_are_found_where_statistics_do_not_count_values(
+    tmp_path: Path, connection: LocalConnection, using: str | None
+) -> None:
+    """Without the number of values, any row may be null, and none certainly is."""
+
+    def change(name: str, message: object) -> None:
+        items: list[pb.ColumnStatistics] = []
+        match message:
+            case pb.RowIndex():
+                items = [entry.statistics for entry in message.entry]
+            case pb.Metadata():
+                items = [item for stripe in message.stripe_stats for item in stripe.col_stats]
+            case pb.Footer():
+                items = list(message.statistics)
+        for item in items:
+            item.ClearField("number_of_values")
+
+    numbers = [None if at % 7 == 3 else at for at in range(ROWS)]
+    file = tmp_path / "t" / "x.orc"
+    write_pyarrow(
+        file, pa.table({"id": np.arange(ROWS), "c": pa.array(numbers, pa.int64())}), "none", stride=100
+    )
+    file.write_bytes(put_together(take_apart(file.read_bytes()), hooks=Hooks(message=change)))
+    table = connection.table(str(file.parent))
+    if using is not None:
+        table.create_index("i", "c", using)
+    for where, expected, kept in (
+        ("c IS NULL", [at for at, value in enumerate(numbers) if value is None], ROWS),
+        ("c IS NOT NULL", [at for at, value in enumerate(numbers) if value is not None], ROWS),
+        ("c <= 150", [at for at, value in enumerate(numbers) if value is not None and value <= 150], 200),
+        ("NOT c > 150", [at for at, value in enumerate(numbers) if value is not None and value <= 150], 200),
+    ):
+        scan = table.scan(where, ["id"])
+        assert (where, scan.to_arrow()["id"].to_pylist()) == (where, expected)
+        assert (where, scan.count()) == (where, len(expected))
+        rows = scan.explain().rows
+        assert rows is not None
+        assert (where, rows.kept) == (where, kept)
