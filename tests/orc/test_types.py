@@ -300,6 +300,24 @@ def test_columns_beside_an_encrypted_one(rows: list[int] | None) -> None:
 
 
 @pytest.mark.usefixtures("windows")
+def test_fields_of_an_encrypted_struct_cannot_be_read() -> None:
+    """A key of a struct encrypts all columns below it."""
+    inner = pa.StructArray.from_arrays([pa.array(range(3000)), pa.array(["x"] * 3000)], ["n", "t"])
+    table = pa.table(
+        {"a": pa.array(range(3000)), "s": pa.StructArray.from_arrays([inner], ["i"]), "z": range(3000)}
+    )
+    sink = pa.BufferOutputStream()
+    pa.orc.write_table(table, sink, compression="uncompressed", row_index_stride=1000)
+    data = rewritten(sink.getvalue().to_pybytes(), lambda footer: footer.encryption.variants.add(root=2))
+    reader = OrcReader(BytesSource(data))
+    assert reader.tail.encrypted_columns == {2, 3, 4, 5}
+    assert reader.read(["a", "z"], [0, 2500]).equals(table.select(["a", "z"]).take([0, 2500]))
+    for name in ("s", "s.i", "s.i.n", "s.i.t"):
+        with pytest.raises(OrcError, match="the column is encrypted"):
+            reader.read(["a", name], [0, 2500])
+
+
+@pytest.mark.usefixtures("windows")
 def test_map_keys_that_are_null(tmp_path: Path) -> None:
     rows = [({"a": 1},)] * 500 + [({None: 2},)] + [({"b": None},)] * 500
     file = write(tmp_path / "t.orc", "struct<m:map<string,int>>", rows)
