@@ -72,6 +72,27 @@ def test_a_manifest_written_again_is_read_again(tmp_path: Path) -> None:
         assert (loaded.number, len(loaded.files)) == (1, files)
 
 
+def test_open_store_reads_a_manifest_that_was_written_again(tmp_path: Path) -> None:
+    """A store object that has the manifest of the deleted store notices the other file of the same number."""
+    opened = Store(str(tmp_path), "/t")
+    for files in (3, 1):
+        for path in sorted(tmp_path.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        entries = manifest(files).files
+
+        def fill(old: Manifest, entries: Sequence[FileEntry] = entries) -> Manifest:
+            return replace(old, indexes=(INDEX,), files=entries)
+
+        Store(str(tmp_path), "/t").commit(fill)
+        for _ in range(2):
+            loaded = opened.load()
+            assert loaded is not None
+            assert (loaded.number, [entry.path for entry in loaded.files]) == (
+                1,
+                [entry.path for entry in entries],
+            )
+
+
 def test_bounds() -> None:
     kept: LruCache[int, Manifest] = LruCache(10, 3)
     for number, files in enumerate((4, 4, 2), 1):
