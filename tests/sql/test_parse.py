@@ -123,6 +123,14 @@ def test_columns_in_order_of_first_mention() -> None:
     assert [column.name for column in columns(parse_predicate(text))] == ["b", "a", "x.y", "c", "B"]
 
 
+def test_columns_of_every_part_of_an_expression() -> None:
+    text = (
+        "CASE WHEN a = 1 THEN b WHEN c THEN CAST(d AS INT) ELSE e + f END IN (g, 2) AND length(h) > i "
+        "AND j BETWEEN k AND l AND NOT m RLIKE 'x'"
+    )
+    assert [column.name for column in columns(parse_predicate(text))] == list("abcdefghijklm")
+
+
 def test_an_error_marks_its_place() -> None:
     with pytest.raises(StatementError) as caught:
         parse("SELECT a\nFROM t\r\nWHERE\ta = = 1\nLIMIT 5")
