@@ -2,7 +2,8 @@
 
 A MINMAX index of a column that is clustered, and one of a column that is not. Each size is measured in a fresh process:
 seconds to read the manifest, to compare a listing with it, to plan a query of ``column = value`` and to make the tasks
-of the files that it keeps, the process's peak memory, and what a commit of ten changed files writes.
+of the files that it keeps, the process's peak memory, and what a commit of ten changed files writes. Up to 10^5 files
+are listed, too: empty ones of the same names on a local disk, in directories of 1,000.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from hindex.store.file_views import FileKind, FileViews
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry, Manifest, merge_build_result
 from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
-from hindex.table.listing import DataFiles, Int64s, Listing
+from hindex.table.listing import DataFiles, Int64s, Listing, list_data_files
 from hindex.table.schema import merge_schemas
 from hindex.table.type_text import parse_type
 from tests.bench.processes import peak_bytes
@@ -43,6 +44,8 @@ _ROWS = (1_000_000, 1_000_000, 500_000)
 _SCHEMA = "struct<id:bigint,key:bigint>"
 # files that one commit adds
 _TOGETHER = 100_000
+# files that are made, so that they can be listed
+_MAX_LISTED = 100_000
 
 
 def make_table(store: Store, files: int) -> None:
@@ -117,14 +120,31 @@ def snapshot_of(store: Store, manifest: Manifest) -> Snapshot:
     return Snapshot("t", store, listing, manifest, merge_schemas([("", columns)], []), views)
 
 
+def make_files(root: Path, store: Store) -> None:
+    """Make an empty file for each of a manifest."""
+    manifest = store.load()
+    assert manifest is not None
+    for segment in manifest.entries.segments:
+        for name in segment.table.paths.to_pylist():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+
 def measure(root: str, files: int) -> dict[str, float]:
-    """Read a manifest, plan a query by it and change it, in this process."""
+    """Read a manifest, plan a query by it and change it, in this process; list its files, if there are any."""
+    root, table = f"{root}/store", Path(root, "table")
     store = Store(root, "/t")
+    measurements: dict[str, float] = {}
+    if table.exists():
+        began = time.perf_counter()
+        assert len(list_data_files(str(table)).files) == files
+        measurements["list_s"] = time.perf_counter() - began
     started = time.perf_counter()
     manifest = store.load()
     assert manifest is not None
     manifest.entries.fetch()
-    measurements: dict[str, float] = {"load_s": time.perf_counter() - started}
+    measurements["load_s"] = time.perf_counter() - started
     began = time.perf_counter()
     snapshot = snapshot_of(store, manifest)
     measurements["match_s"] = time.perf_counter() - began
@@ -142,11 +162,13 @@ def measure(root: str, files: int) -> dict[str, float]:
     before = {path: path.stat().st_size for path in Path(root).rglob("*.*")}
     # imports pandas, which a process that builds has imported
     pa.array([1])
-    changed = [replace(manifest.files[at * files // 10], mtime_ns=at) for at in range(10)]
+    # other times than those of the rounds before
+    changed = [replace(manifest.files[at * files // 10], mtime_ns=time.time_ns()) for at in range(10)]
     began = time.perf_counter()
     Store(root, "/t").commit(lambda old: merge_build_result(old, files=changed))
     measurements["commit_s"] = time.perf_counter() - began
     written = [path.stat().st_size for path in Path(root).rglob("*.*") if path not in before]
+    assert written, "nothing was committed"
     return measurements | {"written_bytes": sum(written), "bytes": sum(before.values())}
 
 
@@ -157,7 +179,10 @@ def run(options: argparse.Namespace) -> SectionResult:
     rounds_by_files: dict[int, list[dict[str, float]]] = {}
     for files in sizes:
         with tempfile.TemporaryDirectory(dir=options.data) as root:
-            make_table(Store(root, "/t"), files)
+            store = Store(f"{root}/store", "/t")
+            make_table(store, files)
+            if files <= _MAX_LISTED:
+                make_files(Path(root, "table"), store)
             progress.advance()
             for _ in range(options.rounds):
                 command = [sys.executable, "-m", "tests.bench.planning", root, str(files)]
@@ -196,6 +221,7 @@ def _table(rounds_by_files: dict[int, list[dict[str, float]]]) -> dict[str, Any]
     rows = [
         [
             f"{files:,}",
+            median(rounds, "list_s") if "list_s" in rounds[0] else "-",
             median(rounds, "load_s"),
             median(rounds, "match_s"),
             f"{median(rounds, 'id_s')}, {rounds[0]['id_kept']:,.0f}",
@@ -210,6 +236,7 @@ def _table(rounds_by_files: dict[int, list[dict[str, float]]]) -> dict[str, Any]
     headings = [
         *(
             "files",
+            "list, s",
             "read, s",
             "compare with a listing, s",
             "plan clustered, s, files kept",

@@ -30,6 +30,7 @@ def draw(documents: dict[str, dict[str, Any]], directory: Path) -> Iterator[tupl
         ("selectivity", "selectivity", "Time against rows that match", _selectivity),
         ("selectivity", "bytes", "Bytes read against bytes needed", _bytes),
         ("scales", "scales", "Time against scale", _scales),
+        ("planning", "planning", "Seconds against the files of a table", _planning),
     ):
         if section in documents:
             figure, axes = plt.subplots(figsize=_SIZE)
@@ -84,6 +85,28 @@ def _scales(axes: Axes, document: dict[str, Any]) -> None:
         points = [(Dataset.parse(r["dataset"]).scale, _median(r, engine)) for r in chosen]
         _line(axes, points, engine, label)
     axes.set(xscale="log", yscale="log", xlabel="TPC-H scale", ylabel="ms, warm, rows of one part")
+    axes.legend()
+    axes.grid(alpha=0.3)
+
+
+def _planning(axes: Axes, document: dict[str, Any]) -> None:
+    by_files = {int(files): rounds for files, rounds in document["measured"].items()}
+    for name, label in (
+        ("list_s", "list a local directory"),
+        ("load_s", "read the manifest"),
+        ("match_s", "compare a listing with it"),
+        ("id_s", "plan, one file kept"),
+        ("key_s", "plan, most files kept"),
+        ("key_tasks_s", "make the tasks of most files"),
+        ("commit_s", "commit ten changed files"),
+    ):
+        points = [
+            (files, statistics.median(item[name] for item in rounds))
+            for files, rounds in sorted(by_files.items())
+            if name in rounds[0]
+        ]
+        axes.plot([x for x, _ in points], [y for _, y in points], marker="o", markersize=3, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="data files", ylabel="seconds")
     axes.legend()
     axes.grid(alpha=0.3)
 
