@@ -68,7 +68,8 @@ _MAX_DEFERRED = 64
 
 #: Tables with fewer files are listed whole: object stores list as many in one request.
 MANY_FILES = 1000
-#: Seconds after which a query lists a whole table again: partitions that are not listed may have new columns.
+#: Seconds after which a query lists a whole table with an inferred schema again: partitions not listed may have
+#: new columns.
 SCHEMA_SECONDS = 60.0
 #: The environment variable with the seconds for which the listing of a table serves later queries of the process.
 LISTING_VARIABLE = "HINDEX_LISTING_SECONDS"
@@ -132,10 +133,12 @@ class SchemaSnapshot:
 
     def current_partitions(self, where: Predicate | None, zones: ZonesOf) -> Snapshot:
         """Return the partitions of the table as it is now in which a predicate may keep rows; all if they are few."""
-        is_old = time.monotonic() > self._kept_at + SCHEMA_SECONDS
-        if self._snapshot is None or self._take_partitions is None or self._num_files < MANY_FILES or is_old:
+        kept = self._snapshot
+        if kept is None or self._take_partitions is None or self._num_files < MANY_FILES:
             return self.current()
-        taken = self._take_partitions(self._snapshot, where, zones)
+        if kept.declared is None and time.monotonic() > self._kept_at + SCHEMA_SECONDS:
+            return self.current()
+        taken = self._take_partitions(kept, where, zones)
         if not taken.listing.is_pruned:
             self._keep(taken)
         return taken

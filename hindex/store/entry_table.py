@@ -318,7 +318,11 @@ class EntryTable:
 
     def find(self, paths: pa.StringArray) -> Int64s:
         """Return the row of each path, or -1."""
-        return _int64s(pc.fill_null(pc.index_in(paths, value_set=self.paths), -1))
+        numbers = pc.index_in(paths, value_set=self.paths)
+        rows = np.full(len(paths), -1, np.int64)
+        # fill_null would import pandas
+        rows[_mask(numbers.is_valid())] = _int64s(numbers.drop_null())
+        return rows
 
     def entries(self, rows: Sequence[int] | Int64s | None = None) -> tuple[FileEntry, ...]:
         """Return the entries of some rows, or of all."""

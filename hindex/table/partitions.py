@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from hindex.domain import Key
 from hindex.errors import TableError, UnsupportedError
+from hindex.keys import are_values, key_array, one_key_array
 from hindex.orc.metadata.types import OrcType
 from hindex.table.partition_types import STRING, common_partition_type, infer_type, typed_value
 from hindex.value_class import value_class
@@ -80,10 +81,16 @@ class Partitioning:
     def scalars(self, partition: RawPartition) -> tuple[pa.Scalar, ...]:
         """Return the values of one partition as Arrow scalars of the columns' types."""
         values = self.values[partition]
-        return tuple(
-            pa.scalar(item.value, column.type.to_arrow())
-            for column, item in zip(self.columns, values, strict=True)
-        )
+        return tuple(_scalar(column.type, item) for column, item in zip(self.columns, values, strict=True))
+
+
+def _scalar(data_type: OrcType, item: PartitionValue) -> pa.Scalar:
+    if item.key is None:
+        return pa.nulls(1, data_type.to_arrow())[0]
+    if are_values(data_type):
+        return key_array(data_type, one_key_array(item.key))[0]
+    # imports pandas
+    return pa.scalar(item.value, data_type.to_arrow())
 
 
 def unescape(text: str) -> str:

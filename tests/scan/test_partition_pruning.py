@@ -6,6 +6,8 @@ import json
 import logging
 import random
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -368,3 +370,30 @@ def test_random_tables(tmp_path: Path, seed: int) -> None:
         if step % 10 == 9:
             write_rows(root / directory() / f"{step}.orc", 1000 * step, [step, None])
     assert compared
+
+
+@pytest.mark.parametrize("where", ["p = 1 AND a = 3", "a = 3", "id = 3", "p = 7"])
+def test_a_query_of_a_partitioned_table_imports_no_pandas(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes as long to import as to plan 100,000 files."""
+    local_build.install(monkeypatch)
+    table = make(tmp_path / "t", *(f"p={number}" for number in range(5)))
+    table.create_index("by_a", "a", "btree")
+    table.create_index("by_id", "id", "minmax")
+    write_rows(tmp_path / "t" / "p=4" / "new.orc", 90, [3])
+    program = f"""
+import sys
+import hindex
+from hindex.api import scan
+scan.MANY_FILES = 0
+table = hindex.connect().table({table.uri!r})
+rows = [table.scan({where!r}).to_arrow().num_rows for _ in range(2)]
+assert "pandas" not in sys.modules
+print(rows)
+"""
+    expected = len(ids(table.scan(where)))
+    output = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    ).stdout
+    assert output.strip() == str([expected] * 2)
