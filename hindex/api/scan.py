@@ -44,6 +44,7 @@ from hindex.sql.predicate import Predicate, all_of, quote_name
 from hindex.sql.statements import AggregateFunction
 from hindex.store.manifest import Manifest
 from hindex.store.snapshot import Snapshot, forget_listings
+from hindex.store.store import Store
 from hindex.table.schema import ColumnName, column_names, spelled
 from hindex.validation import check_keywords, check_session, is_whole, raise_missing_attribute, suggestion
 
@@ -125,6 +126,11 @@ class SchemaSnapshot:
         """True if the schema is not known yet, and the first query that runs will list the table anyway."""
         return self._is_remote and self._snapshot is None
 
+    @property
+    def known(self) -> Snapshot | None:
+        """The table without its files, as an earlier call has taken it."""
+        return self._snapshot
+
     def current(self) -> Snapshot:
         """Return the table as it is now."""
         taken = self._take()
@@ -161,6 +167,16 @@ class SchemaSnapshot:
                 taken = self._take()
             return self._keep(taken)
         return self._snapshot
+
+    def adopt(self, earlier: SchemaSnapshot, name: str, store: Store) -> None:
+        """Use the schema of an earlier one of the same table, unless it is old.
+
+        Args:
+            name: of the table, as messages call it.
+        """
+        if earlier._snapshot is not None and time.monotonic() <= earlier._kept_at + SCHEMA_SECONDS:
+            self._snapshot = replace(earlier._snapshot, name=name, store=store)
+            self._num_files, self._kept_at = earlier._num_files, earlier._kept_at
 
     def __getstate__(self) -> dict[str, object]:
         # another process takes its own
@@ -508,6 +524,10 @@ class Scan:
                 raise
             self._check(self._schema())
         return self
+
+    def known_schema(self) -> Snapshot | None:
+        """Return the table without its files, as it was a while ago; None if it has not been listed."""
+        return self._schema.known
 
     def _check(self, snapshot: Snapshot) -> None:
         from hindex.aggregate.top_n import check_orders

@@ -160,6 +160,8 @@ class Table:
             known: has the schema as it was.
         """
         declared = self.declared_schema()
+        if declared != known.declared:
+            return self.snapshot()
         within = partition_filter(
             known.schema,
             known.listing.partitioning.columns,
@@ -218,6 +220,16 @@ class Table:
         """
         if self._check is not None:
             self._check(snapshot)
+
+    def share_schema(self, earlier: Table) -> None:
+        """Check queries by the schema that an earlier object for the same table has read a while ago."""
+        is_declared = self._declared is not None
+        if (earlier._options, earlier._store.root, earlier._declared is not None) == (
+            self._options,
+            self._store.root,
+            is_declared,
+        ):
+            self._schema_snapshot.adopt(earlier._schema_snapshot, self.name, self._store)
 
     def catalog_partitions(self) -> CatalogPartitions | None:
         """Return the current partitions in the catalog; None for a table by path, or without partitions."""

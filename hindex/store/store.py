@@ -67,8 +67,8 @@ _MANIFEST_NAME = re.compile(r"([0-9]{20})\.manifest", re.ASCII)
 _INDEX_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
-#: Data files that the cached manifests may describe together: a few kilobytes each, once they were used.
-_MAX_CACHED_FILES = 1 << 15
+#: Data files that the cached manifests may describe together: about a kilobyte each.
+_MAX_CACHED_FILES = 1 << 18
 #: Cached manifests, however small they are.
 _MAX_CACHED_MANIFESTS = 256
 #: The manifest that was decoded last of each store of the process, with its identity, weighed by its data files: a
