@@ -209,13 +209,16 @@ def run_build_tasks(tasks: Sequence[BuildTask]) -> Iterator[pa.RecordBatch]:
     with ThreadPool(0 if is_serial else _REMOTE_FILES - 1) as pool:
         for chunk, is_bundled in _chunks(tasks):
             results: list[_Result] = []
+            size = 0
             for at in range(0, len(chunk), pool.size + 1):
                 some = chunk[at : at + pool.size + 1]
-                results += pool.map(partial(_run_build_task, in_memory=is_bundled), some)
+                new = pool.map(partial(_run_build_task, in_memory=is_bundled), some)
+                results += new
+                size += sum(len(data) for result in new for data in result.contents)
                 # an index may be larger than its data file: a bloom filter of values that compress well
-                if sum(len(data) for result in results for data in result.contents) >= MAX_BUNDLE_BYTES:
+                if size >= MAX_BUNDLE_BYTES:
                     yield _result_rows(_write_bundles(results))
-                    results = []
+                    results, size = [], 0
             if results:
                 yield _result_rows(_write_bundles(results) if is_bundled else results)
 
