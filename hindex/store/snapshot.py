@@ -46,6 +46,8 @@ from hindex.value_class import value_class
 #: Files whose tails are read at once.
 _TAIL_READERS = 8
 _REMOTE_TAIL_READERS = 32
+#: Parts into which the files are split for each of them.
+_CHUNKS_PER_READER = 16
 
 T = TypeVar("T")
 
@@ -318,18 +320,9 @@ def _with_tails(views: FileViews, unread: Mask, read: Callable[[DataFile], int |
 def _tail_checksum(file: DataFile) -> int | None:
     """Return the checksum of a file's tail; None if it cannot be read, which a later read of the file reports."""
     try:
-        if file.changed_ns is not None:
-            return _cached_checksum(file)
-        return read_file_tail(file).checksum
+        return _content(file).tail_checksum
     except (OrcError, TableError):
         return None
-
-
-# as many files as large tables have: a table with more would evict all of its own entries
-@lru_cache(maxsize=1 << 18)
-def _cached_checksum(file: DataFile) -> int:
-    """Return the cached checksum of a local file's tail; after any change of the file's status, it is read again."""
-    return read_file_tail(file).checksum
 
 
 def _read_each(files: Sequence[DataFile], read: Callable[[DataFile], T]) -> list[T]:
@@ -337,10 +330,15 @@ def _read_each(files: Sequence[DataFile], read: Callable[[DataFile], T]) -> list
     if len(files) < 2:
         return [read(file) for file in files]
     readers = _TAIL_READERS if is_local(files[0].uri) else _REMOTE_TAIL_READERS
+    # to submit one costs as much as to read a local tail
+    together = -(-len(files) // (readers * _CHUNKS_PER_READER))
     with ThreadPool(readers) as pool:
         # this thread waits, so that an interrupt comes through
-        reads = [pool.submit(read, file) for file in files]
-        return [item.result() for item in reads]
+        reads = [
+            pool.submit(lambda some: list(map(read, some)), files[at : at + together])
+            for at in range(0, len(files), together)
+        ]
+        return [result for item in reads for result in item.result()]
 
 
 @value_class
@@ -383,7 +381,7 @@ def _with_contents(views: FileViews) -> FileViews:
                 column[places] = values
     checksums = views.tail_checksums.copy()
     unknown = np.flatnonzero(~is_recorded).tolist()
-    for place, content in zip(unknown, _read_each([files[i] for i in unknown], _read_content), strict=True):
+    for place, content in zip(unknown, _read_each([files[i] for i in unknown], _content), strict=True):
         number = kinds.setdefault(content.kind, len(kinds))
         for column, value in zip(
             columns, (number, content.num_rows, content.num_stripes, content.num_row_groups), strict=True
@@ -404,10 +402,21 @@ def _kind_number(kind: FileKind | None, kinds: dict[FileKind, int]) -> int:
     return -1 if kind is None else kinds.setdefault(kind, len(kinds))
 
 
+def _content(file: DataFile) -> _Content:
+    return _read_content(file) if file.changed_ns is None else _cached_content(file)
+
+
+# as many files as large tables have: a table with more would evict all of its own entries
+@lru_cache(maxsize=1 << 18)
+def _cached_content(file: DataFile) -> _Content:
+    """Return the cached content of a local file's tail; after any change of the file's status, it is read again."""
+    return _read_content(file)
+
+
 def _read_content(file: DataFile) -> _Content:
     tail = read_file_tail(file)
     groups = sum(group_count(tail.row_index_stride, stripe.num_rows) for stripe in tail.stripes)
-    kind = _kind(file_schema(tail), file.acid is not None)
+    kind = _shared_kind(_kind(file_schema(tail), file.acid is not None))
     return _Content(kind, tail.num_rows, len(tail.stripes), groups, tail.checksum)
 
 
@@ -433,6 +442,12 @@ def _recorded_kind(schema: str, is_transactional: bool) -> FileKind | None:
         return _kind(parse_type(schema), is_transactional)
     except ValueError:
         return None
+
+
+@lru_cache(maxsize=256)
+def _shared_kind(kind: FileKind) -> FileKind:
+    """Return one object for equal kinds: each has the types of all columns."""
+    return kind
 
 
 def _kind(root: OrcType, is_transactional: bool) -> FileKind:
