@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import pyarrow as pa
@@ -133,7 +133,7 @@ class SchemaSnapshot:
 
     def current(self) -> Snapshot:
         """Return the table as it is now."""
-        taken = self._take()
+        taken = _without_deleted(self._take)
         self._keep(taken)
         return taken
 
@@ -144,7 +144,7 @@ class SchemaSnapshot:
             return self.current()
         if kept.declared is None and time.monotonic() > self._kept_at + SCHEMA_SECONDS:
             return self.current()
-        taken = self._take_partitions(kept, where, zones)
+        taken = _without_deleted(partial(self._take_partitions, kept, where, zones))
         if not taken.listing.is_pruned:
             self._keep(taken)
         return taken
@@ -156,17 +156,9 @@ class SchemaSnapshot:
 
     def __call__(self) -> Snapshot:
         """Return the snapshot; it is taken at the first call."""
-        self._is_fresh = self._snapshot is None
-        if self._snapshot is None:
-            try:
-                taken = self._take()
-            except HindexError as error:
-                if not is_deleted_file(error):
-                    raise
-                forget_listings()
-                taken = self._take()
-            return self._keep(taken)
-        return self._snapshot
+        kept = self._snapshot
+        self._is_fresh = kept is None
+        return self._keep(_without_deleted(self._take)) if kept is None else kept
 
     def adopt(self, earlier: SchemaSnapshot, name: str, store: Store) -> None:
         """Use the schema of an earlier one of the same table, unless it is old.
@@ -188,6 +180,17 @@ class SchemaSnapshot:
             return False
         self._snapshot = None
         return True
+
+
+def _without_deleted(run: Callable[[], T]) -> T:
+    """Run something that lists a table and opens its files, and once more if one was deleted in between."""
+    try:
+        return run()
+    except HindexError as error:
+        if not is_deleted_file(error):
+            raise
+    forget_listings()
+    return run()
 
 
 def _without_files(snapshot: Snapshot) -> Snapshot:
@@ -781,7 +784,9 @@ class Scan:
         from hindex.explanations.scan_explanation import explain_analyze
 
         if not analyze:
-            return self._explain_plan(self._make_plan(Runner(), all_partitions=True))
+            return _without_deleted(
+                lambda: self._explain_plan(self._make_plan(Runner(), all_partitions=True))
+            )
         meter = MetricsCollector()
         runner = Runner(meter=meter)
 
@@ -838,9 +843,9 @@ class Scan:
     def _counting_plan(self, runner: Runner) -> ScanPlan:
         """Return a plan without columns, for counting rows: every index that decides stripes then pays."""
         plan = self._last_plan = self._make_plan(runner)
-        tasks = tuple(replace(task, columns=()) for task in plan.tasks)
+        plan = replace(plan, columns=()).map_tasks(lambda task: replace(task, columns=()))
         # prove the plan that runs
-        return self.verify_plan(replace(plan, columns=(), tasks=tasks))
+        return self.verify_plan(plan)
 
     def verify_plan(self, plan: ScanPlan) -> ScanPlan:
         """Return the plan; in prove mode, compare it with a full scan, and return the plan of that."""

@@ -141,6 +141,7 @@ class Table:
         *,
         manifest: Manifest | None = None,
         max_age: float = 0.0,
+        trusts_times: bool = True,
     ) -> Snapshot:
         """Return the current state of the table: files, schema, and the files that its indexes cover.
 
@@ -148,8 +149,11 @@ class Table:
             options: how a transactional table is read; the table's own options if None.
             manifest: used in place of the latest one.
             max_age: seconds for which an earlier listing of the table serves.
+            trusts_times: whether the modification time of a remote file proves that it is unchanged.
         """
-        snapshot = self.unchecked_snapshot(options, manifest=manifest, max_age=max_age)
+        snapshot = self.unchecked_snapshot(
+            options, manifest=manifest, max_age=max_age, trusts_times=trusts_times
+        )
         self.check_against_catalog(snapshot)
         return snapshot
 
@@ -169,8 +173,9 @@ class Table:
             is_declared=declared is not None,
             zones=zones,
         )
+        max_age = listing_seconds()
         if within is None or known.schema.transactional:
-            return self.snapshot()
+            return self.snapshot(max_age=max_age)
         try:
             snapshot = take_snapshot(
                 self.uri,
@@ -181,7 +186,7 @@ class Table:
                 declared=declared,
                 within=within,
                 known=known.schema,
-                max_age=listing_seconds(),
+                max_age=max_age,
             )
         except TableNotFoundError:
             raise
@@ -199,6 +204,7 @@ class Table:
         *,
         manifest: Manifest | None = None,
         max_age: float = 0.0,
+        trusts_times: bool = True,
     ) -> Snapshot:
         """Return the current state; call `check_against_catalog` before rows are read by it."""
         return take_snapshot(
@@ -210,6 +216,7 @@ class Table:
             declared=self.declared_schema(),
             manifest=manifest,
             max_age=max_age,
+            trusts_times=trusts_times,
         )
 
     def check_against_catalog(self, snapshot: Snapshot) -> None:
@@ -589,7 +596,7 @@ class Table:
         from hindex.build.job import plan_build
 
         names = None if names is None else check_names(names, "names")
-        snapshot, lost = self._with_lost_indexes(self._indexable_snapshot())
+        snapshot, lost = self._with_lost_indexes(self._indexable_snapshot(trusts_times=False))
         manifest = snapshot.manifest
         if not manifest.indexes:
             raise IndexNotFoundError(
@@ -647,7 +654,7 @@ class Table:
         """
         from hindex.build.job import plan_build
 
-        snapshot, lost = self._with_lost_indexes(self._indexable_snapshot())
+        snapshot, lost = self._with_lost_indexes(self._indexable_snapshot(trusts_times=False))
         entry = snapshot.manifest.index(name)
         part = self._partition_snapshot(snapshot, [entry], where, "rebuild")
         rebuilt = {entry.id} if where is None else ()
@@ -868,9 +875,9 @@ class Table:
             declared=None if declared is None else declared.partitions,
         )
 
-    def _indexable_snapshot(self) -> Snapshot:
+    def _indexable_snapshot(self, *, trusts_times: bool = True) -> Snapshot:
         """Return the current state of a table with a readable manifest."""
-        snapshot = self.snapshot()
+        snapshot = self.snapshot(trusts_times=trusts_times)
         snapshot.check_store()
         return snapshot
 

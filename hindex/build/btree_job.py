@@ -135,12 +135,16 @@ def plan_btree(
     resolved = snapshot.schema.resolve(index.column, is_stored=True)
     files = snapshot.views.files
     sets, set_numbers = _file_sets(snapshot, index)
-    groups: list[tuple[str | None, Mask]] = [(None, wanted)]
+    positions = np.flatnonzero(wanted)
+    groups: list[tuple[str | None, Int64s]] = [(None, positions)] if len(positions) else []
     if index.level == "partition":
         columns = snapshot.listing.partitioning.columns
+        numbers = files.partition_numbers[positions]
+        positions = positions[np.argsort(numbers, kind="stable")]
+        distinct, starts = np.unique(np.sort(numbers), return_index=True)
         groups = [
-            (_partition_name(columns, partition), wanted & (files.partition_numbers == number))
-            for number, partition in enumerate(files.partitions)
+            (_partition_name(columns, files.partitions[number]), members)
+            for number, members in zip(distinct.tolist(), np.split(positions, starts[1:]), strict=False)
         ]
     planned = (_plan_group(snapshot, name, members, stays, sets, set_numbers) for name, members in groups)
     groups_to_build = tuple(group for group in planned if group is not None)
@@ -197,26 +201,36 @@ def _file_sets(snapshot: Snapshot, index: IndexEntry) -> tuple[list[_IndexSet], 
 def _plan_group(
     snapshot: Snapshot,
     name: str | None,
-    members: Mask,
+    members: Int64s,
     stays: Mask,
     index_sets: Sequence[_IndexSet],
     set_numbers: Int64s,
 ) -> BTreeGroup | None:
+    """Plan the set of a table or partition; None if its sets stay as they are.
+
+    Its sets are merged into the new one if they are too many, or one is named by less than half of the data files that
+    it was written for. One that also covers data files of other groups has to stay.
+
+    Args:
+        members: positions of the data files.
+        stays: a mask over all data files of those whose entries stay.
+        index_sets: the sets of the index; ``set_numbers`` are those of all data files, or -1.
+    """
     views = snapshot.views
-    to_read = np.flatnonzero(members & ~stays)
-    num_members = np.bincount(set_numbers[members & (set_numbers >= 0)], minlength=len(index_sets))
-    num_staying = np.bincount(set_numbers[members & stays], minlength=len(index_sets))
-    sets = np.flatnonzero(num_staying).tolist()
-    # a set that also covers data files of other groups has to stay
-    whole = [at for at in sets if num_members[at] == index_sets[at].num_files]
-    is_sparse = any(2 * num_staying[at] < index_sets[at].entry.num_files for at in whole)
-    read = tuple(views.views(to_read))
-    if len(sets) + bool(read) > MAX_SETS or is_sparse:
-        merged = [at for at in whole if index_sets[at].entry.files]
-        if len(merged) + bool(read) > 1 or (merged and is_sparse):
-            kept = np.flatnonzero(members & stays & np.isin(set_numbers, merged))
-            entries = tuple(index_sets[at].entry for at in merged)
-            return BTreeGroup(name, read, tuple(views.views(kept)), entries)
+    is_staying, numbers = stays[members], set_numbers[members]
+    read = tuple(views.views(members[~is_staying]))
+    sets, num_staying = np.unique(numbers[is_staying], return_counts=True)
+    num_members = dict(zip(*(item.tolist() for item in np.unique(numbers, return_counts=True)), strict=True))
+    merged, is_sparse = [], False
+    for number, count in zip(sets.tolist(), num_staying.tolist(), strict=True):
+        index_set = index_sets[number]
+        if num_members[number] == index_set.num_files and index_set.entry.files:
+            merged.append(number)
+            is_sparse |= 2 * count < index_set.entry.num_files
+    if (len(sets) + bool(read) > MAX_SETS and len(merged) + bool(read) > 1) or is_sparse:
+        kept = members[is_staying & np.isin(numbers, merged)]
+        entries = tuple(index_sets[number].entry for number in merged)
+        return BTreeGroup(name, read, tuple(views.views(kept)), entries)
     return BTreeGroup(name, read) if read else None
 
 

@@ -55,6 +55,8 @@ def index_coverage(
     in_partitions = np.array(is_covered, np.bool_)[files.partition_numbers]
     wanted = in_partitions & np.array(has_column, np.bool_)[views.kind_numbers]
     indexed, is_current = np.zeros(len(views), np.bool_), np.zeros(len(views), np.bool_)
+    is_acid = np.zeros(len(views), np.bool_)
+    is_acid[list(files.acids)] = True
     for table, at, rows in views.by_segment():
         entries, numbers = table.shared_of(index.id)
         is_shared = numbers[rows] >= 0
@@ -66,7 +68,7 @@ def index_coverage(
         # the last is for files without shared indexes
         is_current[at] = np.array([*fits, False], np.bool_)[numbers[rows]]
         own = indexed[at] & ~is_shared
-        plain = own & ~np.isin(at, list(files.acids))
+        plain = own & ~is_acid[at]
         fits = [has_recorded_keys(schema, index, column, binding) for schema in table.schemas]
         is_current[at[plain]] = np.array(fits, np.bool_)[table.schema_numbers[rows[plain]]]
         others = at[own & ~is_current[at]].tolist()

@@ -111,7 +111,7 @@ def plan_build(snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Mask
         coverage = index_coverage(snapshot, index, resolved, where)
         stays = np.zeros(len(views), np.bool_)
         if fresh is not None and index.quarantined is None:
-            stays = fresh & coverage.indexed & coverage.is_current
+            stays = fresh & coverage.is_current
         if is_shared(index):
             planned.append(plan_btree(snapshot, index, coverage.wanted, stays, build_id))
             continue

@@ -277,7 +277,10 @@ def refresh_entries(
         is_whole: True if the build covers all partitions.
     """
     for entry in old.indexes:
-        if entry.id in ids and (entry.deferred or _has_other_files(old.entries, new.entries, entry.id)):
+        is_released = entry.quarantined is not None and entry.id in anew
+        if entry.id in ids and (
+            entry.deferred or is_released or _has_other_files(old.entries, new.entries, entry.id)
+        ):
             entry = replace(
                 entry,
                 refreshed_ms=now,

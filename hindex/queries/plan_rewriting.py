@@ -379,7 +379,7 @@ class PlanReading:
         names = [item.name for item in used]
         scan, plan = plan_table_scan(table, snapshot, where, names, self.zones)
         if looks_up or always:
-            plan = replace(plan, tasks=tuple(replace(task, always_looks_up=True) for task in plan.tasks))
+            plan = plan.map_tasks(lambda task: replace(task, always_looks_up=True))
         is_indexed = plan.skipped or any(task.indexes or task.candidates for task in plan.tasks)
         # without a task, no row can satisfy the conditions
         if plan.tasks and not is_indexed:

@@ -92,6 +92,11 @@ class ScanTasks(Sequence[ScanTask]):
         self._made = dict(made)
         self._make = make
 
+    def map(self, change: Callable[[ScanTask], ScanTask]) -> ScanTasks:
+        """Return the tasks with each changed, as they are made."""
+        made = {position: change(task) for position, task in self._made.items()}
+        return ScanTasks(self.positions, made, lambda positions: map(change, self._make(positions)))
+
     def __len__(self) -> int:
         return len(self.positions)
 
@@ -149,6 +154,14 @@ class ScanPlan:
     lookups: tuple[OutputColumn, ...] = ()
     file_pruners: tuple[FilePruner, ...] = field(default=(), repr=False, compare=False)
     zones: TimeZones | None = None
+    reads_all: bool = False
+
+    def map_tasks(self, change: Callable[[ScanTask], ScanTask]) -> ScanPlan:
+        """Return the plan with each task changed."""
+        tasks = self.tasks
+        return replace(
+            self, tasks=tasks.map(change) if isinstance(tasks, ScanTasks) else tuple(map(change, tasks))
+        )
 
     def positions(self) -> Sequence[int] | Int64s:
         """Return the positions of the tasks' files in the snapshot."""
@@ -309,9 +322,10 @@ def plan_full_scan(plan: ScanPlan) -> ScanPlan:
     tasks, _ = planner.plan(skip=False)
     return replace(
         plan,
-        tasks=tuple(replace(task, reads_all=True) for task in tasks),
+        tasks=tasks.map(lambda task: replace(task, reads_all=True)),
         skipped=SkippedFiles(),
         file_pruners=(),
+        reads_all=True,
     )
 
 

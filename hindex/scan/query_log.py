@@ -58,7 +58,7 @@ class QueryLogEntry:
     def __str__(self) -> str:
         query = textwrap.shorten(self.query(), _MAX_QUERY, placeholder=" ...")
         line = f"{query}: {self._reads()}, {self.result}{index_names(self.plan, self.meter)}"
-        if any(task.reads_all for task in self.plan.tasks):
+        if self.plan.reads_all:
             line += "; everything is read to prove the indexes"
         return "; ".join((line, *map(str, group_notes(self.notes))))
 

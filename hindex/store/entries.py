@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -280,11 +280,13 @@ class FileEntries(Sequence[FileEntry]):
         """
         touched = [at for at, segment in enumerate(self.segments) if segment.has_index(index_id)]
         self.fetch([self.segments[at] for at in touched])
+        ordered = None if paths is None else sorted(paths)
 
         def change(at: int, table: EntryTable) -> EntryTable:
-            files = np.full(len(table), paths is None)
-            if paths is not None:
-                rows = table.find(string_array(sorted(paths)))
+            files = np.full(len(table), ordered is None)
+            if ordered is not None:
+                start, end = bisect_left(ordered, table.path(0)), bisect_right(ordered, table.path(-1))
+                rows = table.find(string_array(ordered[start:end]))
                 files[rows[rows >= 0]] = True
             return table.without_index(index_id, files)
 

@@ -51,8 +51,18 @@ _CHUNKS_PER_READER = 16
 
 T = TypeVar("T")
 
-#: Listings of tables with the time of their begin, for snapshots that may use them; weighed by their files.
-_LISTINGS: LruCache[Hashable, tuple[float, Listing]] = LruCache(1 << 20)
+
+@value_class
+class _RecentListing:
+    """A listing, when it began, and the number of the manifest that it was compared with."""
+
+    began: float
+    manifest_number: int
+    listing: Listing
+
+
+#: Listings of tables, for snapshots that may use them; weighed by their files.
+_LISTINGS: LruCache[Hashable, _RecentListing] = LruCache(1 << 20)
 
 
 def forget_listings() -> None:
@@ -113,6 +123,7 @@ def take_snapshot(
     within: PartitionFilter | None = None,
     known: TableSchema | None = None,
     max_age: float = 0.0,
+    trusts_times: bool = True,
 ) -> Snapshot:
     """List a table, load its manifest and derive its schema.
 
@@ -129,44 +140,47 @@ def take_snapshot(
         within: which partitions are wanted, see `hindex.table.listing.list_data_files`. If the listing is pruned, no
             file is known to have vanished.
         known: an earlier schema of the table, for one that is inferred: files that are not listed may have its columns.
-        max_age: seconds for which the listing of an earlier snapshot serves; see `forget_listings`.
+        max_age: seconds for which the listing of an earlier snapshot serves, beside the same manifest; see
+            `forget_listings`.
+        trusts_times: False to read the tails of remote files that only their modification time proves unchanged.
 
     Raises:
         TableError: if the table does not exist or its files' schemas do not fit each other.
         OrcError: if a file is not readable as ORC.
     """
-    columns = None if declared is None else declared.partitions
-    key = table, options, partitions, None if columns is None else tuple(columns)
+    columns = None if declared is None else tuple(declared.partitions)
+    key = (table, options, partitions, columns) if max_age else None
 
     def list_files() -> Listing:
-        began = time.monotonic()
-        listing = list_data_files(
+        return list_data_files(
             table, name=name, options=options, partitions=partitions, declared=columns, within=within
         )
-        if max_age and not listing.is_pruned:
-            _LISTINGS.put(key, (began, listing), len(listing.files))
-        return listing
 
-    began, recent = _LISTINGS.get(key) or (0.0, None)
-    if time.monotonic() - began >= max_age:
+    recent = None if key is None else _LISTINGS.get(key)
+    if recent is not None and time.monotonic() - recent.began >= max_age:
         recent = None
-    if manifest is None and not is_local(store.root) and not is_local(table):
+    began = time.monotonic()
+    if recent is None and manifest is None and not is_local(store.root) and not is_local(table):
         with ThreadPool(1) as pool:
             loading = pool.submit(_load, store, None, is_whole=within is None)
-            listing = recent or list_files()
+            listing = list_files()
             latest, problem = loading.result()
-        is_older = True
-    else:
-        latest, problem = _load(store, manifest, is_whole=within is None)
-        listing = recent or list_files()
-        is_older = recent is not None
-    views, others, problem = _match(listing, latest, problem)
-    if is_older and not listing.unseen.issuperset(others):
-        # the manifest may name newer files than those of the listing, which would count as deleted
-        listing = list_files()
         views, others, problem = _match(listing, latest, problem)
+        if not listing.unseen.issuperset(others):
+            # the manifest may name newer files than those of the listing, which would count as deleted
+            listing = list_files()
+            views, others, problem = _match(listing, latest, problem)
+    else:
+        # before the listing, for the same reason
+        latest, problem = _load(store, manifest, is_whole=within is None)
+        is_current = recent is not None and recent.manifest_number == _number(latest)
+        listing = recent.listing if recent is not None and is_current else list_files()
+        began = recent.began if recent is not None and is_current else began
+        views, others, problem = _match(listing, latest, problem)
+    if key is not None and not listing.is_pruned:
+        _LISTINGS.put(key, _RecentListing(began, _number(latest), listing), len(listing.files))
     manifest = Manifest.empty(listing.uri) if latest is None or problem is not None else latest
-    views = _with_contents(_compare_tails(views))
+    views = _with_contents(_compare_tails(views, trusts_times=trusts_times))
     _, firsts = np.unique(views.kind_numbers, return_index=True)
     transactional = bool(listing.transactional)
     partition_columns = [TableColumn(c.name, c.type) for c in listing.partitioning.columns]
@@ -205,6 +219,10 @@ def take_snapshot(
         store_problem=problem,
         declared=declared,
     )
+
+
+def _number(manifest: Manifest | None) -> int:
+    return 0 if manifest is None else manifest.number
 
 
 def _load(
@@ -295,14 +313,26 @@ def find_fresh_files(snapshot: Snapshot) -> Mask:
         OrcError: if such a file is not readable as ORC.
     """
     views = snapshot.views
-    is_proved = views.has_recorded_version | (views.is_certainly_fresh & views.files.has_changed_ns)
-    unread = views.is_listed_fresh & (views.tail_checksums < 0) & ~is_proved
+    unread = views.is_listed_fresh & ~_is_proved(views, trusts_times=False)
     return _with_tails(views, unread, lambda file: read_file_tail(file).checksum).is_listed_fresh
 
 
-def _compare_tails(views: FileViews) -> FileViews:
+def _is_proved(views: FileViews, *, trusts_times: bool) -> Mask:
+    """Return a mask of the files that are listed as fresh and are certainly so without another read.
+
+    Args:
+        trusts_times: whether the modification time of a remote file is a proof.
+    """
+    if trusts_times:
+        return views.is_certainly_fresh
+    is_local_status = views.is_certainly_fresh & views.files.has_changed_ns
+    return (views.tail_checksums >= 0) | views.has_recorded_version | is_local_status
+
+
+def _compare_tails(views: FileViews, *, trusts_times: bool) -> FileViews:
     """Return the files, with the checksums of their tails if they are listed as fresh and nothing else proves it."""
-    return _with_tails(views, views.is_listed_fresh & ~views.is_certainly_fresh, _tail_checksum)
+    unread = views.is_listed_fresh & ~_is_proved(views, trusts_times=trusts_times)
+    return _with_tails(views, unread, _tail_checksum)
 
 
 def _with_tails(views: FileViews, unread: Mask, read: Callable[[DataFile], int | None]) -> FileViews:

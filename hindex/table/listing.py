@@ -372,11 +372,13 @@ def list_data_files(
     listed = tree.files
     kept = [partitions is None or directory in partitions.here for directory in listed.directories]
     places = [directory for directory, is_kept in zip(listed.directories, kept, strict=True) if is_kept]
-    # the names of all partitions give the columns their types
-    others = tree.pruned if declared is None else ()
-    partitioning, partition_of = discover(table, [*_with_external(places, external), *others], declared)
-    if within is not None and others and partitioning.columns != within.columns:
-        return list_data_files(uri, name=name, options=options, partitions=partitions)
+    partitioning, partition_of = discover(table, _with_external(places, external), declared)
+    if within is not None and tree.pruned and declared is None:
+        # files of other partitions may give the columns other types, empty directories do not: the types are certain if
+        # they are those of the listed partitions, and those of all directories
+        every, _ = discover(table, [*_with_external(places, external), *tree.pruned])
+        if not within.columns == partitioning.columns == every.columns:
+            return list_data_files(uri, name=name, options=options, partitions=partitions)
     # by directory, the number of its partition; -1 if it belongs to none
     numbers: dict[RawPartition, int] = {}
     by_directory = np.full(len(listed.directories), -1, np.int64)

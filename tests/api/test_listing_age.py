@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from hindex.api import scan
@@ -53,6 +54,10 @@ def opened(root: Path) -> Table:
     return LocalConnection().table(str(root))
 
 
+def rows(table: Table, columns: str) -> pa.Table:
+    return LocalConnection().sql(f"SELECT {columns} FROM '{table.uri}'").to_arrow()  # type: ignore[union-attr]
+
+
 def pass_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 11)
@@ -98,6 +103,48 @@ def test_indexes_are_used_and_brought_up_to_date_at_once(root: Path, listings: l
     # an entry of a file that the listing lacks: it was added since
     assert ids(opened(root).scan("a = 1")) == [1, 3]
     assert opened(root).index("i").num_files == 4
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda table: table.scan().explain().files.total,
+        lambda table: table.scan().count(),
+        lambda table: table.dataset().to_table().num_rows,
+        lambda table: rows(table, "count(*) AS n")["n"][0].as_py(),
+        lambda table: rows(table, "id").num_rows,
+    ],
+)
+def test_every_reader_notices_a_deleted_file(root: Path, run: Callable[[Table], int]) -> None:
+    assert opened(root).scan().count() == 3
+    (root / "1.orc").unlink()
+    # another connection, which does not know the schema
+    assert run(opened(root)) == 2
+
+
+def test_a_newer_manifest_needs_a_newer_listing(root: Path, listings: list[str]) -> None:
+    table = opened(root)
+    table.create_index("i", "a", "minmax")
+    assert ids(table.scan("a = 1")) == [1]
+    write_rows(root / "1.orc", 1, [1, 1])
+    table.refresh_indexes()
+    assert ids(table.scan("a = 1", mode="strict")) == [1, 2]
+    (root / "2.orc").unlink()
+    assert ids(opened(root).scan("a = 1")) == [1, 2]
+    listings.clear()
+    # a recorded file that is gone is no reason to list again
+    assert ids(opened(root).scan("a = 1")) == [1, 2]
+    assert listings == []
+
+
+def test_large_tables_are_listed_once_too(
+    root: Path, listings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "MANY_FILES", 0)
+    table = opened(root)
+    for _ in range(3):
+        assert ids(table.scan("a = 1")) == [1]
+    assert listings == [""]
 
 
 @pytest.mark.parametrize("value", ["-1", "61", "nan", "soon"])

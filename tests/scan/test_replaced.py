@@ -243,6 +243,35 @@ def test_a_refresh_trusts_no_time_that_can_be_set(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("using", ["bitmap", "btree", "minmax"])
+def test_a_refresh_notices_other_columns_behind_the_same_time(tmp_path: Path, using: str) -> None:
+    filesystem, root = fsspec.filesystem("timed"), f"/{tmp_path.name}"
+
+    def put(name: str, column: str) -> None:
+        columns = {"id": pa.array([1, 2], pa.int64()), column: pa.array([3, 4], pa.int32())}
+        filesystem.pipe(
+            f"{root}/{name}", write_columns(tmp_path / "x.orc", columns, codec="none").read_bytes()
+        )
+
+    for name, column in (("0.orc", "aa"), ("1.orc", "bb"), ("2.orc", "aa")):
+        put(name, column)
+    table = LocalConnection(str(tmp_path / "store")).table(f"timed:/{root}")
+    for column in ("aa", "bb"):
+        table.create_index(f"by_{column}", column, using)
+    file = filesystem.store[f"{root}/0.orc"]
+    before, length = file.modified, len(file.getvalue())
+    put("0.orc", "bb")
+    file = filesystem.store[f"{root}/0.orc"]
+    file.modified = before
+    assert len(file.getvalue()) == length
+    assert table.refresh_indexes().changed
+    assert sorted(ids(table.scan("bb = 3"))) == [1, 1]
+    assert ids(table.scan("aa = 3")) == [1]
+    assert reasons(table.scan("bb = 3")) == {}
+    assert not table.refresh_indexes().changed
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("using", ["bitmap", "btree", "minmax"])
 def test_an_unreadable_file_that_a_predicate_rules_out(tmp_path: Path, using: str) -> None:
     """By its partition, or by what is known of its values where its store says that nothing wrote to it."""
     filesystem = fsspec.filesystem("timed")

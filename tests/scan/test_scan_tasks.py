@@ -70,6 +70,12 @@ def test_tasks_are_made_as_they_are_read(table: Table) -> None:
     assert pickle.loads(pickle.dumps(plan.tasks)) == tuple(plan.tasks)
 
 
+def test_tasks_that_are_changed_are_made_as_they_are_read(table: Table) -> None:
+    plan = table.scan("a >= 0").plan().map_tasks(lambda task: replace(task, always_looks_up=True))
+    assert len(made(plan)) == 2
+    assert [task.always_looks_up for task in plan.tasks] == [True] * (FILES + 1)
+
+
 @pytest.mark.parametrize(
     "where",
     [
