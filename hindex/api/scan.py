@@ -97,7 +97,7 @@ def listing_seconds() -> float:
 
 
 class SchemaSnapshot:
-    """The schema of a table, as a snapshot without files that is kept: it checks queries without a listing for each.
+    """A kept snapshot without files, whose schema checks queries without a listing for each.
 
     Args:
         take: returns the current snapshot of the table.

@@ -192,7 +192,7 @@ def _file_sets(snapshot: Snapshot, index: IndexEntry) -> tuple[list[_IndexSet], 
             if item.id not in numbers:
                 numbers[item.id] = len(entries)
                 entries.append(item)
-        # the last is for files without a set
+        # number -1 selects this last element
         by_number = np.array([*(numbers[item.id] for item in own), -1], np.int64)
         set_numbers[at] = by_number[own_numbers[rows]]
     return [_IndexSet(item, counts[item.id]) for item in entries], set_numbers

@@ -22,14 +22,23 @@ class IndexCoverage:
     Attributes:
         lacking: files in the partitions of the index that do not have its column in a type that can be indexed.
         wanted: the other files in its partitions, which it should cover.
-        indexed: those of them for which it has a file, fresh or stale.
-        is_current: those of these whose keys are of the column's current type.
+        indexed: wanted files for which it has an index file, fresh or stale.
+        is_current: indexed files whose keys have the column's current type.
     """
 
     lacking: Mask
     wanted: Mask
     indexed: Mask
     is_current: Mask
+
+
+def covered_files(snapshot: Snapshot, where: Filter) -> Mask:
+    """Return a mask of the files in the partitions of a filter."""
+    files = snapshot.views.files
+    keys = map(snapshot.listing.partitioning.keys, files.partitions)
+    is_covered = [not isinstance(prune(where, partition), Never) for partition in keys]
+    covered: Mask = np.array(is_covered, np.bool_)[files.partition_numbers]
+    return covered
 
 
 def index_coverage(
@@ -50,9 +59,7 @@ def index_coverage(
         else is_indexable(kind, snapshot, binding, column)
         for kind in kinds
     ]
-    keys = map(snapshot.listing.partitioning.keys, files.partitions)
-    is_covered = [not isinstance(prune(where, partition), Never) for partition in keys]
-    in_partitions = np.array(is_covered, np.bool_)[files.partition_numbers]
+    in_partitions = covered_files(snapshot, where)
     wanted = in_partitions & np.array(has_column, np.bool_)[views.kind_numbers]
     indexed, is_current = np.zeros(len(views), np.bool_), np.zeros(len(views), np.bool_)
     is_acid = np.zeros(len(views), np.bool_)
@@ -65,7 +72,7 @@ def index_coverage(
             is_current[at] = indexed[at]
             continue
         fits = [has_keys_of_type(item, column.type) for item in entries]
-        # the last is for files without shared indexes
+        # number -1 selects this last element
         is_current[at] = np.array([*fits, False], np.bool_)[numbers[rows]]
         own = indexed[at] & ~is_shared
         plain = own & ~is_acid[at]

@@ -268,7 +268,7 @@ def _stats_lists(stats: Sequence[ColumnStats]) -> dict[str, list[object]] | None
 def _write_bundles(results: Sequence[_Result]) -> list[_Result]:
     """Write the index files of small data files: one file for each index and for each set of permissions.
 
-    Index files of the same length and checksum, by which a bundle finds them, go to different bundles.
+    A bundle finds index files by length and checksum; those that are equal in both go to different bundles.
     """
     bundles: dict[tuple[str, Permissions | None, int], list[tuple[_Result, int]]] = {}
     copies: Counter[tuple[str, Permissions | None, int, int]] = Counter()

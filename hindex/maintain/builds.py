@@ -144,7 +144,7 @@ class Builds:
         plan: BuildPlan,
         entries: Sequence[IndexEntry],
         *,
-        anew: Collection[str],
+        rebuilt_ids: Collection[str],
         restored: Sequence[IndexEntry] = (),
         statement: str,
         is_whole: bool,
@@ -154,7 +154,7 @@ class Builds:
 
         Args:
             statement: the statement, for the descriptions of jobs and the log.
-            anew: ids of the indexes that the plan rebuilds in all partitions. Only these leave quarantine: a refresh
+            rebuilt_ids: of the indexes that the plan rebuilds in all partitions. Only these leave quarantine: a refresh
                 keeps a quarantined index's files for unchanged data files.
             restored: indexes that the store has lost.
             is_whole: True if the plan covers all partitions.
@@ -195,12 +195,12 @@ class Builds:
             ]
             new = merge_build_result(old, files=files, vanished=to_drop)
             for entry in old.indexes:
-                if entry.quarantined is not None and entry.id in anew:
+                if entry.quarantined is not None and entry.id in rebuilt_ids:
                     # data files that this snapshot hides, by write ids or in partitions of a catalog that was not read,
                     # were not rebuilt: their index files may still be wrong
                     hidden = {item.path for item in new.files if item.is_covered_by(entry.id)} - read
                     new = remove_index_files(new, entry.id, hidden)
-            return refresh_entries(old, new, ids, now, anew, plan.column_types, is_whole=is_whole)
+            return refresh_entries(old, new, ids, now, rebuilt_ids, plan.column_types, is_whole=is_whole)
 
         try:
             committed = self.store.commit(change)
@@ -264,7 +264,7 @@ def refresh_entries(
     new: Manifest,
     ids: Collection[str],
     now: int,
-    anew: Collection[str],
+    rebuilt_ids: Collection[str],
     column_types: Mapping[str, str],
     *,
     is_whole: bool,
@@ -272,12 +272,12 @@ def refresh_entries(
     """Return a new manifest with updated entries of the indexes whose files changed.
 
     Args:
-        anew: ids of the indexes that were rebuilt in all partitions, which ends a quarantine.
+        rebuilt_ids: ids of the indexes that were rebuilt in all partitions, which ends a quarantine.
         column_types: types of the keys in the files of this build, by index id.
         is_whole: True if the build covers all partitions.
     """
     for entry in old.indexes:
-        is_released = entry.quarantined is not None and entry.id in anew
+        is_released = entry.quarantined is not None and entry.id in rebuilt_ids
         if entry.id in ids and (
             entry.deferred or is_released or _has_other_files(old.entries, new.entries, entry.id)
         ):
@@ -285,7 +285,7 @@ def refresh_entries(
                 entry,
                 refreshed_ms=now,
                 deferred=False,
-                quarantined=None if entry.id in anew else entry.quarantined,
+                quarantined=None if entry.id in rebuilt_ids else entry.quarantined,
                 column_type=_column_type(entry, column_types.get(entry.id), is_whole=is_whole),
             )
             new = update_index(new, entry)

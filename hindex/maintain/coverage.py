@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 
+from hindex.build.index_coverage import covered_files
 from hindex.domain import Key
 from hindex.errors import ColumnError, IndexNotFoundError
 from hindex.plan.filter import NEVER, Always, Filter, Never, columns, leaves
@@ -56,11 +57,7 @@ def partition_filter(where: Predicate, schema: TableSchema, statement: str) -> F
 
 def covered_partitions(snapshot: Snapshot, partitions: Filter) -> Snapshot:
     """Return the snapshot with the files of some partitions only."""
-    files = snapshot.views.files
-    is_covered = [
-        _covers(partitions, keys) for keys in map(snapshot.listing.partitioning.keys, files.partitions)
-    ]
-    positions = np.flatnonzero(np.array(is_covered, np.bool_)[files.partition_numbers])
+    positions = np.flatnonzero(covered_files(snapshot, partitions))
     return replace(snapshot, files=snapshot.views.take(positions))
 
 

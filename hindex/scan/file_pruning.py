@@ -243,7 +243,7 @@ class FileSkipper:
                 upper = upper & (~stripes | answer.upper)
                 answered = answered | files
                 answers.append((leaf, StripeAnswer(answer.by, files, lower, upper), answered))
-                # a file of whose stripes none is left needs no other answer
+                # files without remaining stripes need no further answers
                 wanted &= ~files | group.any_stripe(upper)
         return lower, upper
 

@@ -140,7 +140,7 @@ class ScanTasks(Sequence[ScanTask]):
 class ScanPlan:
     """The plan of a scan. ``tasks`` are ordered by the paths of their files.
 
-    ``notes`` tell what was not used and why, ``skipped`` are the files that what the driver knows rules out.
+    ``notes`` say what was not used and why, ``skipped`` are the files that the driver rules out.
     ``lookups`` are columns of aggregates or of an order, see `hindex.scan.scan_task.ScanTask`; ``file_pruners`` are
     what the driver uses. With ``zones``, timestamps are instants.
     """
@@ -517,10 +517,10 @@ class _Planner:
         return list(numbers), of_constants[places]
 
     def plan(self, *, skip: bool = True) -> tuple[ScanTasks, SkippedFiles]:
-        """Return the tasks of the files that may have rows, and the files that what the driver knows rules out.
+        """Return the tasks of the files that may have rows, and the files that the driver rules out.
 
         Args:
-            skip: False to leave out those of other partitions only.
+            skip: if False, leave out only files of other partitions.
         """
         views = self._snapshot.views
         roots, root_numbers = self._roots
@@ -565,7 +565,10 @@ class _Planner:
         return ScanTasks(positions, dict(zip(at_once, self._tasks(at_once), strict=True)), self._tasks)
 
     def _has_all_indexes(self) -> Mask:
-        """Return a mask of the files of which each index on a column of the query has a file that applies."""
+        """Return a mask of the files with a usable index file of their own for every index on the query's columns.
+
+        Their tasks give no notes of their own.
+        """
         views = self._snapshot.views
         roots, root_numbers = self._roots
         result = np.zeros(len(views), np.bool_)

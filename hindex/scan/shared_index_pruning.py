@@ -74,7 +74,7 @@ class SharedIndexPruner:
             entries, numbers = table.shared_of(index.id)
             own = np.where(wanted, numbers[group.rows], -1)
             files = np.zeros(len(wanted), np.bool_)
-            # False: a covered file has no row in a stripe of which no row group is found
+            # covered stripes without a matching row group stay False
             upper = np.zeros(len(group.stripe_rows), np.bool_)
             for number in np.unique(own[own >= 0]).tolist():
                 groups_by_path = self._groups_by_path(index, entries[number], leaf)

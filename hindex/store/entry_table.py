@@ -37,7 +37,7 @@ from hindex.store.segment import (
 
 #: A path that `hindex.store.segment.is_safe_path` refuses.
 _UNSAFE = r"(^|/)\.{0,2}(/|$)|\x00"
-#: Sums of integers below this are exact in floating point, too, to tell whether they leave 64 bits.
+#: If a sum in floating point is below this, the sum of the integers does not exceed 64 bits.
 _SAFE_SUM = 2.0**62
 
 
@@ -311,7 +311,7 @@ class EntryTable:
         stats = self.stats(index_id)
         if stats is not None:
             column, numbers = stats
-            # the last is for those without statistics
+            # number -1 selects this last element
             fits = np.append(column.has_keys_of(kind), [True])
             result &= fits[numbers]
         return result

@@ -201,7 +201,7 @@ class FileViews(Sequence[FileView]):
         num_stripes: Sequence[int] | Int64s,
         num_row_groups: Sequence[int] | Int64s,
     ) -> FileViews:
-        """Return the files with what is in them."""
+        """Return the files with their kinds, row counts and the checksums of their tails."""
         return self._with(
             tail_checksums=np.asarray(tail_checksums, np.int64),
             kinds=kinds,
@@ -300,12 +300,12 @@ class FileViews(Sequence[FileView]):
         return views
 
     def by_path(self, paths: Iterable[str]) -> dict[str, FileView]:
-        """Return the views of those paths that there are."""
+        """Return the views of some paths; unknown ones are left out."""
         positions = self.positions(paths)
         return {view.file.path: view for view in self.views(positions)}
 
     def positions(self, paths: Iterable[str]) -> list[int]:
-        """Return where those of some paths are that there are, in ascending order."""
+        """Return the ascending positions of some paths; unknown ones are left out."""
         own, positions, at = self.files.paths, [], 0
         for path in sorted(set(paths)):
             # both ascend

@@ -300,7 +300,7 @@ def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def take_rows(batch: pa.RecordBatch, rows: pa.Int64Array) -> pa.RecordBatch:
-    """Return some rows of a batch of entries, without what these do not need of its dictionary and columns."""
+    """Return some rows of a batch of entries, without unused schemas and columns that are null in all of them."""
     batch = batch.take(rows)
     columns = {
         name: column
@@ -321,10 +321,10 @@ def with_nulls(column: pa.StructArray, name: str, mask: Mask) -> pa.StructArray:
 
 
 def check_size(data: bytes) -> None:
-    """Refuse the bytes of a segment that is longer than any may be, before anything of it is decompressed.
+    """Refuse an oversized segment before anything of it is decompressed.
 
     Raises:
-        ValueError: if it is that.
+        ValueError: if it exceeds a limit.
     """
     raw, max_raw = raw_bytes(data), max(MAX_RAW_BYTES, MAX_RAW_FACTOR * len(data))
     if len(data) > MAX_SEGMENT_BYTES or raw > max_raw:

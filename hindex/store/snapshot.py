@@ -139,7 +139,7 @@ def take_snapshot(
         manifest: used in place of the latest one.
         within: which partitions are wanted, see `hindex.table.listing.list_data_files`. If the listing is pruned, no
             file is known to have vanished.
-        known: an earlier schema of the table, for one that is inferred: files that are not listed may have its columns.
+        known: the last inferred schema of the whole table: files that are not listed may have its columns.
         max_age: seconds for which the listing of an earlier snapshot serves, beside the same manifest; see
             `forget_listings`.
         trusts_times: False to read the tails of remote files that only their modification time proves unchanged.
