@@ -128,7 +128,7 @@ class Builds:
         def change(old: Manifest) -> Manifest:
             # with IF NOT EXISTS, an index of the same name by another writer is fine
             new = [entry for entry in finished if not (if_not_exists and old.find_index(entry.name))]
-            return merge_build_result(old, new_indexes=new, files=files)
+            return merge_build_result(old, new_indexes=new, files=files, since=snapshot.manifest)
 
         try:
             committed = self.store.commit(change)
@@ -193,7 +193,7 @@ class Builds:
                 for path, entry in old.entries.find(deleted).items()
                 if entry.fingerprint == deleted[path].fingerprint
             ]
-            new = merge_build_result(old, files=files, vanished=to_drop)
+            new = merge_build_result(old, files=files, vanished=to_drop, since=snapshot.manifest)
             for entry in old.indexes:
                 if entry.quarantined is not None and entry.id in rebuilt_ids:
                     # data files that this snapshot hides, by write ids or in partitions of a catalog that was not read,

@@ -242,6 +242,7 @@ def merge_build_result(
     new_indexes: Sequence[IndexEntry] = (),
     files: Sequence[FileEntry] = (),
     vanished: Collection[str] = (),
+    since: Manifest | None = None,
 ) -> Manifest:
     """Return the manifest with the result of a build or refresh.
 
@@ -252,6 +253,8 @@ def merge_build_result(
     Args:
         new_indexes: those to create in the same commit.
         vanished: paths of data files to forget.
+        since: the manifest that the build began with. A file that another writer has recorded in another version
+            meanwhile keeps that entry.
 
     Raises:
         IndexExistsError: see `check_new_index`.
@@ -259,13 +262,23 @@ def merge_build_result(
     manifest = add_indexes(manifest, new_indexes)
     alive = {item.id for item in manifest.indexes}
     old = manifest.entries.find(built.path for built in files)
+    begun = {} if since is None else since.entries.find(old)
     changes: dict[str, FileEntry | None] = dict.fromkeys(vanished)
     for built in files:
+        if since is not None and _is_overtaken(built, begun.get(built.path), old.get(built.path)):
+            continue
         # several jobs of one build may have read a file
         before = changes[built.path] if built.path in changes else old.get(built.path)
         joined = _merge_entries(before, built, alive)
         changes[built.path] = joined if joined.index_files or joined.shared else None
     return replace(manifest, files=manifest.entries.updated(changes))
+
+
+def _is_overtaken(built: FileEntry, begun: FileEntry | None, recorded: FileEntry | None) -> bool:
+    """Return True if another version than a built one was recorded since the build began."""
+    if recorded is None or recorded.fingerprint == built.fingerprint:
+        return False
+    return begun is None or recorded.fingerprint != begun.fingerprint
 
 
 def _target(entry: IndexEntry) -> tuple[str, str, str | None]:

@@ -212,6 +212,31 @@ def test_a_file_that_comes_back_while_it_is_forgotten(
     assert table.index("i").num_files == 4
 
 
+@pytest.mark.parametrize("using", ["minmax", "btree"])
+@pytest.mark.parametrize("is_new", [False, True])
+def test_newer_entries_of_another_refresh_stay(
+    table: Table, path: Path, monkeypatch: pytest.MonkeyPatch, using: str, is_new: bool
+) -> None:
+    """A slow refresh does not replace those of files that were changed again, and indexed, since it read them."""
+    table.create_index("i", "a", using)
+    changed = path / "p=3" / ("new.orc" if is_new else "x.orc")
+    add_file(changed, 31_000, 70)
+    real = job.run_build
+
+    def build(*arguments: Any) -> list[FileEntry]:
+        entries = real(*arguments)
+        monkeypatch.setattr(builds, "run_build", real)
+        add_file(changed, 32_000, 80)
+        LocalConnection().table(str(path)).refresh_indexes()
+        return entries
+
+    monkeypatch.setattr(builds, "run_build", build)
+    table.refresh_indexes()
+    assert table.index("i").status == "fresh"
+    assert reasons(table.scan("a = 3")) == {}
+    assert not table.refresh_indexes().changed
+
+
 def test_a_file_that_is_indexed_while_the_table_is_listed(
     table: Table, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
