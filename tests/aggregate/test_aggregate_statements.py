@@ -148,7 +148,8 @@ def test_a_limit_of_no_rows_asks_no_index_of_several_files(
     )
     assert messages.path is ReadPath.NOTHING
     with pytest.raises(AssertionError):
-        connection.sql(f"SELECT COUNT(*) FROM '{table.name}' WHERE id = 7")
+        result = connection.sql(f"SELECT COUNT(*) FROM '{table.name}' WHERE id = 7")
+        result.to_arrow()
 
 
 @pytest.mark.parametrize("limit", [-1, 1.5, "x"])

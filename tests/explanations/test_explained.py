@@ -212,7 +212,7 @@ def test_html_of_small_parts(table: Table) -> None:
 
 
 @pytest.mark.parametrize("is_asked_for", [False, True], ids=["no session", "a session is asked for"])
-def test_a_statement_lists_its_table_once(
+def test_a_statement_lists_its_table_at_most_once(
     connection: LocalConnection, table: Table, monkeypatch: pytest.MonkeyPatch, is_asked_for: bool
 ) -> None:
     listed: list[object] = []
@@ -225,15 +225,16 @@ def test_a_statement_lists_its_table_once(
     # none is started: nothing of these is about time
     monkeypatch.setattr(connection, "_has_user_session", is_asked_for)
     of = f"FROM '{table.name}' WHERE a = 3"
-    for text in (
-        f"SELECT s {of}",
-        f"SELECT COUNT(*) {of}",
-        f"EXPLAIN SELECT s {of}",
-        f"EXPLAIN SELECT COUNT(*) {of}",
+    for text, count in (
+        (f"SELECT s {of}", 1),
+        # the schema is known by then; whether a session's rows are the same depends on the files
+        (f"SELECT COUNT(*) {of}", int(is_asked_for)),
+        (f"EXPLAIN SELECT s {of}", 1),
+        (f"EXPLAIN SELECT COUNT(*) {of}", 1),
     ):
         listed.clear()
         connection.sql(text)
-        assert (text, len(listed)) == (text, 1)
+        assert (text, len(listed)) == (text, count)
 
 
 def test_names_are_written_as_in_sql(connection: LocalConnection, tmp_path: Path) -> None:
