@@ -1,4 +1,4 @@
-"""A cache with bounds that drops the least recently used values first."""
+"""A cache with bounds that drops the least recently used values first, and properties that are computed once."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+__all__ = ["LruCache", "cached_property"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -103,3 +105,27 @@ def _restore_all() -> None:
 if hasattr(os, "register_at_fork"):
     # a forked process has none of the threads that would release a lock
     os.register_at_fork(after_in_child=_restore_all)
+
+
+if TYPE_CHECKING:
+    from functools import cached_property
+else:
+
+    class cached_property:  # noqa: N801 as in functools
+        """A property that is computed once an object, as `functools.cached_property` of Python 3.12.
+
+        Before, that had a lock for all objects of a class: a child that is forked while another thread computes one
+        waits for ever. Two threads may compute a value at once; one of them is kept.
+        """
+
+        def __init__(self, compute: Callable[[object], object]) -> None:
+            self._compute = compute
+            self.__doc__ = compute.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, instance: object, owner: type | None = None) -> object:
+            if instance is None:
+                return self
+            return instance.__dict__.setdefault(self._name, self._compute(instance))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
+import warnings
 from pathlib import Path
 
 import pytest
 
-from hindex.lru_cache import LruCache
+from hindex.lru_cache import LruCache, cached_property
 
 ROOT = Path(__file__).parents[1]
 
@@ -51,7 +55,7 @@ def test_forked_process_uses_a_cache_that_another_thread_was_changing(cache: str
     code = f"""
 import os, signal, sys, threading
 from hindex.index.page_cache import Cache
-from hindex.lru_cache import LruCache
+from hindex.lru_cache import LruCache, cached_property
 class SlowKey:
     is_reached, may_go_on = threading.Event(), threading.Event()
     def __hash__(self):
@@ -80,3 +84,35 @@ sys.exit(status and f"the child ended with {{status}}")
         [sys.executable, "-c", code], cwd=ROOT, timeout=120, check=False, capture_output=True, text=True
     )
     assert ran.returncode == 0, ran.stderr
+
+
+def test_a_forked_child_computes_a_property_that_another_thread_computes() -> None:
+    """`functools.cached_property` had a lock until Python 3.12, which the child finds held."""
+    started, end = threading.Event(), threading.Event()
+
+    class Slow:
+        @cached_property
+        def value(self) -> int:
+            started.set()
+            end.wait(30)
+            return 7
+
+    thread = threading.Thread(target=lambda: Slow().value)
+    thread.start()
+    started.wait(30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        end.set()
+        os._exit(0 if Slow().value == 7 else 1)
+    end.set()
+    thread.join()
+    until = time.monotonic() + 60
+    while not (done := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < until:
+        time.sleep(0.01)
+    if not done[0]:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert done[0] == child
+    assert done[1] == 0

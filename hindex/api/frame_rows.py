@@ -5,13 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from hindex.api.result_rows import find_column, python_value
 from hindex.errors import UnsupportedError
+from hindex.lru_cache import cached_property
 from hindex.plan.order import Order
 from hindex.spark.jobs import job_description, raised_in_task
 from hindex.spark.session import java_session, session_time_zones

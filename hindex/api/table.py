@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -22,6 +22,7 @@ from hindex.errors import (
     TableNotFoundError,
     warn,
 )
+from hindex.lru_cache import cached_property
 from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.plan.modes import Mode
 from hindex.plan.time_zones import ZonesOf

@@ -14,7 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import numpy as np
 from hindex.errors import ColumnError, HindexError, UnsupportedError
 from hindex.explanations.explanation import RowCount
 from hindex.formatting import counted
+from hindex.lru_cache import cached_property
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.reasons import Reason, group_notes
 from hindex.queries import selectivity

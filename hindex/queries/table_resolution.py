@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hindex.errors import HindexError, NotOrcError, TableError, UnsupportedError
+from hindex.lru_cache import cached_property
 from hindex.plan.reasons import Reason
 from hindex.spark.catalog import described_columns, run
 from hindex.spark.jobs import first_line

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from hindex.errors import HindexError
 from hindex.index.column_stats import Int64s, Mask
 from hindex.index.index_type import Bounds, index_type
 from hindex.keys import key_kind, same_keys
+from hindex.lru_cache import cached_property
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.acid.row_keys import bucket_property
 from hindex.orc.acid.schema import ROW_ID, ROW_ID_TYPE, is_row_key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
@@ -15,6 +15,7 @@ from hindex.errors import ColumnError, HindexError, StoreError, UnsupportedError
 from hindex.index.column_stats import Int64s, Mask, StoredStats, are_of_kind
 from hindex.index.page_cache import Cache
 from hindex.keys import are_values, array_keys, key_kind, nth_key, same_keys
+from hindex.lru_cache import cached_property
 from hindex.orc.acid.schema import is_row_key, row_key
 from hindex.orc.io.thread_pool import ThreadPool
 from hindex.orc.metadata.types import Kind, OrcType

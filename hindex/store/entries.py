@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from itertools import zip_longest
 from typing import TypeAlias, overload
 
@@ -13,6 +12,7 @@ import google_crc32c
 import numpy as np
 
 from hindex.errors import StoreError
+from hindex.lru_cache import cached_property
 from hindex.store.entry_table import EntryTable
 from hindex.store.segment import (
     MAX_RAW_BYTES,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 
 from hindex.index.column_stats import Int64s, Mask, StatsColumn, StoredStats
 from hindex.keys import KeyKind
+from hindex.lru_cache import cached_property
 from hindex.store.segment import (
     INDEX_PREFIX,
     METADATA_COLUMN,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 
 from hindex.errors import StoreError, TableError
+from hindex.lru_cache import cached_property
 from hindex.orc.io.file_system import FileInfo, WritableFileSystem, file_system, request_all
 from hindex.orc.io.source import one_line
 from hindex.orc.io.thread_pool import ThreadPool

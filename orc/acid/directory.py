@@ -9,9 +9,9 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 
 from hindex.errors import TableError
+from hindex.lru_cache import cached_property
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 from hindex.value_class import value_class
 

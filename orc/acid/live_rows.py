@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
-from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
@@ -12,7 +11,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from hindex.errors import OrcError
-from hindex.lru_cache import LruCache
+from hindex.lru_cache import LruCache, cached_property
 from hindex.orc.acid.deletes import DeletedRows, int64s, row_keys
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.acid.row_keys import (
