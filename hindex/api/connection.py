@@ -397,12 +397,12 @@ class Connection:
     @staticmethod
     def _is_valid(scan: Scan, statement: Select | SelectExists) -> bool:
         """Return True if a statement fits the schema that the table had a while ago."""
-        known = scan.known_schema()
+        schema = scan.cached_schema()
         # the other modes refuse or prove what the indexes answer by now
-        if known is None or scan.mode is not Mode.LENIENT:
+        if schema is None or scan.mode is not Mode.LENIENT:
             return False
         try:
-            run_select(scan.at(known), statement).plan()
+            run_select(scan.at(schema), statement).plan()
         except HindexError:
             # the table may be another by now
             return False

@@ -127,7 +127,7 @@ class SchemaSnapshot:
         return self._is_remote and self._snapshot is None
 
     @property
-    def known(self) -> Snapshot | None:
+    def cached(self) -> Snapshot | None:
         """The table without its files, as an earlier call has taken it."""
         return self._snapshot
 
@@ -528,9 +528,9 @@ class Scan:
             self._check(self._schema())
         return self
 
-    def known_schema(self) -> Snapshot | None:
+    def cached_schema(self) -> Snapshot | None:
         """Return the table without its files, as it was a while ago; None if it has not been listed."""
-        return self._schema.known
+        return self._schema.cached
 
     def _check(self, snapshot: Snapshot) -> None:
         from hindex.aggregate.top_n import check_orders

@@ -72,7 +72,7 @@ class FileGroup:
 
     @cached_property
     def _stripe_at(self) -> Int64s | None:
-        """Where the stripes of the files are among those of the segment; None if the group has all its files."""
+        """Positions of the group's stripes among those of the segment; None if the group has all its files."""
         assert self.table is not None
         if len(self.rows) == len(self.table):
             return None

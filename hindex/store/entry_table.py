@@ -95,7 +95,7 @@ class EntryTable:
 
     @classmethod
     def concat(cls, tables: Sequence[EntryTable]) -> EntryTable:
-        """Return the entries of at least one table, each of which begins behind the one before."""
+        """Concatenate at least one table; their ranges of paths ascend."""
         if len(tables) == 1:
             return tables[0]
         shared = {item.id: item for table in tables for item in table.shared}

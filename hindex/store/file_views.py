@@ -34,7 +34,7 @@ _CHUNK = 4096
 
 @value_class
 class FileKind:
-    """What files of the same columns share.
+    """The schema of data files that have the same columns.
 
     Attributes:
         columns: the file's own columns with their types; those of the ACID schema are the user's.

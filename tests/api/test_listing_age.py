@@ -13,10 +13,10 @@ from hindex.api import scan
 from hindex.api.table import Table
 from hindex.errors import ArgumentError
 from hindex.store.snapshot import forget_listings
-from hindex.table import directory_tree
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, write_rows
+from tests.support.work import record_listings
 
 
 @pytest.fixture(autouse=True)
@@ -32,15 +32,7 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def listings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The directories that are listed meanwhile."""
-    directories: list[str] = []
-    real = directory_tree._scan
-
-    def record(table: str, root: str, directory: str) -> directory_tree._DirectoryContent:
-        directories.append(directory)
-        return real(table, root, directory)
-
-    monkeypatch.setattr(directory_tree, "_scan", record)
-    return directories
+    return record_listings(monkeypatch)
 
 
 @pytest.fixture

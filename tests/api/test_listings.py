@@ -1,4 +1,4 @@
-"""How often statements list their table."""
+"""The directories that statements list."""
 
 from __future__ import annotations
 
@@ -8,24 +8,16 @@ import pytest
 
 from hindex.api import scan
 from hindex.errors import ColumnError
-from hindex.table import directory_tree
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_rows
+from tests.support.work import record_listings
 
 
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The directories that are listed meanwhile."""
     monkeypatch.setattr(scan, "MANY_FILES", 0)
-    directories: list[str] = []
-    real = directory_tree._scan
-
-    def record(table: str, root: str, directory: str) -> directory_tree._DirectoryContent:
-        directories.append(directory)
-        return real(table, root, directory)
-
-    monkeypatch.setattr(directory_tree, "_scan", record)
-    return directories
+    return record_listings(monkeypatch)
 
 
 def test_later_statements_list_once_and_the_wanted_partitions_only(tmp_path: Path, listed: list[str]) -> None:

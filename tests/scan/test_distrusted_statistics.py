@@ -180,7 +180,7 @@ def test_rows_are_those_of_the_data(
 
 
 @pytest.mark.parametrize("using", [None, "bloom"])
-def test_null_rows_are_found_where_statistics_do_not_count_values(
+def test_is_null_keeps_row_groups_without_value_counts(
     tmp_path: Path, connection: LocalConnection, using: str | None
 ) -> None:
     """Without the number of values, any row may be null, and none certainly is."""

@@ -366,7 +366,7 @@ def test_fields_of_structs_are_found_by_their_names(path: Path, spark: SparkSess
 def test_file_whose_names_are_matched_by_letter_case_alone_is_not_indexed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What such a column is called depends on the other files: its index may be of another column by then."""
+    """The name of such a column depends on the other files, so its index may be on another column later."""
     local_build.install(monkeypatch)
     at = {"id": pa.array([1, 2, 3])}
     write_columns(path / "2.orc", at | {"AB": pa.array([1, 2, 3]), "ab": pa.array([3, 4, 5])})

@@ -22,7 +22,6 @@ from hindex.errors import HindexError
 from hindex.explanations.explanation import RowCount
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.store.store import Store
-from hindex.table import directory_tree
 from hindex.table.partitions import CatalogPartitions, PartitionFilter, PartitionLocation
 from hindex.table.schema import DeclaredSchema, TableColumn
 from tests.acid.tables import B0, delete, insert
@@ -30,6 +29,7 @@ from tests.acid.writing import write_flat
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, write_columns, write_rows
+from tests.support.work import record_listings
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -42,15 +42,7 @@ def _every_table_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The directories that are listed meanwhile, relative to the table."""
-    directories: list[str] = []
-    real = directory_tree._scan
-
-    def record(table: str, root: str, directory: str) -> directory_tree._DirectoryContent:
-        directories.append(directory)
-        return real(table, root, directory)
-
-    monkeypatch.setattr(directory_tree, "_scan", record)
-    return directories
+    return record_listings(monkeypatch)
 
 
 def make(root: Path, *directories: str) -> Table:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+import pytest
+
 from hindex.api.scan import Scan
 from hindex.api.table import Table
 from hindex.index.index_file import IndexFileReader
@@ -17,6 +19,7 @@ from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups
 from hindex.store.metadata_copy import COPIES
 from hindex.store.store import RECENT
+from hindex.table import directory_tree
 
 
 def forget() -> None:
@@ -82,3 +85,16 @@ def planned_rows(table: Table, where: str) -> int:
         with ScanTaskReader(task) as opened:
             total += sum(len(opened.look_up(stripe).bounds.upper) for stripe in opened.stripes)
     return total
+
+
+def record_listings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets each local directory that is listed from now on, relative to its table."""
+    directories: list[str] = []
+    real = directory_tree._scan
+
+    def record(table: str, root: str, directory: str) -> directory_tree._DirectoryContent:
+        directories.append(directory)
+        return real(table, root, directory)
+
+    monkeypatch.setattr(directory_tree, "_scan", record)
+    return directories
