@@ -230,8 +230,8 @@ def _to_timestamp(to: OrcType, value: Vector) -> Vector:
             raise _unreadable(text, to)
         if clock.zone is not None:
             raise PredicateError(
-                f"{text!r} names a time zone, and timestamps of the table are wall clock times without one; filter "
-                "with Spark on scan(...).to_spark()"
+                f"{text!r} names a time zone, and timestamps of the table are wall clock times without one; leave the "
+                "zone out, or filter with Spark on scan(...).to_spark()"
             )
         return clock.micros
 

@@ -30,7 +30,7 @@ from hindex.expr.nodes import (
     decimal_type,
 )
 from hindex.expr.spark_types import MAX_PRECISION, Family, SparkType, column_type, wider
-from hindex.keys import INT64_MAX, INT64_MIN
+from hindex.keys import INT64_MAX, INT64_MIN, key_limits
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.sql.string_values import is_epoch, is_named_time
 
@@ -47,7 +47,8 @@ _TYPES = {
     Family.TIMESTAMP: TIMESTAMP,
 }
 FLOATING = frozenset({Kind.FLOAT, Kind.DOUBLE})
-NUMERIC = INTEGER_KINDS | FLOATING | {Kind.DECIMAL}
+_EXACT = INTEGER_KINDS | {Kind.DECIMAL}
+NUMERIC = _EXACT | FLOATING
 _TIMES = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
 _MIN_SCALE = 6
 
@@ -89,21 +90,20 @@ def cast_to(node: Node, to: OrcType, *, is_try: bool = False) -> Node:
     Raises:
         PredicateError: for a cast that is not evaluated here.
     """
-    if isinstance(node, Constant) and node.value is None:
+    value = node.value if isinstance(node, Constant) else None
+    if isinstance(node, Constant) and value is None:
         return Constant(None, to)
     data_type = type_of(node)
     if data_type == to:
         return replace(node, is_literal=False) if isinstance(node, Constant) else node
-    if (
-        to in (DATE, TIMESTAMP)
-        and isinstance(node, Constant)
-        and isinstance(node.value, str)
-        and is_named_time(node.value)
-    ):
+    if to in (DATE, TIMESTAMP) and isinstance(value, str) and is_named_time(value):
         # Spark's optimizer reads these names where it knows the text; in the values of a column they are no times
-        if is_epoch(node.value):
+        if is_epoch(value):
             return Constant(0, to)
-        raise PredicateError(f"{node.value[:60]!r} is not read as a time here; write a date, or {REMEDY}")
+        raise PredicateError(f"{value[:60]!r} is not read as a time here; write a date, or {REMEDY}")
+    if data_type.kind in _EXACT and isinstance(value, int | Decimal) and _holds(to, value):
+        # without an evaluation: lists may be long
+        return Constant(value if to.kind in INTEGER_KINDS else Decimal(value), to)
     if not can_cast(data_type, to):
         raise PredicateError(f"the cast from {data_type} to {to} is not evaluated here; {REMEDY}")
     if to == DOUBLE and isinstance(node, Apply) and node.function.endswith("CAST") and data_type == FLOAT:
@@ -114,6 +114,18 @@ def cast_to(node: Node, to: OrcType, *, is_try: bool = False) -> Node:
                 f"a cast from {source} to float, taken as a double, is not evaluated here; cast it to double"
             )
     return apply("TRY_CAST" if is_try else "CAST", (node,), to)
+
+
+def _holds(data_type: OrcType, number: int | Decimal) -> bool:
+    """Return True if a type has a number exactly as it is."""
+    if data_type.kind is Kind.DECIMAL:
+        _, digits, exponent = Decimal(number).as_tuple()
+        assert isinstance(exponent, int)
+        return (
+            -exponent <= data_type.scale and len(digits) + exponent <= data_type.precision - data_type.scale
+        )
+    limits = key_limits(data_type) if data_type.kind in INTEGER_KINDS else None
+    return limits is not None and isinstance(number, int) and limits[0] <= number <= limits[1]
 
 
 def common_type(

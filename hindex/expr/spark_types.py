@@ -8,12 +8,8 @@ and then give up fraction digits for integral ones.
 from __future__ import annotations
 
 import enum
-from decimal import Decimal
 
-from hindex.errors import PredicateError
-from hindex.keys import INT64_MAX, INT64_MIN
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.sql.predicate import Literal, LiteralKind
 from hindex.value_class import value_class
 
 MAX_PRECISION = 38
@@ -22,7 +18,6 @@ MAX_PRECISION = 38
 class Family(enum.Enum):
     """Types that compare alike."""
 
-    NULL = "void"
     BOOLEAN = "boolean"
     INTEGER = "integer"
     FLOAT = "float"
@@ -47,7 +42,6 @@ class SparkType:
     scale: int = 0
 
 
-NULL = SparkType(Family.NULL)
 BIGINT = SparkType(Family.INTEGER, 20)
 _INT = SparkType(Family.INTEGER, 10)
 _DOUBLE = SparkType(Family.DOUBLE)
@@ -72,16 +66,6 @@ _BY_KIND = {
     Kind.TIMESTAMP_NTZ: SparkType(Family.TIMESTAMP),
 }
 
-_BY_LITERAL_KIND = {
-    LiteralKind.NULL: NULL,
-    LiteralKind.BOOLEAN: SparkType(Family.BOOLEAN),
-    LiteralKind.DOUBLE: _DOUBLE,
-    LiteralKind.STRING: SparkType(Family.STRING),
-    LiteralKind.BINARY: SparkType(Family.BINARY),
-    LiteralKind.DATE: SparkType(Family.DATE),
-    LiteralKind.TIMESTAMP: SparkType(Family.TIMESTAMP),
-}
-
 
 def column_type(data_type: OrcType) -> SparkType | None:
     """Return the type of a column; None for composite types, whose values cannot be compared with literals."""
@@ -92,46 +76,10 @@ def column_type(data_type: OrcType) -> SparkType | None:
     return _BY_KIND.get(data_type.kind)
 
 
-def literal_type(literal: Literal) -> SparkType:
-    """Return the type of a literal: as in Spark, an integer outside the range of bigint is a decimal."""
-    value = literal.value
-    if isinstance(value, int) and literal.kind is LiteralKind.INTEGER:
-        if -(1 << 31) <= value < 1 << 31:
-            return _INT
-        return BIGINT if INT64_MIN <= value <= INT64_MAX else exact_decimal(literal)
-    if literal.kind is LiteralKind.DECIMAL:
-        return exact_decimal(literal)
-    return _BY_LITERAL_KIND[literal.kind]
-
-
-def exact_decimal(literal: Literal) -> SparkType:
-    """Return the narrowest decimal type that holds an INTEGER or DECIMAL literal.
-
-    Raises:
-        PredicateError: if it has more than 38 digits.
-    """
-    value = literal.value
-    if isinstance(value, Decimal):
-        _, digits, exponent = value.as_tuple()
-        scale = -exponent if isinstance(exponent, int) else 0
-        precision = max(len(digits), scale)
-    else:
-        assert isinstance(value, int)
-        precision, scale = len(str(abs(value))), 0
-    if precision > MAX_PRECISION:
-        raise PredicateError(
-            f"the literal {literal} has {precision} digits and a decimal at most {MAX_PRECISION}; "
-            "write fewer digits, or a double such as 1e40"
-        )
-    return SparkType(Family.DECIMAL, precision, scale)
-
-
 def wider(a: SparkType, b: SparkType) -> SparkType | None:
     """Return the type that both are cast to for a comparison; None if Spark refuses to compare them."""
-    if a == b or b.family is Family.NULL:
+    if a == b:
         return a
-    if a.family is Family.NULL:
-        return b
     if a.family is Family.STRING:
         return _beside_string(b)
     if b.family is Family.STRING:

@@ -22,6 +22,7 @@ from hindex.expr.coerce import (
     literal_constant,
     type_of,
 )
+from hindex.expr.instants import instant_constant
 from hindex.expr.nodes import (
     BIGINT,
     BINARY,
@@ -97,6 +98,10 @@ _TYPES = {
 Resolve = Callable[[tuple[str, ...]], tuple[str, OrcType]]
 
 
+#: Literals that Spark casts to instants beside a column of these.
+_TIME_KINDS = frozenset({LiteralKind.STRING, LiteralKind.DATE, LiteralKind.TIMESTAMP})
+
+
 def typed(expression: Expression, resolve: Resolve) -> Node:
     """Type a value as Spark's analyzer does in ANSI mode.
 
@@ -107,9 +112,13 @@ def typed(expression: Expression, resolve: Resolve) -> Node:
     return _Typer(resolve).value(expression, 0)
 
 
-def typed_condition(predicate: Predicate, resolve: Resolve) -> Node:
-    """Type a condition; errors are those of `typed`."""
-    return _Typer(resolve).condition(predicate, 0)
+def typed_condition(predicate: Predicate, resolve: Resolve, zone: datetime.tzinfo = datetime.UTC) -> Node:
+    """Type a condition; errors are those of `typed`.
+
+    Args:
+        zone: the session's time zone: that of times written without one, beside a column of instants.
+    """
+    return _Typer(resolve, zone).condition(predicate, 0)
 
 
 def too_deep() -> PredicateError:
@@ -130,22 +139,10 @@ def check_depth(root: Expression) -> None:
         stack.extend((child, depth + 1) for child in operands(node))
 
 
-def check_padding(node: Comparison, resolve: Resolve) -> None:
-    """Check that Spark pads the CHAR columns of a comparison.
-
-    Raises:
-        PredicateError: if it does not.
-    """
-    if not node.pads_char and any(
-        isinstance(side, ColumnRef) and resolve(side.parts)[1].kind is Kind.CHAR
-        for side in (node.left, node.right)
-    ):
-        typed_condition(node, resolve)
-
-
 class _Typer:
-    def __init__(self, resolve: Resolve) -> None:
+    def __init__(self, resolve: Resolve, zone: datetime.tzinfo = datetime.UTC) -> None:
         self._resolve = resolve
+        self._zone = zone
 
     def value(self, node: Expression, depth: int) -> Node:
         if depth > MAX_DEPTH:
@@ -193,7 +190,7 @@ class _Typer:
             case BooleanValue(value):
                 return _condition(self.value(value, below))
             case Comparison(op, left, right):
-                sides = [self.value(left, below), self.value(right, below)]
+                sides = self._compared((left, right), below)
                 if not node.pads_char and list(_padded(sides)) != sides:
                     raise PredicateError(
                         "BETWEEN and nullif of a CHAR column compare it without filling texts with blanks in Spark, "
@@ -201,7 +198,7 @@ class _Typer:
                     )
                 return comparison(op, *sides)
             case In(value, items):
-                return membership([self.value(item, below) for item in (value, *items)])
+                return membership(self._compared((value, *items), below))
             case IsNull(value):
                 return apply("IS NULL", (self.value(value, below),), BOOLEAN)
             case Like(value, pattern, escape):
@@ -210,6 +207,23 @@ class _Typer:
                 return rlike(self.value(value, below), pattern)
             case _:
                 assert_never(node)
+
+    def _compared(self, sides: Sequence[Expression], depth: int) -> list[Node]:
+        """Type values that are compared: times are read as the column beside them has them."""
+        kinds = {self._resolve(side.parts)[1].kind for side in sides if isinstance(side, ColumnRef)}
+        nodes: list[Node] = []
+        for side in sides:
+            if isinstance(side, Literal) and side.kind in _TIME_KINDS and Kind.TIMESTAMP_INSTANT in kinds:
+                nodes.append(instant_constant(side, self._zone))
+                continue
+            if (
+                isinstance(side, Literal)
+                and side.kind is LiteralKind.TIMESTAMP_NTZ
+                and Kind.TIMESTAMP_NTZ in kinds
+            ):
+                side = Literal(side.value, LiteralKind.STRING)
+            nodes.append(self.value(side, depth))
+        return nodes
 
     def _case(
         self, whens: tuple[tuple[Predicate, Expression], ...], otherwise: Expression | None, depth: int
@@ -313,7 +327,11 @@ def _padded(nodes: Sequence[Node]) -> Sequence[Node]:
         return nodes
     max_length = max(*lengths, *(length or 0 for length in literal_lengths))
     return [
-        apply("PAD", (node,), STRING, (str(max_length),)) if length != max_length else node
+        Constant(node.value.ljust(max_length), STRING)
+        if isinstance(node, Constant) and isinstance(node.value, str)
+        else apply("PAD", (node,), STRING, (str(max_length),))
+        if length != max_length
+        else node
         for node, length in zip(nodes, lengths, strict=True)
     ]
 

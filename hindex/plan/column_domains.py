@@ -1,190 +1,105 @@
-"""Comparisons with literals as domains of keys, with the semantics of Spark 4 in ANSI mode (its default).
+"""Typed conditions that test one column, as the domain of keys for which they are TRUE.
 
-Spark casts both sides of a comparison to a common type. The cast of the column never changes the order of its
-values, but it may map several to one (bigints to a double) or round them (decimals of too many digits). So
-the values that equal a literal are a span, possibly empty, and those below and above it follow. Spans are
-half-open, in *ordinals*: the integer behind each key (the key itself, or a decimal's unscaled value).
+`hindex.expr.typing` has put in the casts of Spark's analyzer. Those of constants are evaluated, and those of the column
+are inverted here: every function that is looked through never falls, so the keys whose value is at least some value
+begin at one key. Keys are counted in *ordinals*: the integer behind each key (the key itself, or a decimal's unscaled
+value).
 """
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import takewhile
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from hindex.domain import Domain, Int64s, Key, Range
 from hindex.errors import PredicateError
+from hindex.expr.coerce import type_of
+from hindex.expr.evaluate import evaluate
+from hindex.expr.nodes import BINARY, DATE, DOUBLE, TIMESTAMP, Apply, Column, Constant, Node
 from hindex.expr.patterns import like_parts
-from hindex.expr.spark_types import Family, SparkType, column_type, exact_decimal, literal_type, wider
-from hindex.keys import (
-    INT64_MAX,
-    INT64_MIN,
-    KeyKind,
-    decimal_key,
-    float_key,
-    key_float,
-    key_kind,
-    key_limits,
-)
-from hindex.orc.calendars import MICROS_PER_DAY
+from hindex.expr.spark_types import column_type
+from hindex.keys import decimal_key, float_key, key_float, key_limits
+from hindex.orc.calendars import MICROS_PER_DAY, days_from_civil
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
-from hindex.plan.time_zones import has_midnight, parse_time_zone, to_instant
-from hindex.sql.predicate import ComparisonOp, Literal, LiteralArray, LiteralKind
-from hindex.sql.string_values import (
-    WallClock,
-    date_to_days,
-    is_epoch,
-    parse_bigint,
-    parse_boolean,
-    parse_days,
-    parse_decimal,
-    parse_double,
-    parse_wall_clock,
-)
-from hindex.validation import is_utf8
+from hindex.sql.predicate import ComparisonOp, LiteralArray, LiteralKind
 from hindex.value_class import value_class
 
-Span = tuple[int | None, int | None]
+#: A column, and the keys of it for which a condition is TRUE.
+ColumnDomain: TypeAlias = tuple[Column, Domain]
+
+#: Ordinals from the first up to, but not including, the second; None is no end.
+_Span: TypeAlias = tuple[int | None, int | None]
+
+#: Gives the first ordinal of an argument whose result is at least some ordinal.
+_First: TypeAlias = Callable[[int], int]
 
 #: A literal beside a CHAR column may be so many characters longer than its values.
 _MOST_BLANKS = 1000
 
-#: Literals of integers and NULL, whose values are keys of integer columns.
-_KEY_KINDS = frozenset({LiteralKind.INTEGER, LiteralKind.NULL})
-_RANGE_OPS = frozenset({ComparisonOp.LT, ComparisonOp.LE, ComparisonOp.GT, ComparisonOp.GE})
-_LESS_OPS = frozenset({ComparisonOp.LT, ComparisonOp.LE})
+_OPERATORS = {op.value: op for op in ComparisonOp}
+_FLOATING = frozenset({Kind.FLOAT, Kind.DOUBLE})
+_TEXT_KINDS = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR, Kind.BINARY})
+
+#: NOT over a comparison of values that are not NULL. `<=>` has no opposite operator: it is complemented.
+OPPOSITES = {
+    ComparisonOp.EQ: ComparisonOp.NE,
+    ComparisonOp.NE: ComparisonOp.EQ,
+    ComparisonOp.LT: ComparisonOp.GE,
+    ComparisonOp.GE: ComparisonOp.LT,
+    ComparisonOp.GT: ComparisonOp.LE,
+    ComparisonOp.LE: ComparisonOp.GT,
+}
 
 
-def comparison_domain(
-    data_type: OrcType, op: ComparisonOp, literal: Literal, zone: datetime.tzinfo = datetime.UTC
-) -> Domain:
-    """Return the values of a column for which ``column op literal`` is TRUE.
+def column_domain(condition: Node, *, negated: bool = False) -> ColumnDomain | None:
+    """Return the column that a condition tests, and the keys for which it, or its negation, is TRUE.
 
-    >>> str_type = OrcType(Kind.STRING)
-    >>> comparison_domain(str_type, ComparisonOp.EQ, Literal("a", LiteralKind.STRING)).contains(b"a")
-    True
+    None for a condition that is not equivalent to a test of one column.
 
-    Args:
-        zone: the session's time zone: that of times written without one, beside a column of instants.
-
-    Raises:
-        PredicateError: if Spark refuses the comparison, or ranges of keys cannot answer it: names the type and the
-            literal.
-    """
-    (literal,) = _without_ntz(data_type, (literal,))
-    common = _common_type(data_type, (literal,), op)
-    if literal.kind is LiteralKind.NULL:
-        return Domain.only_null() if op is ComparisonOp.NULL_SAFE_EQ else Domain.none()
-    if _beyond_bigint(data_type, literal) and op in _RANGE_OPS:
-        # Spark's analyzer replaces this comparison by a constant, so that even NULL is kept
-        return Domain.all() if (op in _LESS_OPS) == _is_positive(literal) else Domain.none()
-    if _is_text(data_type):
-        if data_type.kind is Kind.CHAR and isinstance(literal.value, str):
-            return _char_domain(op, _fill_literal(data_type, literal.value))
-        return _text_domain(op, _text_key(literal))
-    own = _own_type(data_type)
-    low, above = _equal_span(data_type, own, common, _cast_literal(data_type, common, literal, zone))
-    match op:
-        case ComparisonOp.EQ | ComparisonOp.NULL_SAFE_EQ:
-            return _spans_domain(data_type, [(low, above)])
-        case ComparisonOp.NE:
-            return _spans_domain(data_type, [(None, low), (above, None)])
-        case ComparisonOp.LT:
-            return _spans_domain(data_type, [(None, low)])
-        case ComparisonOp.LE:
-            return _spans_domain(data_type, [(None, above)])
-        case ComparisonOp.GT:
-            return _spans_domain(data_type, [(above, None)])
-        case ComparisonOp.GE:
-            return _spans_domain(data_type, [(low, None)])
-
-
-def membership_domain(
-    data_type: OrcType, literals: Iterable[Literal], zone: datetime.tzinfo = datetime.UTC
-) -> Domain:
-    """Return the values of a column for which ``column IN (literals)`` is TRUE; NULL among them matches nothing.
-
-    The common type is that of the column and all literals together, so one double makes doubles of all.
+    >>> from hindex.expr.nodes import INT
+    >>> _, domain = column_domain(Apply("=", (Column("a", INT), Constant(5, INT)), BOOLEAN))
+    >>> domain.contains(5), domain.contains(6)
+    (True, False)
 
     Raises:
-        PredicateError: as `comparison_domain` does.
+        PredicateError: for a constant that Spark cannot cast to the column's type.
     """
-    own = _own_type(data_type)
-    if isinstance(literals, LiteralArray):
-        keys = _array_keys(data_type, own, literals)
-        if keys is not None:
-            return Domain.from_keys(keys)
-    operands = _without_ntz(data_type, literals)
-    if own.family is Family.INTEGER and all(literal.kind in _KEY_KINDS for literal in operands):
-        # no cast: each step of a long list takes time
-        least, greatest = _limits(data_type)
-        numbers = (literal.value for literal in operands)
-        return Domain.points(
-            number for number in numbers if isinstance(number, int) and least <= number <= greatest
-        )
-    common = _common_type(data_type, operands, None)
-    values = [literal for literal in operands if literal.kind is not LiteralKind.NULL]
-    if _is_text(data_type):
-        # Spark fills CHAR values and literals to one length only where every literal is a string
-        texts = [literal.value for literal in values if isinstance(literal.value, str)]
-        if (
-            data_type.kind is not Kind.CHAR
-            or common.family is not Family.STRING
-            or len(texts) < len(operands)
-        ):
-            return Domain.points({_text_key(literal) for literal in values})
-        length = max(data_type.max_length, *map(len, texts)) if texts else data_type.max_length
-        equal = [_equal_domain(_fill_literal(data_type, text, length)) for text in texts]
-        return Domain.from_ranges([item for domain in equal for item in domain.ranges])
-    targets = {_cast_literal(data_type, common, literal, zone) for literal in values}
-    return _spans_domain(data_type, (_equal_span(data_type, own, common, target) for target in targets))
-
-
-def _without_ntz(data_type: OrcType, literals: Iterable[Literal]) -> tuple[Literal, ...]:
-    """Return literals with the strings of TIMESTAMP_NTZ in their place, which Spark casts beside such a column.
-
-    Raises:
-        PredicateError: beside a column of another type.
-    """
-    operands = tuple(literals)
-    if any(literal.kind is LiteralKind.TIMESTAMP_NTZ for literal in operands):
-        if data_type.kind is not Kind.TIMESTAMP_NTZ:
-            raise PredicateError(
-                f"a TIMESTAMP_NTZ literal is compared with columns of that type only, and not with one of {data_type}; "
-                "use Spark"
-            )
-        return tuple(
-            Literal(literal.value, LiteralKind.STRING)
-            if literal.kind is LiteralKind.TIMESTAMP_NTZ
-            else literal
-            for literal in operands
-        )
-    return operands
-
-
-def _array_keys(
-    data_type: OrcType, own: SparkType, literals: LiteralArray
-) -> Int64s | pa.LargeBinaryArray | None:
-    """Return the keys that are equal to literals of the column's own type; None if Spark casts either."""
-    if own.family is Family.INTEGER and literals.kind is LiteralKind.INTEGER:
-        least, greatest = _limits(data_type)
-        keys: Int64s = literals.values.to_numpy()
-        return keys[(keys >= least) & (keys <= greatest)]
-    if own.family is Family.DATE and literals.kind is LiteralKind.DATE:
-        return literals.values.view(pa.int32()).to_numpy().astype(np.int64)
-    # Spark fills CHAR values and literals to one length
-    if (
-        own.family is Family.STRING
-        and literals.kind is LiteralKind.STRING
-        and data_type.kind is not Kind.CHAR
-    ):
-        return literals.values.view(pa.large_binary())
+    match condition:
+        case Column(_, OrcType(kind=Kind.BOOLEAN)):
+            return condition, Domain.points([0 if negated else 1])
+        case Apply("startswith", (Column(_, data_type) as column, Constant(str() as text))):
+            if data_type.kind is Kind.CHAR:
+                return None
+            return column, _complemented(prefix_domain(text), negated)
+        case Apply("IN", (value, *items)):
+            return _membership(value, items, negated=negated)
+        case Apply(name, (left, right)) if name in _OPERATORS:
+            op = _OPERATORS[name]
+            if isinstance(left, Constant):
+                op, left, right = op.flipped, right, left
+            return _comparison(op, left, right, negated=negated)
     return None
+
+
+def array_domain(data_type: OrcType, literals: LiteralArray) -> Domain | None:
+    """Return the keys that are equal to some of many literals of a column's own type; None if Spark casts either."""
+    keys: Int64s | pa.LargeBinaryArray | None = None
+    if data_type.kind in INTEGER_KINDS and literals.kind is LiteralKind.INTEGER:
+        least, greatest = _limits(data_type)
+        numbers: Int64s = literals.values.to_numpy()
+        keys = numbers[(numbers >= least) & (numbers <= greatest)]
+    elif data_type.kind is Kind.DATE and literals.kind is LiteralKind.DATE:
+        keys = literals.values.view(pa.int32()).to_numpy().astype(np.int64)
+    elif data_type.kind in (Kind.STRING, Kind.VARCHAR) and literals.kind is LiteralKind.STRING:
+        keys = literals.values.view(pa.large_binary())
+    return None if keys is None else Domain.from_keys(keys)
 
 
 def like_domain(pattern: str, escape: str) -> tuple[Domain, bool]:
@@ -221,202 +136,230 @@ def _prefix_end(prefix: bytes) -> bytes | None:
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
 
-def casts_strings(data_type: OrcType, literals: Iterable[Literal]) -> bool:
-    """Return True if Spark casts every string of a column to compare it: no string range is equivalent."""
-    if column_type(data_type) is None or _own_type(data_type).family is not Family.STRING:
-        return False
-    texts = (LiteralKind.STRING, LiteralKind.BINARY, LiteralKind.NULL)
-    kinds = [literals.kind] if isinstance(literals, LiteralArray) else (literal.kind for literal in literals)
-    return any(kind not in texts for kind in kinds)
+def _complemented(domain: Domain, negated: bool) -> Domain:
+    """Return the values that are not NULL and not in a domain, if ``negated``."""
+    return domain.complement(null_allowed=False) if negated else domain
 
 
-def _own_type(data_type: OrcType) -> SparkType:
-    own = column_type(data_type)
-    if own is None:
-        raise PredicateError(f"a column of type {data_type} can only be tested for NULL, not compared")
-    return own
+def _comparison(op: ComparisonOp, left: Node, right: Node, *, negated: bool) -> ColumnDomain | None:
+    if negated and op is not ComparisonOp.NULL_SAFE_EQ:
+        op, negated = OPPOSITES[op], False
+    tested = _text(left) or _number(left)
+    if tested is None or not _is_constant(right, tested.column):
+        return None
+    assert isinstance(right, Constant)
+    if right.value is None:
+        domain = Domain.only_null() if op is ComparisonOp.NULL_SAFE_EQ else Domain.none()
+    else:
+        domain = tested.compared(op, right)
+    return tested.column, domain.complement(null_allowed=not domain.null_allowed) if negated else domain
 
 
-def _common_type(data_type: OrcType, literals: tuple[Literal, ...], op: ComparisonOp | None) -> SparkType:
-    """Return the type that Spark casts the column and all literals to. ``op`` is None for IN.
+def _membership(value: Node, items: Sequence[Node], *, negated: bool) -> ColumnDomain | None:
+    tested = _text(value) or _number(value)
+    if tested is None or not all(_is_constant(item, tested.column) for item in items):
+        return None
+    constants = [item for item in items if isinstance(item, Constant) and item.value is not None]
+    if negated and len(constants) < len(items):
+        return tested.column, Domain.none()
+    return tested.column, _complemented(tested.members(constants), negated)
+
+
+def _is_constant(node: Node, column: Column) -> bool:
+    """Return True if a node is one value.
 
     Raises:
-        PredicateError: if there is none.
+        PredicateError: for the cast of a constant that Spark refuses.
     """
-    own = _own_type(data_type)
-    common = own
-    for literal in literals:
-        wider_type = wider(common, _literal_type(own, literal, op))
-        if wider_type is None:
+    if isinstance(node, Apply) and node.function == "CAST" and isinstance(node.args[0], Constant):
+        errors = evaluate(node, {}, 1).errors
+        if errors is not None:
             raise PredicateError(
-                f"a column of type {data_type} cannot be compared with the {literal.kind.value} literal "
-                f"{_shown(literal)}, in Spark neither; write a literal of a type that matches the column's"
+                f"the literal {errors.problem}, as Spark would to compare it with a column of type "
+                f"{column.column_type}; write a literal of type {node.type}"
             )
-        common = wider_type
-    if own.family is Family.INTEGER and common.family is Family.DECIMAL and op in _RANGE_OPS:
-        # for `<` and its like Spark rounds the literal to a whole number on the right side: exact
-        return SparkType(Family.DECIMAL, 0, _literal_type(own, literals[0], op).scale)
-    return common
-
-
-def _literal_type(own: SparkType, literal: Literal, op: ComparisonOp | None) -> SparkType:
-    if op is not None and own.family is Family.DECIMAL and literal.kind is LiteralKind.INTEGER:
-        return exact_decimal(literal)
-    return literal_type(literal)
-
-
-def _beyond_bigint(data_type: OrcType, literal: Literal) -> bool:
-    value = literal.value
-    return (
-        data_type.kind in INTEGER_KINDS
-        and literal.kind in (LiteralKind.INTEGER, LiteralKind.DECIMAL)
-        and isinstance(value, int | Decimal)
-        and not INT64_MIN <= value <= INT64_MAX
-    )
-
-
-def _is_positive(literal: Literal) -> bool:
-    return isinstance(literal.value, int | Decimal) and literal.value > 0
-
-
-def _shown(literal: Literal) -> str:
-    text = str(literal)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return isinstance(node, Constant)
 
 
 # Columns of bytes
 
 
-def _is_text(data_type: OrcType) -> bool:
-    return key_kind(data_type) is KeyKind.BYTES and data_type.kind is not Kind.DECIMAL
+class _TextColumn:
+    """A column of texts beside constants.
 
+    Values of CHAR(n) have n characters or more: files may hold longer ones, and Spark fills what it reads and cuts
+    nothing. Beside a longer constant, though, values are filled, or cut, to its length.
 
-def _text_key(literal: Literal) -> bytes:
-    """Return the key of a string or binary literal, as it is written.
-
-    Raises:
-        PredicateError: if it is not Unicode text.
-    """
-    if isinstance(literal.value, bytes):
-        return literal.value
-    assert isinstance(literal.value, str)
-    try:
-        return literal.value.encode()
-    except UnicodeEncodeError:
-        raise PredicateError(f"the literal {literal!s:.60} is not Unicode text; write it as X'...'") from None
-
-
-def _text_domain(op: ComparisonOp, key: bytes) -> Domain:
-    low = key or None
-    match op:
-        case ComparisonOp.EQ | ComparisonOp.NULL_SAFE_EQ:
-            return Domain.points([key])
-        case ComparisonOp.NE:
-            return Domain.points([key]).complement(null_allowed=False)
-        case ComparisonOp.LT:
-            return Domain.between(None, key, high_inclusive=False)
-        case ComparisonOp.LE:
-            return Domain.between(None, key)
-        case ComparisonOp.GT:
-            return Domain.between(key, None, low_inclusive=False)
-        case ComparisonOp.GE:
-            return Domain.between(low, None)
-
-
-@value_class
-class _FilledLiteral:
-    """A literal that is compared with a CHAR(``length``) column: ``text`` has blanks up to that length at least.
-
-    Values have ``length`` characters or more: files may hold longer ones, and Spark fills what it reads and cuts
-    nothing. Beside a longer literal, though, values are filled, or cut, to its length.
+    Args:
+        is_filled: whether the constants are longer than the column's values.
     """
 
-    text: str
-    length: int
+    def __init__(self, column: Column, *, is_filled: bool = False) -> None:
+        self.column = column
+        self._is_filled = is_filled
 
-    def prefixes(self) -> Iterator[tuple[bytes, int]]:
-        """Yield the keys that are filled to be compared, and whether each is below (-1), at or above (1) it."""
-        for size in range(self.length, len(self.text)):
-            rest = self.text[size:].encode()
+    def compared(self, op: ComparisonOp, constant: Constant) -> Domain:
+        """Return the keys for which a comparison with a constant is TRUE."""
+        equal = self.members([constant])
+        below = Domain.between(None, _text_key(constant), high_inclusive=False)
+        if self._is_filled:
+            not_below = Domain.points([prefix for prefix, side in self._prefixes(constant) if side >= 0])
+            below = below.intersect(not_below.complement(null_allowed=False))
+        match op:
+            case ComparisonOp.EQ | ComparisonOp.NULL_SAFE_EQ:
+                return equal
+            case ComparisonOp.NE:
+                return equal.complement(null_allowed=False)
+            case ComparisonOp.LT:
+                return below
+            case ComparisonOp.LE:
+                return below.union(equal)
+            case ComparisonOp.GT:
+                return below.union(equal).complement(null_allowed=False)
+            case ComparisonOp.GE:
+                return below.complement(null_allowed=False)
+
+    def members(self, constants: Iterable[Constant]) -> Domain:
+        """Return the keys that are equal to some constant, or begin with it where they are cut to its length."""
+        if not self._is_filled:
+            return Domain.points({_text_key(constant) for constant in constants})
+        ranges: list[Range] = []
+        for constant in constants:
+            ranges += Domain.points([key for key, side in self._prefixes(constant) if side == 0]).ranges
+            ranges += prefix_domain(str(constant.value)).ranges
+        return Domain.from_ranges(ranges)
+
+    def _prefixes(self, constant: Constant) -> Iterator[tuple[bytes, int]]:
+        """Yield the keys that are filled to be compared, and whether each is below (-1), at or above (1) a constant."""
+        text = str(constant.value)
+        for size in range(self.column.column_type.max_length, len(text)):
+            rest = text[size:].encode()
             blanks = b" " * len(rest)
-            yield self.text[:size].encode(), (blanks > rest) - (blanks < rest)
+            yield text[:size].encode(), (blanks > rest) - (blanks < rest)
 
 
-def _fill_literal(data_type: OrcType, text: str, length: int = 0) -> _FilledLiteral:
-    """Return a literal filled to the length of a CHAR column, or to a greater one.
-
-    Raises:
-        PredicateError: if it is not Unicode text, or much longer than the column.
-    """
-    if not is_utf8(text):
-        raise PredicateError(f"the literal {text!r:.60} is not Unicode text; write it as X'...'")
-    if max(len(text), length) - data_type.max_length > _MOST_BLANKS:
-        raise PredicateError(f"the literal {text!r:.60} is much longer than {data_type}; write a shorter one")
-    return _FilledLiteral(text.ljust(max(data_type.max_length, length)), data_type.max_length)
-
-
-def _equal_domain(literal: _FilledLiteral) -> Domain:
-    """Return the values that are equal to a literal; those that begin with it where they are cut to its length."""
-    if len(literal.text) == literal.length:
-        return Domain.points([literal.text.encode()])
-    filled = Domain.points([key for key, side in literal.prefixes() if side == 0])
-    return filled.union(prefix_domain(literal.text))
+def _text(node: Node) -> _TextColumn | None:
+    """Return the column of texts that a node is, but for blanks at the end; None for any other node."""
+    match node:
+        case Apply("PAD", (Column() as column,), _, (length,)):
+            # each character more is a range of keys
+            is_near = int(length) - column.column_type.max_length <= _MOST_BLANKS
+            return _TextColumn(column, is_filled=True) if is_near else None
+        case Column() as column:
+            pass
+        case Apply("CAST", (Column() as column,), to) if to == BINARY:
+            pass
+        case _:
+            return None
+    return _TextColumn(column) if column.column_type.kind in _TEXT_KINDS else None
 
 
-def _char_domain(op: ComparisonOp, literal: _FilledLiteral) -> Domain:
-    key, equal = literal.text.encode(), _equal_domain(literal)
-    not_below = Domain.points([key, *(prefix for prefix, side in literal.prefixes() if side >= 0)])
-    below = Domain.between(None, key).intersect(not_below.complement(null_allowed=False))
-    match op:
-        case ComparisonOp.EQ | ComparisonOp.NULL_SAFE_EQ:
-            return equal
-        case ComparisonOp.NE:
-            return equal.complement(null_allowed=False)
-        case ComparisonOp.LT:
-            return below
-        case ComparisonOp.LE:
-            return below.union(equal)
-        case ComparisonOp.GT:
-            return below.union(equal).complement(null_allowed=False)
-        case ComparisonOp.GE:
-            return below.complement(null_allowed=False)
+def _text_key(constant: Constant) -> bytes:
+    value = constant.value
+    assert isinstance(value, str | bytes)
+    return value.encode() if isinstance(value, str) else value
 
 
 # Columns of numbers and times
 
 
-def _equal_span(data_type: OrcType, own: SparkType, common: SparkType, target: int) -> tuple[int, int]:
-    """Return the span of ordinals whose cast equals a literal's: the first, and the first above them."""
-    match common.family:
-        case Family.TIMESTAMP if own.family is Family.DATE:
-            return _scaled_span(target, MICROS_PER_DAY)
-        case Family.DECIMAL if common.scale >= own.scale:
-            return _scaled_span(target, 10 ** (common.scale - own.scale))
-        case Family.DECIMAL:
-            factor = 10 ** (own.scale - common.scale)
-            return _searched_span(data_type, lambda at: _divided(at, factor), target, target * factor)
-        case Family.DOUBLE if own.family in (Family.INTEGER, Family.DECIMAL):
-            # integers divide to the nearest double, as Java casts
-            unit = 10**own.scale
-            guess = _nearest(key_float(target), unit)
-            return _searched_span(data_type, lambda at: float_key(at / unit), target, guess)
-    return target, target + 1
+@value_class
+class _NumberColumn:
+    """A column of numbers or times in a function that never falls, beside constants.
+
+    Attributes:
+        first: returns the first ordinal of the column for which the function is at least an ordinal of its results.
+    """
+
+    column: Column
+    first: _First
+
+    def compared(self, op: ComparisonOp, constant: Constant) -> Domain:
+        """Return the keys for which a comparison with a constant is TRUE."""
+        low, above = self._equal(_ordinal(constant))
+        spans: dict[ComparisonOp, list[_Span]] = {
+            ComparisonOp.EQ: [(low, above)],
+            ComparisonOp.NULL_SAFE_EQ: [(low, above)],
+            ComparisonOp.NE: [(None, low), (above, None)],
+            ComparisonOp.LT: [(None, low)],
+            ComparisonOp.LE: [(None, above)],
+            ComparisonOp.GT: [(above, None)],
+            ComparisonOp.GE: [(low, None)],
+        }
+        return _spans_domain(self.column.column_type, spans[op])
+
+    def members(self, constants: Iterable[Constant]) -> Domain:
+        """Return the keys that are equal to some constant."""
+        return _spans_domain(self.column.column_type, map(self._equal, set(map(_ordinal, constants))))
+
+    def _equal(self, ordinal: int) -> tuple[int, int]:
+        return self.first(ordinal), self.first(ordinal + 1)
 
 
-def _scaled_span(target: int, factor: int) -> tuple[int, int]:
-    """Return the span of the integers that give ``target`` when multiplied."""
-    return -(-target // factor), target // factor + 1
+def _number(node: Node) -> _NumberColumn | None:
+    """Return the column of numbers or times that a node is a function of; None for any other node."""
+    match node:
+        case Column(_, data_type):
+            return None if data_type.kind in _TEXT_KINDS else _NumberColumn(node, lambda at: at)
+        case Apply("CAST", (arg,), to):
+            first = _cast_preimage(type_of(arg), to)
+        case Apply("year", (arg,)) if type_of(arg) == DATE:
+            first = _first_day
+        case _:
+            return None
+    inner = None if first is None else _number(arg)
+    if first is None or inner is None:
+        return None
+    return replace(inner, first=lambda at: inner.first(first(at)))
 
 
-def _searched_span(
-    data_type: OrcType, cast: Callable[[int], int], target: int, guess: int
-) -> tuple[int, int]:
+def _cast_preimage(data_type: OrcType, to: OrcType) -> _First | None:
+    """Return the inverse of a cast that never falls, and fails for no value; None for any other cast."""
+    own, cast = column_type(data_type), column_type(to)
+    assert own is not None
+    assert cast is not None
+    kind = data_type.kind
+    is_exact = kind in INTEGER_KINDS or kind is Kind.DECIMAL
+    if to.kind in INTEGER_KINDS:
+        return (lambda at: at) if kind in INTEGER_KINDS and cast.precision >= own.precision else None
+    if to == DOUBLE and kind in _FLOATING:
+        return lambda at: at
+    if to == DOUBLE and is_exact:
+        # integers divide to the nearest double, as Java casts
+        unit = 10**own.scale
+        return _searched(
+            data_type, lambda at: float_key(at / unit), lambda key: _nearest(key_float(key), unit)
+        )
+    if to.kind is Kind.DECIMAL and is_exact:
+        # a bigint has 19 digits, and rounding may carry into one more
+        digits = (own.precision - own.scale if kind is not Kind.LONG else 19) + (cast.scale < own.scale)
+        if cast.precision - cast.scale < digits:
+            return None
+        if cast.scale >= own.scale:
+            return _multiplied(10 ** (cast.scale - own.scale))
+        factor = 10 ** (own.scale - cast.scale)
+        return _searched(data_type, lambda at: _divided(at, factor), lambda at: at * factor)
+    if to == TIMESTAMP and data_type == DATE:
+        return _multiplied(MICROS_PER_DAY)
+    if to == DATE and data_type == TIMESTAMP:
+        return lambda day: day * MICROS_PER_DAY
+    return None
+
+
+def _multiplied(factor: int) -> _First:
+    return lambda at: -(-at // factor)
+
+
+def _first_day(year: int) -> int:
+    # far beyond every date of a column, and within what the calendar is computed in
+    near = min(max(year, -6_000_000), 6_000_000)
+    return int(days_from_civil(np.array([near]), np.array([1]), np.array([1]))[0])
+
+
+def _searched(data_type: OrcType, cast: Callable[[int], int], guess: Callable[[int], int]) -> _First:
+    """Return the inverse of a cast by search, from about the place where it is."""
     low, high = _limits(data_type)
-    guess = min(max(guess, low), high)
-    return (
-        _first(lambda at: cast(at) >= target, guess, low, high),
-        _first(lambda at: cast(at) > target, guess, low, high),
-    )
+    return lambda at: _first(lambda ordinal: cast(ordinal) >= at, min(max(guess(at), low), high), low, high)
 
 
 def _first(holds: Callable[[int], bool], guess: int, low: int, high: int) -> int:
@@ -468,95 +411,14 @@ def _divided(unscaled: int, factor: int) -> int:
     return magnitude if unscaled >= 0 else -magnitude
 
 
-def _cast_literal(data_type: OrcType, common: SparkType, literal: Literal, zone: datetime.tzinfo) -> int:
-    """Return the ordinal of a literal cast to the common type.
-
-    Raises:
-        PredicateError: if it is a text that Spark cannot cast, or a time that cannot be placed.
-    """
-    value = literal.value
-    ordinal: int | None = None
-    match common.family:
-        case Family.INTEGER:
-            ordinal = parse_bigint(value) if isinstance(value, str) else _integer(value)
-        case Family.BOOLEAN:
-            truth = parse_boolean(value) if isinstance(value, str) else value
-            ordinal = None if truth is None else int(truth is True)
-        case Family.DOUBLE:
-            number = parse_double(value) if isinstance(value, str) else _double(value)
-            ordinal = None if number is None else float_key(number)
-        case Family.DECIMAL:
-            assert isinstance(value, str | int | Decimal)
-            ordinal = (
-                parse_decimal(value, common.precision, common.scale)
-                if isinstance(value, str)
-                else _unscaled(value, common.scale)
-            )
-        case Family.DATE:
-            assert isinstance(value, str | int | datetime.date)
-            if isinstance(value, str):
-                ordinal = 0 if is_epoch(value) else parse_days(value)
-            else:
-                ordinal = date_to_days(value)
-        case Family.TIMESTAMP:
-            assert isinstance(value, str | int | datetime.date)
-            ordinal = _cast_timestamp(data_type, literal, value, zone)
-    if ordinal is None:
-        type_name = "bigint" if common.family is Family.INTEGER else common.family.value
-        raise PredicateError(
-            f"the literal {_shown(literal)} cannot be cast to {type_name}, as Spark would to compare it with "
-            f"a column of type {data_type}; write a {type_name} literal"
-        )
-    return ordinal
-
-
-def _cast_timestamp(
-    data_type: OrcType, literal: Literal, value: str | int | datetime.date, zone: datetime.tzinfo
-) -> int | None:
-    if isinstance(value, str):
-        if is_epoch(value):
-            # an instant in Spark, whatever the session's time zone
-            return 0
-        clock = parse_wall_clock(value)
-        if clock is None:
-            return None
-    else:
-        clock = WallClock(date_to_days(value) * MICROS_PER_DAY)
-        if data_type.kind is Kind.TIMESTAMP_INSTANT and not has_midnight(clock.micros, zone):
-            raise PredicateError(
-                f"the day of the literal {_shown(literal)} does not begin at midnight in the time zone {str(zone)!r}; "
-                "write a timestamp literal"
-            )
-    if data_type.kind is not Kind.TIMESTAMP_INSTANT:
-        if clock.zone is not None:
-            raise PredicateError(
-                f"the literal {_shown(literal)} names the time zone {clock.zone!r}, but a {data_type} column holds "
-                "wall clock times without one; write the wall clock time without the zone"
-            )
-        return clock.micros
-    written = zone if clock.zone is None else parse_time_zone(clock.zone)
-    instant = None if written is None else to_instant(clock.micros, written)
-    if instant is None:
-        raise PredicateError(
-            f"the time zone {clock.zone or str(zone)!r} of the literal {_shown(literal)} is not known for "
-            "that time; write an offset such as +01:00"
-        )
-    return instant
-
-
-def _integer(value: object) -> int:
+def _ordinal(constant: Constant) -> int:
+    value = constant.value
+    if isinstance(value, Decimal):
+        return int(Fraction(value) * 10 ** type_of(constant).scale)
+    if isinstance(value, float):
+        return float_key(value)
     assert isinstance(value, int)
-    return value
-
-
-def _double(value: object) -> float:
-    assert isinstance(value, int | float | Decimal)
-    return float(value)
-
-
-def _unscaled(value: int | Decimal, scale: int) -> int:
-    exact = Fraction(value) * 10**scale
-    return exact.numerator if exact.denominator == 1 else _divided(exact.numerator * 2, exact.denominator * 2)
+    return int(value)
 
 
 def _limits(data_type: OrcType) -> tuple[int, int]:
@@ -564,7 +426,7 @@ def _limits(data_type: OrcType) -> tuple[int, int]:
     return key_limits(data_type) or (-(1 << 127), (1 << 127) - 1)
 
 
-def _spans_domain(data_type: OrcType, spans: Iterable[Span]) -> Domain:
+def _spans_domain(data_type: OrcType, spans: Iterable[_Span]) -> Domain:
     """Return the union of spans of ordinals as a domain of keys, with open ends at the type's limits."""
     least, greatest = _limits(data_type)
     limit = greatest + 1

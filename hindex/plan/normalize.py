@@ -5,36 +5,31 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from hindex.domain import Domain
 from hindex.errors import ColumnError, HindexError, PredicateError
 from hindex.expr.coerce import REMEDY
-from hindex.expr.typing import Resolve, check_depth, check_padding, typed, typed_condition
+from hindex.expr.typing import Resolve, check_depth, typed_condition
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.plan import simplify
-from hindex.plan.column_domains import casts_strings, comparison_domain, like_domain, membership_domain
+from hindex.plan.column_domains import OPPOSITES, array_domain, column_domain, like_domain
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
 from hindex.plan.filter_evaluation import evaluate_partially
-from hindex.plan.rules import all_of, any_of, leaf
-from hindex.plan.simplify import OPPOSITES
+from hindex.plan.rules import all_of, build, leaf
 from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, has_time, keyed_by_wall_clocks, makes_times
 from hindex.sql.predicate import (
-    NULL,
     And,
-    BooleanValue,
     ColumnRef,
     Comparison,
-    ComparisonOp,
     In,
     IsNull,
     Like,
+    LiteralArray,
     Not,
     Or,
     Predicate,
     PredicateLeaf,
     TruthValue,
-    literals,
     operands,
     quote_string,
     tested_column,
@@ -84,54 +79,37 @@ def normalize(predicate: Predicate, schema: SchemaLookup, zones: TimeZones | Non
         ColumnError: if a column cannot be resolved.
         PredicateError: if Spark refuses a comparison, or it is not evaluated here.
     """
-    root = _normalized(predicate, schema, zones)
+    root = build((predicate, False), _group, lambda item: _leaf(item, schema, zones))
     return root if zones is None else keyed_by_wall_clocks(root, zones)
 
 
-def _normalized(predicate: Predicate, schema: SchemaLookup, zones: TimeZones | None) -> Filter:
-    # one frame for each open AND or OR: whether it is an AND once negation is applied, its children, and
-    # whether they are negated; done holds the filters of those that were visited
-    frames: list[tuple[bool, Sequence[Predicate], bool, list[Filter]]] = []
-    node, negated = predicate, False
-    while True:
-        while isinstance(node, Not):
-            node, negated = node.child, not negated
-        if isinstance(node, And | Or):
-            frames.append((isinstance(node, And) is not negated, node.children, negated, []))
-            node = node.children[0]
-            continue
-        value = _leaf(node, negated, schema, zones)
-        while frames:
-            is_and, children, negated, done = frames[-1]
-            done.append(value)
-            if len(done) < len(children):
-                node = children[len(done)]
-                break
-            frames.pop()
-            value = all_of(done) if is_and else any_of(done)
-        else:
-            return value
+#: A predicate, and True if it is negated.
+_Negatable: TypeAlias = tuple[Predicate, bool]
 
 
-def _leaf(node: PredicateLeaf, negated: bool, schema: SchemaLookup, zones: TimeZones | None) -> Filter:
+def _group(item: _Negatable) -> tuple[bool, Sequence[_Negatable]] | None:
+    node, negated = _without_not(*item)
+    if not isinstance(node, And | Or):
+        return None
+    return isinstance(node, And) is not negated, [(child, negated) for child in node.children]
+
+
+def _without_not(node: Predicate, negated: bool) -> _Negatable:
+    while isinstance(node, Not):
+        node, negated = node.child, not negated
+    return node, negated
+
+
+def _leaf(item: _Negatable, schema: SchemaLookup, zones: TimeZones | None) -> Filter:
+    node, negated = _without_not(*item)
+    assert not isinstance(node, And | Or | Not)
     if isinstance(node, TruthValue):
         return ALWAYS if node.value is not None and node.value is not negated else NEVER
-    tested = tested_column(node)
-    if tested is None:
+    if tested_column(node) is None:
         check_depth(node)
     text = leaf_text(node, negated)
     try:
-        if isinstance(node, Comparison):
-            check_padding(node, _resolver(schema, zones))
-        _check_zone(node, schema, zones)
-        if tested is None:
-            return _expression(node, negated, schema, zones, text)
-        column = schema.resolve(tested.parts)
-        compared_type = column.type if zones is None else column.type.with_instants()
-        clock = datetime.UTC if zones is None else zones.clock
-        domain, is_exact = _domain(node, compared_type, negated, clock)
-        on_domain = ALWAYS if domain is None else leaf(column.name, column.type, domain, text)
-        return on_domain if is_exact else all_of((on_domain, _residual(node, negated, schema, zones, text)))
+        return _bound(node, negated, schema, zones, text)
     except PredicateError as error:
         raise PredicateError(f"cannot evaluate {text}: {error}") from None
     except ColumnError as error:
@@ -144,6 +122,36 @@ def _leaf(node: PredicateLeaf, negated: bool, schema: SchemaLookup, zones: TimeZ
             else f"string literals need quotes: {quote_string(word)}"
         )
         raise ColumnError(f"{error}; {remedy}") from None
+
+
+def _bound(
+    node: PredicateLeaf, negated: bool, schema: SchemaLookup, zones: TimeZones | None, text: str
+) -> Filter:
+    """Return a leaf if the condition is equivalent to a test of one column, otherwise a residual."""
+    _check_zone(node, schema, zones)
+    tested = tested_column(node)
+    column = None if tested is None else schema.resolve(tested.parts)
+    domain = None if column is None else _untyped_domain(node, column.type, negated)
+    if column is not None and domain is not None:
+        return leaf(column.name, column.type, domain, text)
+    # literals of times are instants beside a column; within expressions, a session whose clock is that of UTC computes
+    # with its readings
+    is_plain = column is not None and isinstance(node, Comparison | In)
+    has_instants = zones is not None and (is_plain or not zones.is_session_utc)
+    clock = datetime.UTC if zones is None else zones.clock
+    condition = typed_condition(node, _resolver(schema, has_instants=has_instants), clock)
+    found = column_domain(condition, negated=negated)
+    if found is not None and (is_plain or not has_instants or not has_time(found[0].column_type)):
+        of, domain = found
+        return leaf(of.name, of.column_type if column is None else column.type, domain, text)
+    residual = evaluate_partially(Residual(condition, not negated, text))
+    if isinstance(node, Like) and column is not None and column.type.kind in (Kind.STRING, Kind.VARCHAR):
+        matching, is_exact = like_domain(node.pattern, node.escape)
+        if negated:
+            matching = matching.complement(null_allowed=False) if is_exact else Domain.all()
+        on_domain = leaf(column.name, column.type, matching, text)
+        return on_domain if is_exact else all_of((on_domain, residual))
+    return residual
 
 
 def _check_zone(node: PredicateLeaf, schema: SchemaLookup, zones: TimeZones | None) -> None:
@@ -180,81 +188,20 @@ def _word_beside_column(node: PredicateLeaf, schema: SchemaLookup) -> str:
     return words[0].parts[0] if columns and words and len(words[0].parts) == 1 else ""
 
 
-def _domain(
-    node: PredicateLeaf, data_type: OrcType, negated: bool, zone: datetime.tzinfo
-) -> tuple[Domain | None, bool]:
-    """Return the domain of a leaf that tests a column, None for every value; and True if it is exact.
-
-    The leaf is TRUE for no other values, and if exact, for all of them.
-    """
-    operands = literals(node)
+def _untyped_domain(node: PredicateLeaf, data_type: OrcType, negated: bool) -> Domain | None:
+    """Return the domain of a test for NULL, or for many keys of the column's own type; None for any other leaf."""
     match node:
         case IsNull():
-            return Domain.not_null() if negated else Domain.only_null(), True
-        case BooleanValue():
-            if data_type.kind is not Kind.BOOLEAN:
-                raise PredicateError(
-                    f"a column of type {data_type} is not a condition; compare it with a value"
-                )
-            return Domain.points([0 if negated else 1]), True
-        case Comparison(op) if not casts_strings(data_type, operands):
-            (literal,) = operands
-            if negated and op is not ComparisonOp.NULL_SAFE_EQ:
-                return comparison_domain(data_type, OPPOSITES[op], literal, zone), True
-            domain = comparison_domain(data_type, op, literal, zone)
-            return domain.complement(null_allowed=not domain.null_allowed) if negated else domain, True
-        case In() if not casts_strings(data_type, operands):
-            members = membership_domain(data_type, operands, zone)
-            if not negated:
-                return members, True
-            if NULL in operands:
-                return Domain.none(), True
-            return members.complement(null_allowed=False), True
-        case Like(_, pattern, escape) if data_type.kind in (Kind.STRING, Kind.VARCHAR):
-            matching, is_exact = like_domain(pattern, escape)
-            if negated:
-                return matching.complement(null_allowed=False) if is_exact else None, is_exact
-            return matching, is_exact
-        case _:
-            return None, False
+            return Domain.not_null() if negated else Domain.only_null()
+        case In(_, LiteralArray() as items):
+            members = array_domain(data_type, items)
+            if members is None or not negated:
+                return members
+            return Domain.none() if items.has_null else members.complement(null_allowed=False)
+    return None
 
 
-def _expression(
-    node: PredicateLeaf, negated: bool, schema: SchemaLookup, zones: TimeZones | None, text: str
-) -> Filter:
-    """Return a leaf if an expression is equivalent to a test of one column, otherwise a residual."""
-    resolve = _resolver(schema, zones)
-    equivalent: simplify.ColumnDomain | None = None
-    match node:
-        case Comparison(op, left, right):
-            equivalent = simplify.comparison(op, typed(left, resolve), typed(right, resolve), negated=negated)
-        case In(value, items):
-            equivalent = simplify.membership(
-                [typed(item, resolve) for item in (value, *items)], negated=negated
-            )
-        case BooleanValue(value):
-            equivalent = simplify.prefix(typed(value, resolve), negated=negated)
-        case _:
-            pass
-    if equivalent is None:
-        return _residual(node, negated, schema, zones, text)
-    column, domain = equivalent
-    if zones is not None and not zones.is_session_utc and has_time(column.column_type):
-        # the type is not that of the stored keys
-        return _residual(node, negated, schema, zones, text)
-    return leaf(column.name, column.column_type, domain, text)
-
-
-def _residual(
-    node: PredicateLeaf, negated: bool, schema: SchemaLookup, zones: TimeZones | None, text: str
-) -> Filter:
-    return evaluate_partially(Residual(typed_condition(node, _resolver(schema, zones)), not negated, text))
-
-
-def _resolver(schema: SchemaLookup, zones: TimeZones | None) -> Resolve:
-    # where the session's clock is that of UTC, instants are computed with as its readings
-    has_instants = zones is not None and not zones.is_session_utc
-
+def _resolver(schema: SchemaLookup, *, has_instants: bool) -> Resolve:
     def resolve(parts: tuple[str, ...]) -> tuple[str, OrcType]:
         column = schema.resolve(parts)
         return column.name, column.type.with_instants() if has_instants else column.type

@@ -5,38 +5,61 @@ A rule is a small function from a node whose children are in normal form to an e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from hindex.domain import Domain
 from hindex.keys import key_limits
 from hindex.orc.metadata.types import OrcType
-from hindex.plan.filter import ALWAYS, NEVER, AllOf, AnyOf, Atom, Filter, Group, Leaf
+from hindex.plan.filter import ALWAYS, NEVER, AllOf, AnyOf, Atom, Filter, Leaf
+
+N = TypeVar("N")
 
 #: How many texts of merged leaves are spelled out.
 _TEXTS_SHOWN = 4
 
 
-def transform(root: Filter, atom: Callable[[Atom], Filter]) -> Filter:
-    """Replace every node without children; return a tree in normal form."""
-    frames: list[tuple[Group, list[Filter]]] = []
+def build(
+    root: N,
+    group: Callable[[N], tuple[bool, Sequence[N]] | None],
+    atom: Callable[[N], Filter],
+) -> Filter:
+    """Make a filter in normal form of a tree, without recursion.
+
+    Args:
+        group: returns True for an AND or False for an OR, and its children; None for a node without children.
+        atom: the filter of a node without children.
+    """
+    # one frame for each group that is open: whether it is an AND, its children, and the filters of those visited
+    frames: list[tuple[bool, Sequence[N], list[Filter]]] = []
     node = root
     while True:
-        if isinstance(node, AllOf | AnyOf):
-            frames.append((node, []))
-            node = node.children[0]
+        opened = group(node)
+        if opened is not None:
+            frames.append((*opened, []))
+            node = opened[1][0]
             continue
         value = atom(node)
         while frames:
-            group, done = frames[-1]
+            is_and, children, done = frames[-1]
             done.append(value)
-            if len(done) < len(group.children):
-                node = group.children[len(done)]
+            if len(done) < len(children):
+                node = children[len(done)]
                 break
             frames.pop()
-            value = all_of(done) if isinstance(group, AllOf) else any_of(done)
+            value = all_of(done) if is_and else any_of(done)
         else:
             return value
+
+
+def transform(root: Filter, atom: Callable[[Atom], Filter]) -> Filter:
+    """Replace every node without children; return a tree in normal form."""
+
+    def group(node: Filter) -> tuple[bool, Sequence[Filter]] | None:
+        return (isinstance(node, AllOf), node.children) if isinstance(node, AllOf | AnyOf) else None
+
+    return build(root, group, lambda node: node if isinstance(node, AllOf | AnyOf) else atom(node))
 
 
 def all_of(children: Iterable[Filter]) -> Filter:

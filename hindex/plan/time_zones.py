@@ -9,8 +9,6 @@ and rows are compared as instants.
 from __future__ import annotations
 
 import datetime
-import re
-import zoneinfo
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +18,7 @@ import numpy as np
 
 from hindex.domain import MAX_KEY, MIN_KEY, Domain, Range
 from hindex.errors import ColumnError, OrcError, PredicateError
+from hindex.expr.instants import parse_time_zone, to_instant
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.orc.time_zones import UTC_NAMES, base_seconds, instant_shifts, normalize_zone, possible_shifts
 from hindex.plan.filter import Filter, Leaf
@@ -32,10 +31,6 @@ TIMESTAMP_KINDS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
 #: Functions that make a timestamp of a date or a string.
 _CLOCK_FUNCTIONS = frozenset({"hour", "minute", "second"})
 _UTC = frozenset({*UTC_NAMES, "+00:00", "UCT", "Etc/UCT", "GMT0", "Etc/GMT0", "Greenwich", "Etc/Greenwich"})
-
-_UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{2}))?)?")
-_ZULU = frozenset({"Z", "UTC", "GMT", "UT"})
 
 
 @value_class
@@ -216,57 +211,3 @@ def _moved(key: object, shift: int) -> int | None:
     assert isinstance(key, int)
     shifted = key + shift
     return shifted if MIN_KEY <= shifted <= MAX_KEY else None
-
-
-def parse_time_zone(text: str) -> datetime.tzinfo | None:
-    """Parse the time zone of a timestamp: ``Z``, an offset like ``+01:30`` or ``UTC+1``, or the name of a region.
-
-    Return None for an unknown one.
-    """
-    if text in _ZULU:
-        return datetime.UTC
-    if match := _OFFSET.fullmatch(text):
-        sign, hours, minutes, seconds = match.groups()
-        offset = datetime.timedelta(hours=int(hours), minutes=int(minutes or 0), seconds=int(seconds or 0))
-        if offset > datetime.timedelta(hours=18):
-            return None
-        return datetime.timezone(-offset if sign == "-" else offset)
-    try:
-        return zoneinfo.ZoneInfo(text)
-    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
-        return None
-
-
-def has_midnight(wall_clock: int, zone: datetime.tzinfo) -> bool:
-    """Return True if a zone's clock shows a midnight, or skips it at that moment.
-
-    After a gap that begins before midnight, Spark begins the day at the end of the gap, and midnight is later.
-    """
-    instant = to_instant(wall_clock, zone)
-    if zone is datetime.UTC or instant is None:
-        return True
-    try:
-        moments = [_UTC_EPOCH + datetime.timedelta(microseconds=instant - back) for back in (0, 1)]
-        now, before = (moment.astimezone(zone).utcoffset() for moment in moments)
-    except OverflowError:
-        return True
-    assert now is not None
-    return instant + now // datetime.timedelta(microseconds=1) == wall_clock or now != before
-
-
-def to_instant(wall_clock: int, zone: datetime.tzinfo) -> int | None:
-    """Return the microseconds of UTC at which a zone's clock shows a time; None if its rules are unknown for that time.
-
-    As in Java, a time that the clock skips has the offset before the gap, and of two equal times the earlier counts.
-    """
-    if zone is datetime.UTC:
-        return wall_clock
-    try:
-        shown = datetime.datetime(1970, 1, 1, tzinfo=zone) + datetime.timedelta(microseconds=wall_clock)
-        offset = shown.utcoffset()
-    except OverflowError:
-        # beyond the years 1 to 9999 only a fixed offset is known
-        offset = zone.utcoffset(None)
-    if offset is None:
-        return None
-    return wall_clock - offset // datetime.timedelta(microseconds=1)

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hindex.domain import Domain
 from hindex.errors import HindexError, UnsupportedError
+from hindex.expr.typing import typed_condition
 from hindex.keys import key_array, key_kind, one_key_array
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.plan.column_domains import comparison_domain
+from hindex.plan.column_domains import column_domain
 from hindex.spark.catalog import call_session_catalog, run
 from hindex.spark.settings import setting_reason
 from hindex.sql.predicate import ColumnRef, Comparison, Literal, LiteralKind
@@ -219,14 +221,13 @@ def _constant(text: str, data_type: OrcType) -> pa.Scalar[Any] | None:
     try:
         predicate = parse_predicate(f"c = {text}")
         match predicate:
-            case Comparison(op, ColumnRef(), Literal() as literal) if (
-                literal.kind is not LiteralKind.TIMESTAMP
-            ):
-                domain = comparison_domain(data_type, op, literal)
+            case Comparison(_, ColumnRef(), Literal(_, kind)) if kind is not LiteralKind.TIMESTAMP:
+                found = column_domain(typed_condition(predicate, lambda _: ("c", data_type)))
             case _:
                 return None
     except HindexError:
         return None
+    domain = Domain.none() if found is None else found[1]
     if len(domain.ranges) != 1 or not domain.ranges[0].is_point or domain.ranges[0].low is None:
         return None
     return key_array(data_type, one_key_array(domain.ranges[0].low))[0]

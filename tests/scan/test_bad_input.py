@@ -133,7 +133,7 @@ def rows(table: Table, where: str | None = None, columns: list[str] | None = Non
         (
             lambda t: rows(t, "a = TRUE"),
             PredicateError,
-            r"a column of type int cannot be compared with the BOOLEAN literal TRUE",
+            r"the comparison = of int and boolean is refused",
         ),
         (
             lambda t: rows(t, "items = 1"),

@@ -1,0 +1,112 @@
+"""Times that a session's clock shows, as instants: what Spark casts a literal to beside a column of instants."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import zoneinfo
+
+from hindex.errors import PredicateError
+from hindex.expr.coerce import literal_constant
+from hindex.expr.nodes import Constant
+from hindex.orc.calendars import MICROS_PER_DAY
+from hindex.orc.metadata.types import Kind, OrcType
+from hindex.sql.predicate import Literal
+from hindex.sql.string_values import WallClock, date_to_days, is_epoch, parse_wall_clock
+
+_UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{2}))?)?")
+_ZULU = frozenset({"Z", "UTC", "GMT", "UT"})
+_INSTANT = OrcType(Kind.TIMESTAMP_INSTANT)
+
+
+def instant_constant(literal: Literal, zone: datetime.tzinfo) -> Constant:
+    """Return the instant of a STRING, DATE or TIMESTAMP literal.
+
+    Args:
+        zone: the session's clock, which shows times that are written without a zone.
+
+    Raises:
+        PredicateError: if it is no time that Spark can cast, or cannot be placed.
+    """
+    value = literal.value
+    if isinstance(value, str):
+        if is_epoch(value):
+            # an instant in Spark, whatever the session's time zone
+            return literal_constant(0, _INSTANT)
+        clock = parse_wall_clock(value)
+        if clock is None:
+            raise PredicateError(
+                f"the literal {literal!s:.60} cannot be cast to timestamp, as Spark would to compare it with a column "
+                "of that type; write a date and a time"
+            )
+    else:
+        assert isinstance(value, int | datetime.date)
+        clock = WallClock(date_to_days(value) * MICROS_PER_DAY)
+        if not has_midnight(clock.micros, zone):
+            raise PredicateError(
+                f"the day of the literal {literal} does not begin at midnight in the time zone {str(zone)!r}; write a "
+                "timestamp literal"
+            )
+    written = zone if clock.zone is None else parse_time_zone(clock.zone)
+    instant = None if written is None else to_instant(clock.micros, written)
+    if instant is None:
+        raise PredicateError(
+            f"the time zone {clock.zone or str(zone)!r} of the literal {literal!s:.60} is not known for that time; "
+            "write an offset such as +01:00"
+        )
+    return literal_constant(instant, _INSTANT)
+
+
+def parse_time_zone(text: str) -> datetime.tzinfo | None:
+    """Parse the time zone of a timestamp: ``Z``, an offset like ``+01:30`` or ``UTC+1``, or the name of a region.
+
+    Return None for an unknown one.
+    """
+    if text in _ZULU:
+        return datetime.UTC
+    if match := _OFFSET.fullmatch(text):
+        sign, hours, minutes, seconds = match.groups()
+        offset = datetime.timedelta(hours=int(hours), minutes=int(minutes or 0), seconds=int(seconds or 0))
+        if offset > datetime.timedelta(hours=18):
+            return None
+        return datetime.timezone(-offset if sign == "-" else offset)
+    try:
+        return zoneinfo.ZoneInfo(text)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        return None
+
+
+def has_midnight(wall_clock: int, zone: datetime.tzinfo) -> bool:
+    """Return True if a zone's clock shows a midnight, or skips it at that moment.
+
+    After a gap that begins before midnight, Spark begins the day at the end of the gap, and midnight is later.
+    """
+    instant = to_instant(wall_clock, zone)
+    if zone is datetime.UTC or instant is None:
+        return True
+    try:
+        moments = [_UTC_EPOCH + datetime.timedelta(microseconds=instant - back) for back in (0, 1)]
+        now, before = (moment.astimezone(zone).utcoffset() for moment in moments)
+    except OverflowError:
+        return True
+    assert now is not None
+    return instant + now // datetime.timedelta(microseconds=1) == wall_clock or now != before
+
+
+def to_instant(wall_clock: int, zone: datetime.tzinfo) -> int | None:
+    """Return the microseconds of UTC at which a zone's clock shows a time; None if its rules are unknown for that time.
+
+    As in Java, a time that the clock skips has the offset before the gap, and of two equal times the earlier counts.
+    """
+    if zone is datetime.UTC:
+        return wall_clock
+    try:
+        shown = datetime.datetime(1970, 1, 1, tzinfo=zone) + datetime.timedelta(microseconds=wall_clock)
+        offset = shown.utcoffset()
+    except OverflowError:
+        # beyond the years 1 to 9999 only a fixed offset is known
+        offset = zone.utcoffset(None)
+    if offset is None:
+        return None
+    return wall_clock - offset // datetime.timedelta(microseconds=1)
