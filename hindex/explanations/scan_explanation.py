@@ -30,6 +30,7 @@ from hindex.explanations.explanation import (
 )
 from hindex.index.page_cache import shared_cache
 from hindex.keys import array_keys, nth_key
+from hindex.orc.io.thread_pool import ThreadPool
 from hindex.plan.filter import Leaf, Never, Residual, columns, leaves, residuals
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.order import Order
@@ -41,7 +42,7 @@ from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.planning import ScanPlan
 from hindex.scan.scan_task import LeafResult, OutputColumn, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
-from hindex.scan.task_runner import run_lookups
+from hindex.scan.task_runner import run_lookups, run_units
 from hindex.sql.predicate import Predicate
 from hindex.table.schema import spelled
 from hindex.value_class import value_class
@@ -70,7 +71,7 @@ class _Totals:
     inexact_leaves: set[Leaf] = field(default_factory=set)
     unanswered_leaves: set[Leaf] = field(default_factory=set)
     uncounted_leaves: set[Leaf] = field(default_factory=set)
-    # stripes whose data is read, and what that is in bytes at most
+    # stripes whose data is read, and the stored bytes of that at most
     read_stripes: int = 0
     # rows that indexes leave, and that a transactional table's deletes and visibility take
     deleted: int = 0
@@ -93,6 +94,24 @@ class _LeafTotals:
     rows: int = 0
     kept: int = 0
     groups: int = 0
+
+
+@value_class
+class _Looked:
+    """What indexes leave of a stripe, and what is read of it.
+
+    Attributes:
+        read: the columns of the result whose values are not known.
+        walked: the index that the first rows of an order are taken from.
+        bytes: those that are read at most.
+    """
+
+    task: ScanTaskReader
+    result: StripeResult
+    read: Sequence[OutputColumn]
+    walked: str | None
+    is_answered: bool
+    bytes: int
 
 
 def explain_plan(
@@ -119,27 +138,39 @@ def explain_plan(
     _add_skipped(totals, plan.skipped)
     output = plan.columns if is_index_only is None else plan.lookups
     defaults = _DefaultValues(plan)
-    for task, result in run_lookups(plan.tasks, every=True):
-        if last is not None and task is not last:
-            totals.notes += last.notes
-        last = task  # one at a time: a table may have more files than a process may hold open
-        read = _read(task, output, result)
+
+    def look(task: ScanTaskReader, result: StripeResult, _: ThreadPool) -> _Looked:
+        read = _unknown(task, output, result)
         # an order's column is read, too, where no index is walked for it
         sorts = bool(orders and plan.columns)
-        is_answered = not (result.undecided or read or (sorts and _read(task, plan.lookups, result)))
+        sorted_by = _unknown(task, plan.lookups, result) if sorts else []
+        is_answered = not (result.undecided or read or sorted_by)
         if is_index_only is not None:
             is_answered = is_index_only(task, result) or (is_answered and bool(output))
         walked = _walked(plan, task, result) if sorts and limit is not None else None
         if walked is not None:
-            totals.walked[walked] = None
-            totals.uses_index = True
             is_answered = not result.undecided and (plan.is_all_keys or not read)
-        _add(totals, task, result, is_answered=is_answered)
+        needed = [*read, *(sorted_by if walked is None else ())]
+        if result.undecided:
+            needed += task.task.filter_columns
+        return _Looked(
+            task, result, read, walked, is_answered, task.bytes_to_read(result, () if is_answered else needed)
+        )
+
+    for looked in run_units(run_lookups(plan.tasks, every=True), look):
+        task, result = looked.task, looked.result
+        if last is not None and task is not last:
+            totals.notes += last.notes
+        last = task  # one at a time: a table may have more files than a process may hold open
+        if looked.walked is not None:
+            totals.walked[looked.walked] = None
+            totals.uses_index = True
+        _add(totals, looked)
         _add_leaf_results(totals, defaults.results(task, result))
         if len(result.bounds.upper):
             totals.fixed.update(column.name for column in output if task.is_constant(column.name))
             totals.from_indexes.update(result.values)
-            totals.read.update(read)
+            totals.read.update(column.name for column in looked.read)
     if last is not None:
         totals.notes += last.notes
     pruned = _Pruned.of(plan)
@@ -192,10 +223,12 @@ def _spelled(plan: ScanPlan) -> dict[str, str]:
     return spellings
 
 
-def _read(task: ScanTaskReader, columns: Sequence[OutputColumn], result: StripeResult) -> list[str]:
-    """The columns that neither the partition, nor the predicate, nor an index has the values of."""
+def _unknown(
+    task: ScanTaskReader, columns: Sequence[OutputColumn], result: StripeResult
+) -> list[OutputColumn]:
+    """Return the columns that neither the partition, nor the predicate, nor an index has the values of."""
     return [
-        column.name
+        column
         for column in columns
         if not (column.is_partition or task.is_constant(column.name) or column.name in result.values)
     ]
@@ -268,7 +301,8 @@ class _Pruned:
         )
 
 
-def _add(totals: _Totals, task: ScanTaskReader, result: StripeResult, *, is_answered: bool) -> None:
+def _add(totals: _Totals, looked: _Looked) -> None:
+    task, result, is_answered = looked.task, looked.result, looked.is_answered
     upper = result.bounds.upper
     groups = task.row_groups(result.num_rows)
     stride = task.reader.tail.row_index_stride or max(result.num_rows, 1)
@@ -288,9 +322,7 @@ def _add(totals: _Totals, task: ScanTaskReader, result: StripeResult, *, is_answ
         totals.undecided += result.undecided
         totals.groups += len(kept)
         totals.read_stripes += not is_answered
-        totals.bytes += (
-            task.key_bytes(result) if is_answered else task.reader.stripes[result.stripe].data_length
-        )
+        totals.bytes += looked.bytes
     state = BY_INDEX if is_answered else SELECTED if len(upper) < result.num_rows else WHOLE
     cells = [SKIPPED] * groups
     for number in kept.tolist():

@@ -115,6 +115,11 @@ class FileColumns:
             arrays |= {column.name: self._cast(batch.column(i), column) for i, column in enumerate(in_file)}
         return arrays
 
+    def bytes_to_read(self, columns: Sequence[OutputColumn], stripe: int, selection: RowSelection) -> int:
+        """Return the stored bytes that `read` reads, see `hindex.orc.OrcReader.bytes_to_read`."""
+        names = {self._names[column.name] for column in columns if column.name in self._names}
+        return self._reader.bytes_to_read(stripe, sorted(names), selection) if names else 0
+
     def _cast(self, array: pa.Array, column: OutputColumn) -> pa.Array:
         try:
             in_file = self._decoded(self.type_in_file(column.name))

@@ -213,12 +213,18 @@ class ScanTaskReader:
         """Count the matching rows of a stripe, without reading data if the indexes decide."""
         return self.read(result, pool, ()).num_rows if result.undecided else len(result.bounds.lower)
 
-    def key_bytes(self, result: StripeResult) -> int:
-        """The bytes of the columns that tell which rows of a stripe are not there."""
-        if not result.key_columns:
+    def bytes_to_read(self, result: StripeResult, columns: Sequence[OutputColumn]) -> int:
+        """Return the stored bytes that columns of the rows of a stripe that may be wanted have at most.
+
+        Those of the columns that tell which rows are not there are among them.
+        """
+        if not result.bounds.upper:
             return 0
-        stripe = self.reader.stripe(result.stripe)
-        return sum(stripe.data_length(self.reader.column_type(name).column) for name in result.key_columns)
+        selection = RowSelection.of(result.bounds.upper, result.num_rows)
+        stripe = self.reader.stripe(result.stripe) if result.key_columns else None
+        keys = [self.reader.column_type(name).column for name in result.key_columns]
+        key_bytes = 0 if stripe is None else sum(map(stripe.data_length, keys))
+        return key_bytes + (self._columns.bytes_to_read(columns, result.stripe, selection) if columns else 0)
 
     def _remove(self, result: StripeResult) -> None:
         """Take out the rows of a transactional table that are not there: whatever an answer is made of goes by it."""

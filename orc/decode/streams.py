@@ -347,7 +347,7 @@ class IndexedReader(StreamReader):
 
         The end of a chunk is unknown before its header is read: such ranges may be a little too long or too short.
         """
-        if not self._stored.is_remote or not len(begins):
+        if not len(begins):
             return []
         if self._positions is None:
             return self._stored.missing(0, self._stored.length)

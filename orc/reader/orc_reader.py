@@ -272,6 +272,17 @@ class OrcReader:
         arrays = [_join(item, column) for item, column in zip(parts, wanted, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
+    def bytes_to_read(self, stripe: int, columns: Sequence[str], rows: RowSelection) -> int:
+        """Return the stored bytes, of a stripe's columns, of the row groups with selected rows.
+
+        No data is read, but row indexes are. Where a compressed chunk ends is guessed for some.
+
+        Raises:
+            ColumnError: for an unknown column.
+            OrcError: if the stripe's footer or row index is corrupt.
+        """
+        return StripeReader(self._file, self._checked(stripe), self._resolve(columns), rows).bytes_to_read()
+
     def stripe(self, index: int) -> Stripe:
         """Return the footer of a stripe: its streams and encodings.
 

@@ -181,6 +181,26 @@ class StripeReader:
         for column in columns:
             column.close()
 
+    def bytes_to_read(self) -> int:
+        """Return the stored bytes of the row groups with selected rows; where chunks end is guessed for some."""
+        if not len(self.groups):
+            return 0
+        columns = self.readers()
+        self._read_needed_row_indexes(columns)
+        spans = sorted(
+            (offset, offset + length) for column in columns for _, (offset, length) in column.ranges()
+        )
+        total, covered = 0, 0
+        for begin, end in spans:
+            total += max(end - max(begin, covered), 0)
+            covered = max(covered, end)
+        return total
+
+    def _read_needed_row_indexes(self, columns: Sequence[ColumnReader]) -> None:
+        self.read_row_indexes(
+            {number for column in columns if column.needs_row_index for number in column.layouts}
+        )
+
     def read_row_indexes(self, columns: Iterable[int]) -> None:
         decompressor = self.file.tail.decompressor()
         read_row_indexes(self.file.source, self.stripe, columns, decompressor)
@@ -191,8 +211,7 @@ class StripeReader:
         if not self.file.source.is_remote or not len(self.groups):
             return
         try:
-            indexed = [column for column in columns if column.needs_row_index]
-            self.read_row_indexes({number for column in indexed for number in column.layouts})
+            self._read_needed_row_indexes(columns)
             plan = [item for column in columns for item in column.ranges()]
             views = self.file.source.read([item for _, item in plan]) if plan else []
         except OrcError as error:
@@ -303,7 +322,7 @@ class ColumnReader:
         self._readers.clear()
 
     def ranges(self) -> Iterator[tuple[StoredStream, Range]]:
-        """Yield the byte ranges of a remote file to fetch together."""
+        """Yield the byte ranges of the selected row groups."""
         self.open()
         selection = self._select(0, len(self._stripe.groups))
         for key in product(self._nodes, DATA_KINDS):
