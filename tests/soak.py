@@ -54,7 +54,8 @@ FORK_S = 120.0
 MEMORY_SLACK, DESCRIPTOR_SLACK = 48 << 20, 24
 
 
-@lru_cache(maxsize=256)
+# each takes 800 kB, which must not count as growth
+@lru_cache(maxsize=32)
 def columns(file: int, version: int) -> dict[str, Ints]:
     """Return the integer columns of a version of a file."""
     row = np.arange(0 if version == EMPTY else ROWS + version % 3)

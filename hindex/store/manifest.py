@@ -127,10 +127,6 @@ class Manifest:
             raise no_such_index(name, [item.name for item in self.indexes])
         return entry
 
-    def files_by_path(self) -> dict[str, FileEntry]:
-        """Return a new dictionary of the file entries; keep it for many lookups."""
-        return {item.path: item for item in self.files}
-
     def shared_indexes(self) -> tuple[SharedIndexEntry, ...]:
         """Everything that covers several data files and is named by one at least, in the order of these."""
         return tuple(self.entries.shared().values())

@@ -24,7 +24,6 @@ from hindex.table.partitions import (
     PartitionFilter,
     Partitioning,
     PartitionLocation,
-    PartitionValue,
     RawPartition,
     discover,
 )
@@ -91,10 +90,6 @@ class DataFile:
     changed_ns: int | None = None
     acid: AcidFile | None = None
     version: Hashable | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        return self.length == 0
 
     def is_untouched_since(self, changed_ns: int) -> bool:
         """Return the answer of `DataFiles.are_untouched_since` for one file."""
@@ -307,10 +302,6 @@ class Listing:
         """The files, typed as `DataFiles`."""
         assert isinstance(self.files, DataFiles)
         return self.files
-
-    def partition_values(self, file: DataFile) -> tuple[PartitionValue, ...]:
-        """Return the typed partition values of a file, in the order of ``partitioning.columns``."""
-        return self.partitioning.values[file.partition]
 
 
 def list_data_files(

@@ -404,7 +404,7 @@ def test_side_files_say_how_much_is_read(tmp_path: Path) -> None:
     path.write_bytes(complete)
     assert ids_of(tmp_path) == list(range(20))
     write_side_file(path)
-    assert list_data_files(str(tmp_path)).files[0].is_empty
+    assert list_data_files(str(tmp_path)).files[0].length == 0
 
 
 def test_side_files_that_are_written_to() -> None:

@@ -180,7 +180,7 @@ def test_an_index_file_of_another_data_file(
     wrong, right = ("long.orc", "short.orc") if is_shorter else ("short.orc", "long.orc")
 
     def record(manifest: Manifest) -> Manifest:
-        files = manifest.files_by_path()
+        files = {item.path: item for item in manifest.files}
         (own,), (other,) = files[wrong].index_files, files[right].index_files
         changed = replace(own, path=other.path, length=other.length, footer_checksum=other.footer_checksum)
         files[wrong] = replace(files[wrong], index_files=(changed,))
@@ -210,7 +210,7 @@ def test_an_index_file_of_a_data_file_with_as_many_stripes(
     table.create_index("by_a", "a", using)
 
     def record(manifest: Manifest) -> Manifest:
-        files = manifest.files_by_path()
+        files = {item.path: item for item in manifest.files}
         own, other = (files[name].index_files[0] for name in counts)
         for name, item, source in (("long.orc", own, other), ("short.orc", other, own)):
             changed = replace(

@@ -152,7 +152,6 @@ def test_merge_new_indexes_and_vanished_files() -> None:
     with pytest.raises(IndexExistsError):
         merge_build_result(before, new_indexes=[A])
     assert merge_build_result(before) == before
-    assert before.files_by_path() == {"x": before.files[0], "y": before.files[1]}
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def test_objects_that_stand_for_directories(table: str) -> None:
     for name in ("", "p=a%2Fb 1/", "p=x/", "_hindex/", "p=7/000000_0"):
         put_object(f"{table}/{name}", b"")
     listed = listing.list_data_files(table)
-    assert [file.path for file in listed.files if file.is_empty] == ["p=7/000000_0"]
+    assert [file.path for file in listed.files if not file.length] == ["p=7/000000_0"]
     assert len(LocalConnection().table(table).scan().to_arrow()) == expected
 
 

@@ -45,7 +45,9 @@ def test_which_files_count(table: Path, tmp_path: Path) -> None:
     """Those directly in the catalog's partitions, as Spark has it; one place may be that of two."""
     listing = list_data_files(str(table), partitions=places(tmp_path))
     top = str(tmp_path).replace("/", "%2F")
-    assert [(file.path, file.uri, listing.partition_values(file)[0].value) for file in listing.files] == [
+    assert [
+        (file.path, file.uri, listing.partitioning.values[file.partition][0].value) for file in listing.files
+    ] == [
         (f"_at/{top}%2Fx%20y/p=2/n", f"{tmp_path}/x y/n", 2),
         (f"_at/{top}%2Fx%20y/p=3/n", f"{tmp_path}/x y/n", 3),
         (f"_at/{top}%2Fz/p=__HIVE_DEFAULT_PARTITION__/k", f"{tmp_path}/z/k", None),
@@ -86,7 +88,7 @@ def test_what_a_place_cannot_be(table: Path, tmp_path: Path, name: str, kind: st
 def test_values_that_are_escaped(table: Path, tmp_path: Path) -> None:
     away = PartitionLocation("p=a%2Fb%3D%25", str(tmp_path / "z"))
     listing = list_data_files(str(table), partitions=CatalogPartitions(frozenset(), (away,)))
-    assert [listing.partition_values(file)[0].value for file in listing.files] == ["a/b=%"]
+    assert [listing.partitioning.values[file.partition][0].value for file in listing.files] == ["a/b=%"]
 
 
 def test_places_of_object_stores() -> None:

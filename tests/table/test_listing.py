@@ -68,7 +68,7 @@ def test_a_plain_directory(tmp_path: Path) -> None:
     first = listing.files[0]
     assert (first.uri, first.length, first.partition) == (f"{tmp_path}/a.orc", 4, ())
     assert first.mtime_ns == 1_600_000_000_123_456_789
-    assert listing.partition_values(first) == ()
+    assert listing.partitioning.values[first.partition] == ()
 
 
 def test_listings_that_a_file_system_caches() -> None:
@@ -178,7 +178,7 @@ def test_partitions(tmp_path: Path) -> None:
         ("a=1/y.orc", ("1",)),
         ("a=x%2Fy/sub/z.orc", ("x%2Fy",)),
     ]
-    assert [listing.partition_values(file)[0].value for file in listing.files] == ["1", "x/y"]
+    assert [listing.partitioning.values[file.partition][0].value for file in listing.files] == ["1", "x/y"]
 
 
 def test_an_underscore_partition(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_an_underscore_partition(tmp_path: Path) -> None:
 def test_empty_files_are_listed_and_flagged(tmp_path: Path) -> None:
     fill(tmp_path, ["x.orc"])
     (tmp_path / "zero.orc").touch()
-    assert [(file.path, file.is_empty) for file in list_data_files(str(tmp_path)).files] == [
+    assert [(file.path, file.length == 0) for file in list_data_files(str(tmp_path)).files] == [
         ("x.orc", False),
         ("zero.orc", True),
     ]
