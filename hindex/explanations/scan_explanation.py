@@ -30,7 +30,7 @@ from hindex.explanations.explanation import (
 )
 from hindex.index.page_cache import shared_cache
 from hindex.keys import array_keys, nth_key
-from hindex.orc.io.thread_pool import ThreadPool
+from hindex.orc.io.thread_pool import SERIAL, ThreadPool
 from hindex.plan.filter import Leaf, Never, Residual, columns, leaves, residuals
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.order import Order
@@ -44,6 +44,7 @@ from hindex.scan.scan_task import LeafResult, OutputColumn, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups, run_units
 from hindex.sql.predicate import Predicate
+from hindex.table.location import is_local
 from hindex.table.schema import spelled
 from hindex.value_class import value_class
 
@@ -157,11 +158,14 @@ def explain_plan(
             task, result, read, walked, is_answered, task.bytes_to_read(result, () if is_answered else needed)
         )
 
-    for looked in run_units(run_lookups(plan.tasks, every=True), look):
+    units = run_lookups(plan.tasks, every=True)
+    is_remote = bool(plan.tasks) and not is_local(plan.tasks[0].uri)
+    # of local files, one is open at a time: a table may have more than a process may hold open
+    for looked in run_units(units, look) if is_remote else (look(*unit, SERIAL) for unit in units):
         task, result = looked.task, looked.result
         if last is not None and task is not last:
             totals.notes += last.notes
-        last = task  # one at a time: a table may have more files than a process may hold open
+        last = task
         if looked.walked is not None:
             totals.walked[looked.walked] = None
             totals.uses_index = True
