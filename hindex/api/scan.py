@@ -101,6 +101,8 @@ class SchemaSnapshot:
 
     Args:
         take: returns the current snapshot of the table.
+        declared: returns the table without its files as its catalog has it, of which nothing is listed; None if it has
+            no catalog, or fewer files than it is called with. That stands in for the first snapshot.
         is_remote: True if a listing takes requests.
         take_partitions: returns the current snapshot of the partitions in which a predicate may keep rows. It is called
             with an earlier one.
@@ -112,8 +114,10 @@ class SchemaSnapshot:
         *,
         is_remote: bool = False,
         take_partitions: Callable[[Snapshot, Predicate | None, ZonesOf], Snapshot] | None = None,
+        declared: Callable[[int], Snapshot | None] | None = None,
     ) -> None:
         self._take = take
+        self._declared = declared
         self._take_partitions = take_partitions
         self._num_files = 0
         self._kept_at = 0.0
@@ -128,7 +132,11 @@ class SchemaSnapshot:
 
     @property
     def cached(self) -> Snapshot | None:
-        """The table without its files, as an earlier call has taken it."""
+        """The table without its files, as an earlier call has taken it, or as its catalog has it."""
+        if self._snapshot is None and self._declared is not None:
+            declared, self._declared = self._declared(MANY_FILES), None
+            if declared is not None:
+                self._num_files, self._snapshot = MANY_FILES, declared
         return self._snapshot
 
     def current(self) -> Snapshot:
@@ -139,7 +147,7 @@ class SchemaSnapshot:
 
     def current_partitions(self, where: Predicate | None, zones: ZonesOf) -> Snapshot:
         """Return the partitions of the table as it is now in which a predicate may keep rows; all if they are few."""
-        kept = self._snapshot
+        kept = self._snapshot if where is None else self.cached
         if kept is None or self._take_partitions is None or self._num_files < MANY_FILES:
             return self.current()
         if kept.declared is None and time.monotonic() > self._kept_at + SCHEMA_SECONDS:
@@ -156,7 +164,7 @@ class SchemaSnapshot:
 
     def __call__(self) -> Snapshot:
         """Return the snapshot; it is taken at the first call."""
-        kept = self._snapshot
+        kept = self.cached
         self._is_fresh = kept is None
         return self._keep(_without_deleted(self._take)) if kept is None else kept
 

@@ -39,7 +39,7 @@ from hindex.store.manifest import (
     rename_index,
     update_index,
 )
-from hindex.store.snapshot import Snapshot, find_fresh_files, take_snapshot
+from hindex.store.snapshot import Snapshot, declared_snapshot, find_fresh_files, take_snapshot
 from hindex.store.store import RETAIN_HOURS, Store
 from hindex.table.listing import Listing, list_data_files
 from hindex.table.location import is_local
@@ -117,6 +117,7 @@ class Table:
             partial(self.snapshot, max_age=listing_seconds()),
             is_remote=not is_local(self.uri),
             take_partitions=self._partitions_snapshot,
+            declared=self._declared_snapshot,
         )
 
     @cached_property
@@ -157,6 +158,13 @@ class Table:
         )
         self.check_against_catalog(snapshot)
         return snapshot
+
+    def _declared_snapshot(self, min_files: int) -> Snapshot | None:
+        """Return the table without its files, as its catalog has it; None without one, or if few files are recorded."""
+        declared = self.declared_schema()
+        if declared is None or not declared.partitions:
+            return None
+        return declared_snapshot(self.uri, self._store, declared, name=self.name, min_files=min_files)
 
     def _partitions_snapshot(self, known: Snapshot, where: Predicate | None, zones: ZonesOf) -> Snapshot:
         """Return the current state of the partitions in which a predicate may keep rows.

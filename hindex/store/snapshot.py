@@ -27,7 +27,7 @@ from hindex.store.store import Store
 from hindex.table.file_schema import file_schema, stored_type
 from hindex.table.listing import DataFile, Listing, Mask, list_data_files
 from hindex.table.location import is_local
-from hindex.table.partitions import CatalogPartitions, PartitionFilter, is_external
+from hindex.table.partitions import CatalogPartitions, PartitionFilter, Partitioning, is_external
 from hindex.table.schema import (
     DeclaredSchema,
     ResolvedColumn,
@@ -219,6 +219,26 @@ def take_snapshot(
         store_problem=problem,
         declared=declared,
     )
+
+
+def declared_snapshot(
+    table: str, store: Store, declared: DeclaredSchema, *, name: str | None = None, min_files: int = 1
+) -> Snapshot | None:
+    """Return a table without its files, of which nothing is listed: a catalog tells its columns.
+
+    Args:
+        min_files: None is returned for a table with fewer recorded files, or of which the store cannot be read.
+    """
+    try:
+        manifest = store.load()
+    except (StoreError, NewerFormatError):
+        # whoever lists the table reports it
+        return None
+    if manifest is None or len(manifest.files) < min_files:
+        return None
+    listing = Listing(table, False, (), Partitioning(tuple(declared.partitions), {}))
+    schema = TableSchema((*declared.columns, *declared.partition_columns), declared.partition_columns)
+    return Snapshot(name or table, store, listing, Manifest.empty(table), schema, (), declared=declared)
 
 
 def _number(manifest: Manifest | None) -> int:

@@ -18,7 +18,7 @@ import pytest
 
 from hindex.api import scan
 from hindex.api.table import Table
-from hindex.errors import HindexError
+from hindex.errors import ColumnError, HindexError
 from hindex.explanations.explanation import RowCount
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.store.store import Store
@@ -125,6 +125,13 @@ def remove_wanted(root: Path) -> None:
     shutil.rmtree(root / "p=2")
 
 
+def outcome_of_all(root: Path, where: str) -> tuple[object, list[str]]:
+    """The outcome of a query for which all partitions are listed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan, "MANY_FILES", 1 << 40)
+        return outcome(LocalConnection().table(str(root)), where)
+
+
 def outcome(table: Table, where: str) -> tuple[object, list[str]]:
     """The schema and rows of a query, or its error."""
     try:
@@ -226,8 +233,10 @@ def test_a_proof_reads_all_partitions(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sorted(ids(table.scan("p >= 2", mode="prove"))) == [1, 2]
 
 
-def in_catalog(root: Path, column_type: OrcType, partitions: CatalogPartitions | None = None) -> Table:
-    """The table as a catalog declares it, partitioned by ``p``; its schema is known."""
+def in_catalog(
+    root: Path, column_type: OrcType, partitions: CatalogPartitions | None = None, *, is_listed: bool = True
+) -> Table:
+    """The table as a catalog declares it, partitioned by ``p``; its schema is known if it has been listed."""
     columns = (("id", Kind.LONG), ("a", Kind.INT), ("s", Kind.STRING))
     declared = DeclaredSchema(
         tuple(TableColumn(name, OrcType(kind)) for name, kind in columns), (TableColumn("p", column_type),)
@@ -240,8 +249,44 @@ def in_catalog(root: Path, column_type: OrcType, partitions: CatalogPartitions |
         partitions=None if partitions is None else lambda: partitions,
         declared=lambda: declared,
     )
-    assert table.scan().count()
+    assert not is_listed or table.scan().count()
     return table
+
+
+def test_the_catalog_tells_the_schema_of_a_first_query(
+    tmp_path: Path, listed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "t"
+    local_build.install(monkeypatch)
+    make(root, "p=1", "p=2", "p=3").create_index("by_a", "a", "minmax")
+    add_column(root)
+    string = OrcType(Kind.STRING)
+    for where, rows in (("p = '2'", [1, 90]), ("p = '2' AND a = 7", []), ("p > '1' AND a = 2", [2])):
+        listed.clear()
+        table = in_catalog(root, string, is_listed=False)
+        result = table.scan(where).to_arrow()
+        assert result["id"].to_pylist() == rows
+        assert result.column_names == ["id", "a", "s", "p"]
+        assert set(listed) == {"", *({"p=2"} if "=" in where[:4] else {"p=2", "p=3"})}
+    listed.clear()
+    assert in_catalog(root, string, is_listed=False).scan("id = 2").count() == 1
+    assert sorted(listed) == ["", "p=1", "p=2", "p=3"]
+    with pytest.raises(ColumnError, match="new"):
+        in_catalog(root, string, is_listed=False).scan("new = 1")
+
+
+def test_a_small_table_of_a_catalog_is_listed_whole(
+    tmp_path: Path, listed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On an object store, that is one request."""
+    root = tmp_path / "t"
+    local_build.install(monkeypatch)
+    make(root, "p=1", "p=2").create_index("by_a", "a", "minmax")
+    monkeypatch.setattr(scan, "MANY_FILES", 3)
+    listed.clear()
+    table = in_catalog(root, OrcType(Kind.INT), is_listed=False)
+    assert ids(table.scan("p = 2")) == [1]
+    assert set(listed) == {"", "p=1", "p=2"}
 
 
 def test_directory_of_no_declared_value_is_an_error_in_other_partitions_too(tmp_path: Path) -> None:
@@ -344,8 +389,9 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_random_tables(tmp_path: Path, seed: int) -> None:
+def test_random_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Against the same query of a table that is listed whole, errors included."""
+    local_build.install(monkeypatch)
     rng = random.Random(seed)
     root = tmp_path / "t"
     pool = rng.sample(VALUES, rng.randint(1, 5))
@@ -356,6 +402,8 @@ def test_random_tables(tmp_path: Path, seed: int) -> None:
         return "/".join(f"{name}={quote(rng.choice(pool), safe=' ')}" for name in levels)
 
     table = make(root, *dict.fromkeys(directory() for _ in range(rng.randint(1, 8))))
+    if seed % 2:
+        table.create_index("by_a", "a", "minmax")
     compared = 0
     for step in range(40):
         condition = rng.choice(CONDITIONS)
@@ -364,7 +412,7 @@ def test_random_tables(tmp_path: Path, seed: int) -> None:
         literals = [value if rng.random() < 0.5 else f"'{value}'" for value in rng.choices(pool, k=2)]
         where = condition.format(*(item if item[:1] in "'12305" else f"'{item}'" for item in literals))
         found = outcome(table, where)
-        assert found == outcome(LocalConnection().table(str(root)), where), where
+        assert found == outcome_of_all(root, where), where
         compared += isinstance(found[0], pa.Schema) * len(found[1])
         if step % 10 == 9:
             write_rows(root / directory() / f"{step}.orc", 1000 * step, [step, None])
