@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.hdfs import HdfsCluster, hdfs_cluster
-from tests.support.maven import MissingPartError, hadoop_version, maven_jar
+from tests.support.parts import MissingPartError, hadoop_version, maven_jar
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.elsewhere import QUICK_JAVA
-from tests.support.maven import hadoop_version, maven_jar, spark_jars
+from tests.support.parts import hadoop_version, maven_jar, spark_jars
 
 #: Jars of PySpark that the cluster runs with: a client of HDFS, and loggers.
 _JARS = ("hadoop-client-api-*", "hadoop-client-runtime-*", "jcl-over-slf4j-*", "log4j-*", "slf4j-api-*")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import threading
@@ -15,7 +14,8 @@ from typing import Any
 
 import boto3
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
+
+from tests.support.wsgi import serve
 
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "tests",
@@ -101,7 +101,6 @@ class S3Server:
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
     """A server of its own; its buckets go with it."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     served = DomainDispatcherApplication(create_backend_app)
     server = S3Server()
     # S3 looks and writes in one step; moto looks first and writes later, and both of two writers would be the first
@@ -130,16 +129,8 @@ def s3_server() -> Iterator[S3Server]:
         server.answers.append(Answer(method, path, environ["QUERY_STRING"], length, begin, end))
         return parts
 
-    listener = make_server("127.0.0.1", 0, application, threaded=True)
-    thread = threading.Thread(target=listener.serve_forever, daemon=True)
-    thread.start()
-    server.endpoint = f"http://127.0.0.1:{listener.server_port}"
-    try:
+    with serve(application) as server.endpoint:
         yield server
-    finally:
-        listener.shutdown()
-        thread.join()
-        listener.server_close()
 
 
 def make_bucket(uri: str) -> None:
