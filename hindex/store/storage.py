@@ -170,6 +170,8 @@ def write_remedy(error: OSError) -> str:
     match error.errno:
         case errno.ENOTDIR | errno.EEXIST:
             first = "there is a file where a directory has to be: move it away"
+        case errno.ENOENT:
+            first = "create the bucket, container or directory, if it is missing"
         case errno.ENOSPC | errno.EDQUOT:
             first = "make room there"
         case errno.EACCES | errno.EPERM | errno.EROFS:

@@ -12,7 +12,14 @@ from pathlib import Path
 
 from hindex.errors import TableError, TableNotFoundError
 from hindex.orc.acid.directory import METADATA_FILE, VERSION_FILE, is_acid_directory, is_union_directory
-from hindex.orc.io.file_system import FileInfo, FileSystem, file_system, is_walked, request_limit
+from hindex.orc.io.file_system import (
+    FileInfo,
+    FileSystem,
+    MissingBucketError,
+    file_system,
+    is_walked,
+    request_limit,
+)
 from hindex.orc.io.source import listed_mtime, one_line
 from hindex.orc.io.thread_pool import ThreadPool
 from hindex.table.location import check_name, is_local
@@ -331,7 +338,8 @@ def _remote_files(table: str, uri: str, within: PartitionFilter | None) -> tuple
             if not infos and info is None:
                 raise FileNotFoundError
     except FileNotFoundError as error:
-        raise TableNotFoundError(f"Table {table!r} is invalid: no such file or directory: {uri}") from error
+        missing = "bucket or container" if isinstance(error, MissingBucketError) else "file or directory"
+        raise TableNotFoundError(f"Table {table!r} is invalid: no such {missing}: {uri}") from error
     except OSError as error:
         raise TableError(f"Table {table!r} is invalid: cannot list {uri}: {one_line(error)}") from error
     return False, _visible_tree(infos, tree)

@@ -39,7 +39,11 @@ _S3_SCHEMES = ("s3", "s3a", "s3n")
 _OBJECT_SCHEMES = (*_S3_SCHEMES, "gs", "gcs", "abfs", "abfss", "az")
 _HDFS_SCHEMES = ("hdfs", "viewfs")
 #: Prefixes of variables with locations and credentials of object stores.
-_VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
+_VARIABLES = ("AWS_", "GOOGLE_", "AZURE_", "AZURITE_")
+
+
+class MissingBucketError(FileNotFoundError):
+    """A bucket or container does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

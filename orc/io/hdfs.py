@@ -27,8 +27,17 @@ T = TypeVar("T")
 
 #: The name node's own error: the class in Java, and the message before its stack.
 _ANSWER = re.compile(r'RPCError\("[\w.]*?([\w$]+)", "(.*?)(?:\\n\\tat|"\)$)', re.DOTALL)
+#: The error of the library of Kerberos: codes, and its message.
+_KERBEROS = re.compile(r'^GSSAPIError\(.*"(.*)"\)$', re.DOTALL)
 #: The library's own error.
 _OWN = re.compile(r'^\w+\("(.*)"\)$', re.DOTALL)
+_TICKET = "get a ticket by kinit, and check it by klist"
+#: The error of a name node that closes the connection.
+_CLOSED = "RPC listener disconnected"
+_AUTHENTICATION = (
+    "the name node closed the connection: if it has Kerberos, set hadoop.security.authentication to kerberos in the "
+    "core-site.xml of HADOOP_CONF_DIR"
+)
 #: Error numbers of Hadoop's exceptions.
 _ERRNO = {
     "AccessControlException": errno.EACCES,
@@ -223,12 +232,15 @@ def _call(function: Callable[..., T], *args: Any, **options: Any) -> T:  # noqa:
     except FileExistsError as error:
         raise FileExistsError(errno.EEXIST, _message(error)) from error
     except (OSError, RuntimeError) as error:
+        if _KERBEROS.search(str(error)):
+            raise PermissionError(errno.EACCES, f"{_message(error)}; {_TICKET}") from error
         answer = _ANSWER.search(str(error))
         raise OSError(_ERRNO.get(answer[1] if answer else "", errno.EIO), _message(error)) from error
 
 
 def _message(error: BaseException) -> str:
     """Return the message of an error in one line, without a stack in Java."""
-    answer = _ANSWER.search(str(error)) or _OWN.search(str(error))
+    answer = _ANSWER.search(str(error)) or _KERBEROS.search(str(error)) or _OWN.search(str(error))
     text = answer[answer.lastindex or 0] if answer else one_line(error).partition("\tat ")[0]
-    return " ".join(text.replace("\\n", " ").replace('\\"', '"').split())
+    text = " ".join(text.replace("\\n", " ").replace('\\"', '"').split())
+    return f"{text}: {_AUTHENTICATION}" if text == _CLOSED else text

@@ -17,6 +17,7 @@ from hindex.errors import MissingRuntimeError, OrcError, TableError
 from hindex.orc.io.file_system import (
     REQUEST_SECONDS,
     FileInfo,
+    MissingBucketError,
     WritableFileSystem,
     is_walked,
     request,
@@ -53,6 +54,9 @@ _SORTED = ("s3", "gs", "gcs")
 #: The end of the names of S3's directory buckets, which list names in no order.
 _DIRECTORY_BUCKET = "--x-s3"
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
+#: Within errors of credentials that are wrong, or that are missing and not on the machine's metadata server either.
+_REFUSED = re.compile(r"status code: 40[13]\b|performing token request|/latest/api/token")
+_CREDENTIALS = "check the credentials in the environment (AWS_..., GOOGLE_... or AZURE_...)"
 
 
 class ObjectStore(WritableFileSystem):
@@ -85,7 +89,9 @@ class ObjectStore(WritableFileSystem):
                 container, _, account = head.partition("@")
                 config = {"account_name": account.partition(".")[0]} if account else {}
                 self._store = AzureStore(container, config=config, client_options=_CLIENT)  # type: ignore[arg-type]
-        except (exceptions.BaseError, ValueError) as error:
+        except exceptions.BaseError as error:
+            raise TableError(f"{self._root!r} cannot be opened: {_message(error)}; {_CREDENTIALS}") from error
+        except ValueError as error:
             raise TableError(f"{self._root!r} cannot be opened: {_message(error)}") from error
 
     def info(self, path: str) -> FileInfo:
@@ -105,7 +111,7 @@ class ObjectStore(WritableFileSystem):
             listed: Any = _call(obstore.list_with_delimiter, self._store, prefix)
         except OSError as error:
             if _NO_BUCKET.search(str(error)):
-                raise FileNotFoundError(errno.ENOENT, "the bucket does not exist", self._root) from error
+                raise MissingBucketError(errno.ENOENT, "no such bucket or container", self._root) from error
             raise
         for meta in listed["objects"]:
             yield _info(meta, meta["path"][len(prefix) :])
@@ -351,14 +357,15 @@ def _call(
         raise FileExistsError(errno.EEXIST, _message(error)) from error
     except exceptions.PreconditionError as error:
         raise OSError(errno.ESTALE, _message(error)) from error
-    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-        raise PermissionError(errno.EACCES, _message(error)) from error
     except exceptions.InvalidPathError as error:
         raise OSError(
             errno.EINVAL,
             f"an object's name has an empty part, which Spark cannot address: {_message(error)}; rename or delete it",
         ) from error
     except exceptions.BaseError as error:
+        # the library's class of a listing that is refused is the general one
+        if _REFUSED.search(str(error)):
+            raise PermissionError(errno.EACCES, f"{_message(error)}; {_CREDENTIALS}") from error
         raise OSError(errno.EIO, _message(error)) from error
 
 

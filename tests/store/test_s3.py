@@ -386,6 +386,16 @@ def test_injected_errors(store: Store, s3: S3Server, method: str, path: str, cod
     assert store.commit(adding("b")).number == 2
 
 
+def test_missing_credentials(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_EC2_METADATA_DISABLED"):
+        monkeypatch.delenv(name)
+    # nothing listens there
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "none")
+    with pytest.raises(TableError, match=r"cannot list .*; check the credentials in the environment"):
+        LocalConnection().table(f"{bucket}/t").scan().count()
+
+
 def test_a_slow_server(store: Store, s3: S3Server) -> None:
     with s3.failing("PUT", "manifest$", delay=0.5) as fault:
         assert store.commit(adding("b")).number == 2
