@@ -8,8 +8,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.support.azure import azurite
+from tests.support.gcs import GcsServer, gcs_server
 from tests.support.hdfs import HdfsCluster, hdfs_cluster
 from tests.support.parts import MissingPartError, hadoop_version, maven_jar
+from tests.support.places import Place, azure_place, gcs_place
 
 
 @contextmanager
@@ -24,6 +27,28 @@ def _needing(part: str) -> Iterator[None]:
 def hdfs() -> Iterator[HdfsCluster]:
     with _needing("HDFS"), hdfs_cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def azure() -> Iterator[str]:
+    with _needing("Azure"), azurite() as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Iterator[GcsServer]:
+    with _needing("Google Cloud Storage"), gcs_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["azure", "gcs"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """An empty bucket or container, with what names its server in the environment."""
+    server = request.getfixturevalue(request.param)
+    made = azure_place(server) if request.param == "azure" else gcs_place(server)
+    for name, value in made.variables.items():
+        monkeypatch.setenv(name, value)
+    return made
 
 
 #: The AWS SDK, and a library for reads, of that version of hadoop-aws.

@@ -46,9 +46,8 @@ def put_index_file(store: Store, entry: IndexEntry, data: bytes = b"12345") -> I
     return IndexFileEntry(entry.id, path, len(data), 0)
 
 
-def check_race(root: str, writers: int) -> None:
+def check_race(root: str, writers: int, changes: int = 4) -> None:
     """Commit to a new store from several threads, and check that it has every change and nothing else."""
-    changes = 4
 
     def write(writer: int) -> None:
         store = Store(root, "/t")
