@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.azure import azurite
 from tests.support.gcs import GcsServer, gcs_server
-from tests.support.hdfs import HdfsCluster, hdfs_cluster
+from tests.support.hdfs import HdfsCluster, hdfs_cluster, secure_hdfs_cluster
+from tests.support.kerberos import Realm
 from tests.support.parts import MissingPartError, hadoop_version, maven_jar
 from tests.support.places import Place, azure_place, gcs_place
 
@@ -27,6 +28,13 @@ def _needing(part: str) -> Iterator[None]:
 def hdfs() -> Iterator[HdfsCluster]:
     with _needing("HDFS"), hdfs_cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module", params=["authentication", "integrity", "privacy"])
+def secure_hdfs(request: pytest.FixtureRequest) -> Iterator[tuple[HdfsCluster, Realm, str]]:
+    """A cluster with Kerberos, its realm, and how it protects requests and data."""
+    with _needing("HDFS with Kerberos"), secure_hdfs_cluster(request.param) as (cluster, realm):
+        yield cluster, realm, request.param
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from hindex.store.store import Store
 from hindex.table.listing import list_data_files
 from tests.store.changes import adding, check_race
 from tests.support import local_build
-from tests.support.hdfs import HdfsCluster
+from tests.support.hdfs import HdfsCluster, write_configuration
 from tests.support.local_build import LocalConnection
 
 if TYPE_CHECKING:
@@ -235,16 +234,6 @@ def test_one_file(spark: SparkSession, table: str) -> None:
     assert os.path.basename(name) in {file.path for file in list_data_files(name).files}  # noqa: PTH119 a URI
 
 
-def configure(path: Path, monkeypatch: pytest.MonkeyPatch, settings: Mapping[str, str]) -> None:
-    """Let ``HADOOP_CONF_DIR`` name a directory with these settings."""
-    properties = "".join(
-        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items()
-    )
-    for name in ("core-site.xml", "hdfs-site.xml"):
-        (path / name).write_text(f"<configuration>{properties}</configuration>")
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(path))
-
-
 @pytest.mark.parametrize("kind", ["viewfs", "name service"])
 def test_names_of_the_configuration(
     hdfs: HdfsCluster,
@@ -259,12 +248,11 @@ def test_names_of_the_configuration(
     if kind == "viewfs":
         mounts = {"link./lake": f"{hdfs.uri}{place}", "linkFallback": f"{hdfs.uri}/tests"}
         settings = {f"fs.viewfs.mounttable.views.{name}": target for name, target in mounts.items()}
-        configure(tmp_path, monkeypatch, settings)
+        write_configuration(tmp_path, settings)
         uri = "viewfs://views/lake"
     else:
-        configure(
+        write_configuration(
             tmp_path,
-            monkeypatch,
             {
                 "dfs.nameservices": "lake",
                 "dfs.ha.namenodes.lake": "gone,active",
@@ -273,6 +261,7 @@ def test_names_of_the_configuration(
             },
         )
         uri = f"hdfs://lake{place}"
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     local_build.install(monkeypatch)
     named = LocalConnection().table(uri)
     named.create_index("by_k", "k")

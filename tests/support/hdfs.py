@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tests.support.elsewhere import QUICK_JAVA
+from tests.support.kerberos import Realm, kerberos_jars, realm
 from tests.support.parts import hadoop_version, maven_jar, spark_jars
 
 #: Jars of PySpark that the cluster runs with: a client of HDFS, and loggers.
-_JARS = ("hadoop-client-api-*", "hadoop-client-runtime-*", "jcl-over-slf4j-*", "log4j-*", "slf4j-api-*")
+_JARS = (
+    "commons-io-*",
+    "hadoop-client-api-*",
+    "hadoop-client-runtime-*",
+    "jcl-over-slf4j-*",
+    "log4j-*",
+    "slf4j-api-*",
+)
 _SETTINGS = {
     "dfs.replication": "1",
     # a small file of a test has several blocks
@@ -21,6 +30,8 @@ _SETTINGS = {
     # a change of safe mode, quotas or nodes is seen at once
     "dfs.heartbeat.interval": "1",
 }
+#: Of the nodes of a cluster with Kerberos; who has no root may not use the ports that it asks for.
+_SECURE_NODES = {"dfs.block.access.token.enable": "true", "ignore.secure.ports.for.testing": "true"}
 
 
 @dataclass
@@ -97,26 +108,68 @@ class HdfsCluster:
 
 
 @contextmanager
-def hdfs_cluster(settings: Mapping[str, str] | None = None) -> Iterator[HdfsCluster]:
-    """A cluster of its own, of one name node and one data node; its files go with it.
-
-    Args:
-        settings: what ``hdfs-site.xml`` would say.
+def hdfs_cluster() -> Iterator[HdfsCluster]:
+    """Run a cluster of one name node and one data node; its files go with it.
 
     Raises:
-        MissingPartError: there is no jar of the cluster, and it cannot be fetched.
+        MissingPartError: if its jars cannot be fetched.
     """
-    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-    from py4j.protocol import Py4JJavaError
+    with _java() as (gateway, directory), _nodes(gateway.jvm, directory, {}) as cluster:
+        yield cluster
 
-    jars = spark_jars()
-    class_path = [str(jar) for pattern in _JARS for jar in jars.glob(pattern)]
-    class_path.append(str(maven_jar(f"org.apache.hadoop:hadoop-client-minicluster:{hadoop_version()}")))
-    with tempfile.TemporaryDirectory(prefix="hdfs-") as folder:
+
+@contextmanager
+def secure_hdfs_cluster(protection: str) -> Iterator[tuple[HdfsCluster, Realm]]:
+    """Run a cluster that authenticates its users by Kerberos, and its realm.
+
+    Args:
+        protection: of requests and data: ``authentication``, ``integrity`` or ``privacy``.
+
+    Raises:
+        MissingPartError: if its jars cannot be fetched, or the system has no library of Kerberos.
+    """
+    with _java(kerberos_jars()) as (gateway, directory), realm(gateway, directory) as kerberos:
+        nodes = {
+            f"dfs.{node}.{name}": value
+            for node in ("namenode", "datanode")
+            for name, value in (("kerberos.principal", kerberos.nodes), ("keytab.file", kerberos.keytab))
+        }
+        settings = {**secure_settings(protection), **nodes, **_SECURE_NODES}
+        with _nodes(gateway.jvm, directory, settings) as cluster:
+            yield cluster, kerberos
+
+
+def secure_settings(protection: str) -> dict[str, str]:
+    """Return the settings of clients of such a cluster."""
+    return {
+        "hadoop.security.authentication": "kerberos",
+        "hadoop.rpc.protection": protection,
+        "dfs.data.transfer.protection": protection,
+    }
+
+
+def write_configuration(path: Path, settings: Mapping[str, str]) -> None:
+    """Write a directory for ``HADOOP_CONF_DIR``."""
+    properties = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items()
+    )
+    for name in ("core-site.xml", "hdfs-site.xml"):
+        (path / name).write_text(f"<configuration>{properties}</configuration>")
+
+
+@contextmanager
+def _java(jars: Iterable[str] = ()) -> Iterator[tuple[Any, str]]:
+    """Run Java with a cluster's classes; yield Py4J's gateway and a directory that goes with it."""
+    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+    spark = spark_jars()
+    class_path = [str(jar) for pattern in _JARS for jar in spark.glob(pattern)]
+    class_path += [str(maven_jar(f"org.apache.hadoop:hadoop-client-minicluster:{hadoop_version()}")), *jars]
+    with tempfile.TemporaryDirectory(prefix="hdfs-") as directory:
         port, token, process = launch_gateway(
-            jarpath=str(next(jars.glob("py4j-*.jar"))),
+            jarpath=str(next(spark.glob("py4j-*.jar"))),
             classpath=os.pathsep.join(class_path),
-            javaopts=[*QUICK_JAVA.split(), "-Xmx512m", f"-Djava.io.tmpdir={folder}"],
+            javaopts=[*QUICK_JAVA.split(), "-Xmx512m", f"-Djava.io.tmpdir={directory}"],
             # Java ends with this process, however that ends
             die_on_exit=True,
             enable_auth=True,
@@ -124,21 +177,28 @@ def hdfs_cluster(settings: Mapping[str, str] | None = None) -> Iterator[HdfsClus
         )
         gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
         try:
-            hadoop = gateway.jvm.org.apache.hadoop
-            conf = hadoop.conf.Configuration()
-            for name, value in {**_SETTINGS, "hdfs.minidfs.basedir": folder, **(settings or {})}.items():
-                conf.set(name, value)
-            try:
-                nodes = getattr(hadoop.hdfs, "MiniDFSCluster$Builder")(conf).build()
-            except Py4JJavaError as error:
-                # Java has the message, and ends before the error is shown
-                raise RuntimeError(str(error)) from None
-            try:
-                yield HdfsCluster(f"hdfs://127.0.0.1:{nodes.getNameNodePort()}", gateway.jvm, nodes)
-            finally:
-                nodes.shutdown()
+            yield gateway, directory
         finally:
             gateway.shutdown()
             process.kill()
             process.stdin.close()
             process.wait()
+
+
+@contextmanager
+def _nodes(jvm: Any, directory: str, settings: Mapping[str, str]) -> Iterator[HdfsCluster]:
+    from py4j.protocol import Py4JJavaError
+
+    hadoop = jvm.org.apache.hadoop
+    conf = hadoop.conf.Configuration()
+    for name, value in {**_SETTINGS, "hdfs.minidfs.basedir": directory, **settings}.items():
+        conf.set(name, value)
+    try:
+        nodes = getattr(hadoop.hdfs, "MiniDFSCluster$Builder")(conf).build()
+    except Py4JJavaError as error:
+        # Java has the message, and ends before the error is shown
+        raise RuntimeError(str(error)) from None
+    try:
+        yield HdfsCluster(f"hdfs://127.0.0.1:{nodes.getNameNodePort()}", jvm, nodes)
+    finally:
+        nodes.shutdown()
