@@ -43,7 +43,7 @@ demo: $(STAMP) java ## index TPC-H lineitem, query it with hindex and with Spark
 test: $(STAMP) java $(ARCHIVE) ## run all tests (JOBS=3 processes: Spark waits now and then)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
-integration: $(STAMP) java ## run the tests that start servers, such as HDFS (Maven fetches its jar)
+integration: $(STAMP) java ## run the tests that start servers, such as HDFS (Maven, npm and go fetch them)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest tests/integration
 
 # classes of Spark, from which Java starts in half the time
