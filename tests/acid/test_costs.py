@@ -29,7 +29,7 @@ from hindex.orc.io.source import ByteSource
 from hindex.scan.task_runner import run_lookups
 from hindex.store import snapshot
 from tests.acid.tables import B0, MOST, delete, ids_of, insert, table_of
-from tests.acid.writing import write_acid, write_flat, write_marker
+from tests.acid.writing import AcidRow, write_acid, write_flat, write_marker
 
 
 def test_parts_of_a_delete_delta_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,6 +55,18 @@ def test_parts_of_a_delete_delta_that_are_read(tmp_path: Path, monkeypatch: pyte
     read.clear()
     assert ids_of(tmp_path) == list(range(1, 1000, 2))
     assert read == []
+
+
+def test_deletes_of_a_large_delete_delta_without_a_row_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acid_deletes, "SMALL_ROWS", 0)
+    insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(100))
+    deleted: list[AcidRow] = [((1, B0, at), 2, None) for at in range(0, 100, 3)]
+    write_acid(tmp_path / "delete_delta_2_2" / "bucket_00000", deleted, stride=0)
+    expected = [at for at in range(100) if at % 3]
+    assert ids_of(tmp_path, where="id = 6 OR id = 7") == [7]
+    assert ids_of(tmp_path) == expected
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
