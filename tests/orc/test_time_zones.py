@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import zoneinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ import pytest
 
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
-from hindex.orc.time_zones import normalize_zone, to_wall_clock
+from hindex.orc.time_zones import normalize_zone, to_instants, to_wall_clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +48,10 @@ ERAS = (
 )
 
 
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+MICROSECOND = datetime.timedelta(microseconds=1)
+
+
 @pytest.mark.parametrize("zone", ZONES)
 def test_clocks_at_any_time(spark: SparkSession, zone: str, rng: np.random.Generator) -> None:
     """Pyarrow has local mean time before 1900, and no daylight saving time from 2038 on."""
@@ -72,6 +78,18 @@ def test_each_hour_of_a_year_far_from_now() -> None:
     # from the last Sunday of March to that of October, at 01:00 of UTC
     assert np.flatnonzero(np.diff(summer)).tolist() == [86 * 24, 303 * 24]
     assert all(np.array_equal(one, shown[0]) for one in shown)
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Kolkata", "Asia/Manila", "Europe/London"])
+def test_readings_before_zones_had_transitions(zone: str, rng: np.random.Generator) -> None:
+    """A reader shows them as the local mean time of its own zone."""
+    year_1800 = int(np.datetime64("1800-01-01", "s").astype(np.int64))
+    seconds = np.append(rng.integers(-62_000_000_000, year_1800, 20), [year_1800 - 86_400, year_1800])
+    clocks = seconds * 1_000_000
+    reader = zoneinfo.ZoneInfo(zone)
+    shown = [datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=int(one)) for one in seconds]
+    instants = [(time.replace(tzinfo=reader) - EPOCH) // MICROSECOND for time in shown]
+    assert to_instants(clocks, clocks, zone).tolist() == instants
 
 
 @pytest.mark.parametrize("zone", ["No/Where", "America", "../../etc/passwd", "+99:00"])
