@@ -298,6 +298,21 @@ def test_changes_against_a_dict(seed: int, tmp_path: Path) -> None:
         assert list(loaded.files) == [expected[path] for path in sorted(expected)]
 
 
+def test_what_is_left_of_a_last_segment_joins_the_one_before_it(tmp_path: Path) -> None:
+    store = Store(str(tmp_path), "/t")
+    first = store.commit(lambda old: replace(table(12), number=0))
+    assert [segment.summary.num_files for segment in first.entries.segments] == [6, 6]
+    gone = [entry(number).path for number in range(6, 11)]
+    store.commit(lambda old: merge_build_result(old, vanished=gone))
+    RECENT.clear()
+    loaded = Store(store.root, "/t").load()
+    assert loaded is not None
+    left = [entry(number) for number in (*range(6), 11)]
+    assert [segment.summary.num_files for segment in loaded.entries.segments] == [7]
+    assert list(loaded.files) == left
+    assert list(loaded.entries.find(item.path for item in left).values()) == left
+
+
 def test_a_commit_makes_objects_of_changed_entries_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
