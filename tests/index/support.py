@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hindex.domain import Domain, Key, Range
 from hindex.index.bitmap import BitmapReader
+from hindex.index.column_stats import array_stats
 from hindex.index.index_file import OWN_CACHE_BYTES, IndexFileReader
 from hindex.index.index_type import IndexReader, file_index_type
 from hindex.index.page_cache import Cache
@@ -153,7 +154,7 @@ def build(
         builder.add_stripe(array)
     summary = builder.finish()
     assert summary.length == len(sink.getvalue())
-    assert [item.stats.rows for item in summary.stripes] == [len(array) for array in stripes]
+    assert [item.stats for item in summary.stripes] == [array_stats(data_type, array) for array in stripes]
     return sink.getvalue()
 
 
