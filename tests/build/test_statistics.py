@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from hindex.domain import Domain
 from hindex.index.column_stats import ColumnStats, array_stats
 from hindex.index.reader_cache import open_index_file
 from hindex.orc import OrcReader
+from tests.fuzz.parts import put_together, take_apart
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.values import TYPES, Column, random_column, random_pool
@@ -97,6 +99,25 @@ def test_no_data_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("n = CAST('NaN' AS DOUBLE)", lambda row: row == 500),
     ]:
         assert table.scan(where).count() == len([row for row in range(ROWS) if keep(row)]), where  # type: ignore[no-untyped-call]
+
+
+def test_decimals_of_more_digits_than_their_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers round the values, so that a least or greatest one of the file is no value of the column."""
+    written = [1254, 1255, -1255, 1244]
+    path = tmp_path / "t" / "x.orc"
+    values = [Decimal(value).scaleb(-3) for value in written for _ in range(STRIDE)]
+    write_pyarrow(path, pa.table({"m": pa.array(values, pa.decimal128(9, 3))}), "none", stride=STRIDE)
+    parts = take_apart(path.read_bytes())
+    parts.footer.types[1].scale = 2
+    path.write_bytes(put_together(parts))
+    local_build.install(monkeypatch)
+    table = LocalConnection().table(str(path.parent))
+    table.create_index("m", "m", "minmax")
+    read = [value.quantize(Decimal("0.01"), ROUND_HALF_UP) for value in values]
+    assert table.scan().to_arrow()["m"].to_pylist() == read
+    for value in (*sorted(set(read)), Decimal("1.27")):
+        assert table.scan(f"m = {value}").count() == read.count(value), value
+        assert table.scan(f"m >= {value}").count() == sum(one >= value for one in read), value
 
 
 def test_strings_that_the_writer_cut(

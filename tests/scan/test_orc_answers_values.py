@@ -13,6 +13,7 @@ import pytest
 
 from hindex.explanations.explanation import RowCount
 from hindex.plan.reasons import Reason
+from tests.fuzz.parts import put_together, take_apart
 from tests.support.small import ids, reasons, scan_of
 from tests.support.writers import write_pyarrow, write_spark
 
@@ -149,6 +150,26 @@ def test_files_of_other_types_than_the_table(tmp_path: Path) -> None:
         assert rows is not None
         assert rows.kept is not None
         assert rows.kept <= most, where
+
+
+def test_decimals_of_more_digits_than_their_column(tmp_path: Path) -> None:
+    """Statistics have all of them, and readers round the values half up."""
+    values = [Decimal(value).scaleb(-3) for value in (1254, 1255, -1255, -1254) for _ in range(100)]
+    table = pa.table({"id": pa.array(range(400)), "m": pa.array(values, pa.decimal128(9, 3))})
+    write_pyarrow(tmp_path / "x.orc", table, "none", stride=100)
+    parts = take_apart((tmp_path / "x.orc").read_bytes())
+    parts.footer.types[2].scale = 2
+    (tmp_path / "x.orc").write_bytes(put_together(parts))
+    for where, expected in (
+        ("m = 1.25", range(100)),
+        ("m = 1.26", range(100, 200)),
+        ("m > 1.25", range(100, 200)),
+        ("m = -1.26", range(200, 300)),
+        ("m < -1.25", range(200, 300)),
+        ("m = -1.25", range(300, 400)),
+    ):
+        assert ids(scan_of(tmp_path, where)) == list(expected), where
+    assert ids(scan_of(tmp_path, "m > 1.26")) == []
 
 
 def test_char_with_and_without_blanks(tmp_path: Path) -> None:
