@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.orc
+import pyorc
 import pytest
 
 import hindex
@@ -33,6 +35,7 @@ from hindex.orc import OrcReader
 from hindex.orc.io.file_system import open_source
 from hindex.store.manifest import FileEntry, IndexEntry, new_index_id
 from hindex.store.store import Store
+from tests.fuzz.parts import joined, put_together, take_apart
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.oracle import spark_where
@@ -146,10 +149,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory, columns: dict[str, pa.Array]
     return replace(task, tail_checksum=checksum)
 
 
-def built(task: BuildTask, cuts: list[int]) -> FileEntry:
+def built(task: BuildTask, cuts: list[int], stripes: int = STRIPES) -> FileEntry:
     """The entry of a data file whose stripes are indexed by several tasks, the last of which ends first."""
     tasks = (
-        [replace(task, first=a, end=b) for a, b in itertools.pairwise([0, *cuts, STRIPES])]
+        [replace(task, first=a, end=b) for a, b in itertools.pairwise([0, *cuts, stripes])]
         if cuts
         else [task]
     )
@@ -182,6 +185,28 @@ def test_parts_make_up_what_one_task_writes(whole: BuildTask, cuts: list[int]) -
     for a, b in zip(several.index_files, one.index_files, strict=True):
         assert replace(a, path="") == replace(b, path="")
         assert bool(a.stripe_stats) == (not a.index_id.startswith("BLOOM"))
+
+
+@pytest.mark.parametrize("lacking", range(3))
+def test_any_part_tells_of_a_missing_time_zone(tmp_path: Path, lacking: int) -> None:
+    path = tmp_path / "x.orc"
+    with (
+        path.open("wb") as file,
+        pyorc.Writer(file, "struct<t:timestamp>", compression=pyorc.CompressionKind.NONE) as writer,
+    ):
+        writer.writerows([(datetime.datetime(2000, 1, day, tzinfo=datetime.UTC),) for day in range(1, 30)])
+    stripe = take_apart(path.read_bytes())
+    parts = joined([stripe] * 3)
+    parts.stripes[lacking].footer.ClearField("writer_timezone")
+    path.write_bytes(put_together(parts))
+    with OrcReader(path) as reader:
+        length, checksum = reader.tail.file_length, reader.tail.checksum
+        assert [not reader.stripe(at).writer_timezone for at in range(3)] == [
+            at == lacking for at in range(3)
+        ]
+    target = IndexTarget("b" * 32, "i", "BITMAP", "t", (), "data/b", str(tmp_path / "index"))
+    task = BuildTask("b", "x.orc", str(path), length, 0, ("t",), (target,), tail_checksum=checksum)
+    assert [built(task, cuts, 3).lacks_time_zone for cuts in ([], [1], [2], [1, 2])] == [True] * 4
 
 
 def test_parts_are_open_one_at_a_time(whole: BuildTask, monkeypatch: pytest.MonkeyPatch) -> None:
