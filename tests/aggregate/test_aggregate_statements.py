@@ -117,6 +117,9 @@ def test_statements(connection: LocalConnection, table: Table) -> None:
         {"a": None, "n": counted[None], "count(a)": 0, "m": None},
         {"a": 0, "n": counted[0], "count(a)": counted[0], "m": 0},
     ]
+    assert run("SELECT a, COUNT(*) AS n FROM TABLE GROUP BY a LIMIT 2 OFFSET 3") == [
+        {"a": key, "n": counted[key]} for key in list(counted)[3:5]
+    ]
     assert run("SELECT s, COUNT(*) FROM TABLE WHERE id < 11 GROUP BY s ORDER BY COUNT(*) DESC LIMIT 1") == [
         {"s": "s1", "count(1)": 4}
     ]
