@@ -275,6 +275,7 @@ SNIPPETS: dict[str, tuple[bool, Snippet]] = {
         True,
         lambda s, f: s.read.orc(sorted(map(str, (f / "files").glob("*.orc")))[1:]).where("k = 7"),
     ),
+    "files twice": (False, lambda s, f: s.read.orc([str(f / "files")] * 2).where("k = 7")),
     "two readings of a path": (
         True,
         lambda s, f: (
