@@ -141,6 +141,7 @@ LAYOUTS = {
             ("c = 'abcd'", 0),
             ("c IN ('abcdefg', 'x')", 2),
             ("c IN ('abcd   ', 'abcdefg   ')", 2),
+            ("c IN ('abcd', 'abcdefg   ')", 2),
             ("c <> 'abcdefg'", 4),
             ("c >= 'abcde'", 4),
             ("c < 'abcdefz'", 2),
@@ -153,7 +154,7 @@ LAYOUTS = {
             ("c = w", 2),
             ("n IS NULL", 5),
         ],
-        exact=17,
+        exact=18,
         files={
             "1.orc": {
                 "id": pa.array([1, 2, 3, 4, 5], pa.int64()),
