@@ -167,7 +167,7 @@ def test_objects_that_stand_for_directories(place: Place, table: str) -> None:
         place.files.create_dir(directory)
     with place.files.open_output_stream("t/p=x/empty.orc"):
         pass
-    assert [file.path for file in list_data_files(table).files if file.is_empty] == ["p=x/empty.orc"]
+    assert [file.path for file in list_data_files(table).files if file.length == 0] == ["p=x/empty.orc"]
     assert LocalConnection().table(table).scan().count() == 3 * ROWS
 
 
