@@ -142,7 +142,7 @@ def select_values(
     lengths: _Ints,
     wanted: _Ints,
     heads: _Ints,
-    insides: _Ints,
+    chunk_offsets: _Ints,
 ) -> int: ...
 def decompress_chunks(
     data: _Bytes,

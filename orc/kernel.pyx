@@ -100,7 +100,7 @@ cdef extern from *:
     static const uint8_t HINDEX_WIDTHS[32] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
         17, 18, 19, 20, 21, 22, 23, 24, 26, 28, 30, 32, 40, 48, 56, 64};
     /* no position in a file is so large: with a code behind it, it fits 64 bits, and sums of a few do */
-    static const int64_t HINDEX_FAR = (int64_t)1 << 54;
+    static const int64_t HINDEX_MAX_OFFSET = (int64_t)1 << 54;
     """
     uint64_t hindex_load(const uint8_t *p) noexcept nogil
     uint64_t hindex_ends(const uint8_t *p) noexcept nogil
@@ -108,7 +108,7 @@ cdef extern from *:
     int hindex_first(uint64_t v) noexcept nogil
     uint64_t hindex_fold(const uint8_t *p, int size) noexcept nogil
     const uint8_t HINDEX_WIDTHS[32]
-    const int64_t HINDEX_FAR
+    const int64_t HINDEX_MAX_OFFSET
 
 
 ctypedef struct Input:
@@ -1220,7 +1220,7 @@ cdef int64_t _frame_size(const Zstd *zstd, const uint8_t *at, int64_t left) noex
     if at[0] != 0x28 or zstd.frame_size(at, <size_t>left) != <size_t>left:
         return -2
     size = zstd.content_size(at, <size_t>left)
-    return <int64_t>size if size < <uint64_t>HINDEX_FAR else -1
+    return <int64_t>size if size < <uint64_t>HINDEX_MAX_OFFSET else -1
 
 
 cdef int64_t _block_size(const uint8_t *at, int64_t left) noexcept nogil:
@@ -1275,7 +1275,7 @@ def list_chunks(
     if begins.shape[0] != ends.shape[0] or begins.shape[0] != extras.shape[0]:
         raise ValueError("ranges need as many begins, ends and extras")
     for r in range(begins.shape[0]):
-        if not 0 <= begins[r] < HINDEX_FAR:
+        if not 0 <= begins[r] < HINDEX_MAX_OFFSET:
             raise ValueError("a range begins before the data, or beyond any file")
     with nogil:
         for r in range(begins.shape[0]):
@@ -1455,16 +1455,16 @@ def select_chunks(
         or firsts.shape[0] != segments or lasts.shape[0] != segments
     ):
         raise ValueError("the arrays of segments have the same length")
-    if not (0 <= extras < HINDEX_FAR and 0 <= max_tail < HINDEX_FAR and 0 <= block_size < HINDEX_FAR):
+    if not (0 <= extras < HINDEX_MAX_OFFSET and 0 <= max_tail < HINDEX_MAX_OFFSET and 0 <= block_size < HINDEX_MAX_OFFSET):
         raise ValueError("a run or a block is negative, or beyond any file")
     for i in range(count):
         wanted[i], needed[i] = 0, -1
-        if sizes[i] >= HINDEX_FAR:
+        if sizes[i] >= HINDEX_MAX_OFFSET:
             raise ValueError("a chunk is larger than any file")
     for s in range(segments):
         if not (
-            0 <= begins[s] < HINDEX_FAR and 0 <= inners[s] < HINDEX_FAR and 0 <= max_bytes[s]
-            and 0 <= ends[s] < HINDEX_FAR and 0 <= end_inners[s] < HINDEX_FAR
+            0 <= begins[s] < HINDEX_MAX_OFFSET and 0 <= inners[s] < HINDEX_MAX_OFFSET and 0 <= max_bytes[s]
+            and 0 <= ends[s] < HINDEX_MAX_OFFSET and 0 <= end_inners[s] < HINDEX_MAX_OFFSET
         ):
             raise ValueError("a position is negative, or beyond any file")
         firsts[s] = lasts[s] = -1
@@ -1478,7 +1478,7 @@ def select_chunks(
             continue
         last = min(end + extras, count - 1) if has_tails[s] else end
         firsts[s], lasts[s] = first, last
-        needed[first] = max(needed[first], inners[s] + min(max_bytes[s], HINDEX_FAR))
+        needed[first] = max(needed[first], inners[s] + min(max_bytes[s], HINDEX_MAX_OFFSET))
         # all of the chunks before the one in which it ends; of that one and those behind it as much as may be needed
         rest = end_inners[s] + max_tail if has_tails[s] else end_inners[s]
         for i in range(first, last + 1):
@@ -1503,7 +1503,7 @@ def select_values(
     const int64_t[::1] lengths,
     int64_t[::1] wanted,
     int64_t[::1] heads,
-    int64_t[::1] insides,
+    int64_t[::1] chunk_offsets,
 ):
     """Find how much of each listed chunk values need, by their bytes within segments.
 
@@ -1515,7 +1515,7 @@ def select_values(
         bounds: int64[S + 1], the values of each segment.
         lows: int64[V], the begin of each value, in bytes from its segment's begin; ``lengths`` its bytes.
         wanted: int64[N] for the bytes of each chunk to load.
-        heads: int64[V] for the number of the chunk in which a value begins, and ``insides`` for where in its content.
+        heads: int64[V] for the number of the chunk in which a value begins, and ``chunk_offsets`` for where in its content.
 
     Returns:
         0, INSIDE_CHUNK, BEYOND_CHUNK or STREAM_ENDS.
@@ -1526,21 +1526,21 @@ def select_values(
         raise ValueError("the arrays of chunks have the same length, and there is one more edge")
     if inners.shape[0] != segments or ends.shape[0] != segments or bounds.shape[0] != segments + 1:
         raise ValueError("the arrays of segments have the same length, and there is one more bound")
-    if lengths.shape[0] != values or heads.shape[0] != values or insides.shape[0] != values:
+    if lengths.shape[0] != values or heads.shape[0] != values or chunk_offsets.shape[0] != values:
         raise ValueError("the arrays of values have the same length")
     if bounds[0] != 0 or bounds[segments] != values:
         raise ValueError("the bounds do not fit the values")
     for s in range(segments):
         if bounds[s] > bounds[s + 1]:
             raise ValueError("the bounds descend")
-    if not 0 <= edges[0] < HINDEX_FAR:
+    if not 0 <= edges[0] < HINDEX_MAX_OFFSET:
         raise ValueError("the edges descend, or are beyond any file")
     for i in range(count):
         wanted[i] = 0
-        if not 0 <= edges[i] <= edges[i + 1] < HINDEX_FAR:
+        if not 0 <= edges[i] <= edges[i + 1] < HINDEX_MAX_OFFSET:
             raise ValueError("the edges descend, or are beyond any file")
     for s in range(segments):
-        if not (0 <= begins[s] < HINDEX_FAR and 0 <= inners[s] < HINDEX_FAR and 0 <= ends[s] < HINDEX_FAR):
+        if not (0 <= begins[s] < HINDEX_MAX_OFFSET and 0 <= inners[s] < HINDEX_MAX_OFFSET and 0 <= ends[s] < HINDEX_MAX_OFFSET):
             raise ValueError("a position is negative, or beyond any file")
         first = _search(&offsets[0], count, begins[s]) if count else 0
         if begins[s] < ends[s] and (first == count or offsets[first] != begins[s]):
@@ -1550,9 +1550,9 @@ def select_values(
         if base > edges[max(first, last)]:
             return BEYOND_CHUNK
         for k in range(bounds[s], bounds[s + 1]):
-            heads[k] = insides[k] = 0
+            heads[k] = chunk_offsets[k] = 0
             # those of a hostile file may have wrapped
-            if not (0 <= lows[k] < HINDEX_FAR and 0 <= lengths[k] < HINDEX_FAR):
+            if not (0 <= lows[k] < HINDEX_MAX_OFFSET and 0 <= lengths[k] < HINDEX_MAX_OFFSET):
                 return STREAM_ENDS
             low, high = base + lows[k], base + lows[k] + lengths[k]
             if high > edges[max(first, last)]:
@@ -1564,7 +1564,7 @@ def select_values(
             for i in range(head, tail):
                 wanted[i] = edges[i + 1] - edges[i]
             wanted[tail] = max(wanted[tail], high - edges[tail])
-            heads[k], insides[k] = head, low - edges[head]
+            heads[k], chunk_offsets[k] = head, low - edges[head]
     return 0
 
 

@@ -413,7 +413,7 @@ def _check_keys(plan: ScanPlan, name: ColumnName, column: ResolvedColumn) -> Non
     Raises:
         PredicateError: naming the column.
     """
-    if not plan.are_keys(OutputColumn(column.name, column.type, column.is_partition)):
+    if not plan.are_index_keys(OutputColumn(column.name, column.type, column.is_partition)):
         assert plan.zones is not None
         raise PredicateError(
             f"timestamps of {spelled(column_name(name))!r} cannot be grouped or compared here: indexes have wall "

@@ -98,7 +98,7 @@ def first_rows(plan: ScanPlan, order: Order, start: int, stop: int, runner: Runn
     parts: list[pa.RecordBatch] = []
     at: dict[_Place, int] = {}
     in_file = sorted(places, key=lambda place: (place.task, place.stripe, place.row))
-    if plan.is_all_keys:
+    if plan.has_only_index_keys:
         return _from_keys(plan, places, order)
     for (number, stripe), group in groupby(in_file, key=lambda place: (place.task, place.stripe)):
         task = files.open(number)

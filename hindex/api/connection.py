@@ -402,7 +402,7 @@ class Connection:
         if schema is None or scan.mode is not Mode.LENIENT:
             return False
         try:
-            run_select(scan.at(schema), statement).plan()
+            run_select(scan.on_snapshot(schema), statement).plan()
         except HindexError:
             # the table may be another by now
             return False
@@ -414,7 +414,7 @@ class Connection:
             return scan
         snapshot = scan.snapshot()
         self._check_same_rows(snapshot, select)
-        return scan.at(snapshot)
+        return scan.on_snapshot(snapshot)
 
     def _check_same_rows(self, snapshot: Snapshot, select: Select | SelectExists) -> None:
         """Refuse a statement for which the user's Spark session returns other rows.

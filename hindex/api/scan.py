@@ -399,7 +399,7 @@ class Scan:
         """Return the current state of the table."""
         return self._snapshot()
 
-    def at(self, snapshot: Snapshot) -> Scan:
+    def on_snapshot(self, snapshot: Snapshot) -> Scan:
         """Return the scan of a snapshot, or of the current table if a file of the snapshot was deleted."""
         scan = copy.copy(self)
         scan._snapshot = KnownSnapshot(snapshot, self._snapshot)
@@ -604,7 +604,7 @@ class Scan:
         """Return True if a column of the table is compared by its index keys, according to the last plan."""
         plan = self._last_plan or self.plan()
         resolved = plan.snapshot.schema.resolve(column)
-        return plan.are_keys(OutputColumn(resolved.name, resolved.type, resolved.is_partition))
+        return plan.are_index_keys(OutputColumn(resolved.name, resolved.type, resolved.is_partition))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Read the rows, a batch for each stripe with rows; with an order, all rows are read and sorted first."""

@@ -314,7 +314,7 @@ def _time_difference(
             return "some are out of the range of nanoseconds"
     if data_type.kind is Kind.TIMESTAMP_INSTANT:
         return None
-    if zones is not None and not zones.are_keys(data_type):
+    if zones is not None and not zones.are_index_keys(data_type):
         return f"hindex reads instants of the time zone {zones.reader}"
     zone = reader.stripe(stripe).writer_timezone
     return None if zone in _UTC else f"its writer's time zone is {zone or 'unknown'}, not UTC"

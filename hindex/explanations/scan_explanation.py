@@ -54,7 +54,7 @@ _NO_INDEX = (Reason.NO_INDEX, Reason.UNSUPPORTED_TYPE, Reason.ROW_KEY)
 
 @dataclass(slots=True)
 class _Totals:
-    """Sums over the stripes that were looked at."""
+    """Sums over the stripes of the plan."""
 
     files: set[str] = field(default_factory=set)
     stripes: int = 0
@@ -98,13 +98,13 @@ class _LeafTotals:
 
 
 @value_class
-class _Looked:
-    """What indexes leave of a stripe, and what is read of it.
+class _StripePlan:
+    """The rows of a stripe that its indexes select, and the columns that are read for them.
 
     Attributes:
-        read: the columns of the result whose values are not known.
-        walked: the index that the first rows of an order are taken from.
-        bytes: those that are read at most.
+        read: the columns of the result that are read.
+        walked: the index that gives the first rows of an order, if one does.
+        bytes: the stored bytes of all columns that are read, those of conditions and orders among them, at most.
     """
 
     task: ScanTaskReader
@@ -140,41 +140,43 @@ def explain_plan(
     output = plan.columns if is_index_only is None else plan.lookups
     defaults = _DefaultValues(plan)
 
-    def look(task: ScanTaskReader, result: StripeResult, _: ThreadPool) -> _Looked:
-        read = _unknown(task, output, result)
+    def plan_stripe(task: ScanTaskReader, result: StripeResult, _: ThreadPool) -> _StripePlan:
+        read = _columns_to_read(task, output, result)
         # an order's column is read, too, where no index is walked for it
         sorts = bool(orders and plan.columns)
-        sorted_by = _unknown(task, plan.lookups, result) if sorts else []
+        sorted_by = _columns_to_read(task, plan.lookups, result) if sorts else []
         is_answered = not (result.undecided or read or sorted_by)
         if is_index_only is not None:
             is_answered = is_index_only(task, result) or (is_answered and bool(output))
         walked = _walked(plan, task, result) if sorts and limit is not None else None
         if walked is not None:
-            is_answered = not result.undecided and (plan.is_all_keys or not read)
+            is_answered = not result.undecided and (plan.has_only_index_keys or not read)
         needed = [*read, *(sorted_by if walked is None else ())]
         if result.undecided:
             needed += task.task.filter_columns
-        return _Looked(
+        return _StripePlan(
             task, result, read, walked, is_answered, task.bytes_to_read(result, () if is_answered else needed)
         )
 
     units = run_lookups(plan.tasks, every=True)
     is_remote = bool(plan.tasks) and not is_local(plan.tasks[0].uri)
     # of local files, one is open at a time: a table may have more than a process may hold open
-    for looked in run_units(units, look) if is_remote else (look(*unit, SERIAL) for unit in units):
-        task, result = looked.task, looked.result
+    for stripe_plan in (
+        run_units(units, plan_stripe) if is_remote else (plan_stripe(*unit, SERIAL) for unit in units)
+    ):
+        task, result = stripe_plan.task, stripe_plan.result
         if last is not None and task is not last:
             totals.notes += last.notes
         last = task
-        if looked.walked is not None:
-            totals.walked[looked.walked] = None
+        if stripe_plan.walked is not None:
+            totals.walked[stripe_plan.walked] = None
             totals.uses_index = True
-        _add(totals, looked)
+        _add(totals, stripe_plan)
         _add_leaf_results(totals, defaults.results(task, result))
         if len(result.bounds.upper):
             totals.fixed.update(column.name for column in output if task.is_constant(column.name))
             totals.from_indexes.update(result.values)
-            totals.read.update(column.name for column in looked.read)
+            totals.read.update(column.name for column in stripe_plan.read)
     if last is not None:
         totals.notes += last.notes
     pruned = _Pruned.of(plan)
@@ -227,7 +229,7 @@ def _spelled(plan: ScanPlan) -> dict[str, str]:
     return spellings
 
 
-def _unknown(
+def _columns_to_read(
     task: ScanTaskReader, columns: Sequence[OutputColumn], result: StripeResult
 ) -> list[OutputColumn]:
     """Return the columns that neither the partition, nor the predicate, nor an index has the values of."""
@@ -305,8 +307,8 @@ class _Pruned:
         )
 
 
-def _add(totals: _Totals, looked: _Looked) -> None:
-    task, result, is_answered = looked.task, looked.result, looked.is_answered
+def _add(totals: _Totals, stripe_plan: _StripePlan) -> None:
+    task, result, is_answered = stripe_plan.task, stripe_plan.result, stripe_plan.is_answered
     upper = result.bounds.upper
     groups = task.row_groups(result.num_rows)
     stride = task.reader.tail.row_index_stride or max(result.num_rows, 1)
@@ -326,7 +328,7 @@ def _add(totals: _Totals, looked: _Looked) -> None:
         totals.undecided += result.undecided
         totals.groups += len(kept)
         totals.read_stripes += not is_answered
-        totals.bytes += looked.bytes
+        totals.bytes += stripe_plan.bytes
     state = BY_INDEX if is_answered else SELECTED if len(upper) < result.num_rows else WHOLE
     cells = [SKIPPED] * groups
     for number in kept.tolist():

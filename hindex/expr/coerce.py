@@ -32,7 +32,7 @@ from hindex.expr.nodes import (
 from hindex.expr.spark_types import MAX_PRECISION, Family, SparkType, column_type, wider
 from hindex.keys import INT64_MAX, INT64_MIN, key_limits
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
-from hindex.sql.string_values import is_epoch, is_named_time
+from hindex.sql.string_values import date_from_days, format_date, format_timestamp, is_epoch, is_named_time
 
 REMEDY = "filter with Spark on scan(...).to_spark()"
 
@@ -49,8 +49,13 @@ _TYPES = {
 FLOATING = frozenset({Kind.FLOAT, Kind.DOUBLE})
 _EXACT = INTEGER_KINDS | {Kind.DECIMAL}
 NUMERIC = _EXACT | FLOATING
-_TIMES = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
+#: What Spark casts to instants beside them, by the clock of the session.
+_BESIDE_INSTANTS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT, Kind.DATE, Kind.STRING})
 _MIN_SCALE = 6
+#: Constants up to this number are cast one by one.
+_FEW = 8
+#: Characters of a constant in a message.
+_SHOWN = 60
 
 
 def apply(function: str, args: Sequence[Node], data_type: OrcType, options: tuple[str, ...] = ()) -> Node:
@@ -63,16 +68,16 @@ def apply(function: str, args: Sequence[Node], data_type: OrcType, options: tupl
         return node
     result = evaluate(node, {}, 1)
     # an error concerns only the rows that need the value
-    return node if result.errors is not None else Constant(_constant(result.array), data_type)
+    return node if result.errors is not None else Constant(_constants(result.array)[0], data_type)
 
 
-def _constant(array: pa.Array) -> ConstantValue:
+def _constants(array: pa.Array) -> list[ConstantValue]:
     if pa.types.is_date32(array.type):
         array = array.cast(pa.int32())
     elif pa.types.is_timestamp(array.type):
         array = array.cast(pa.int64())
-    value: ConstantValue = array[0].as_py()
-    return value
+    values: list[ConstantValue] = array.to_pylist()
+    return values
 
 
 def type_of(node: Node) -> OrcType:
@@ -141,7 +146,7 @@ def common_type(
         PredicateError: if there is none, or it is not that of Spark for sure.
     """
     kinds = {type_of(node).kind for node in nodes if not is_null_literal(node)}
-    if kinds >= _TIMES or (Kind.TIMESTAMP_INSTANT in kinds and len(kinds) > 1):
+    if Kind.TIMESTAMP_INSTANT in kinds and len(kinds) > 1 and kinds <= _BESIDE_INSTANTS:
         raise PredicateError(
             f"{subject} mixes timestamps with and without a time zone, which depends on the session's; {REMEDY}"
         )
@@ -158,8 +163,11 @@ def common_type(
             raise PredicateError(f"{subject} of a value of type {type_of(node)} is not evaluated; {REMEDY}")
         common = own if common is None else wider(common, own)
         if common is None:
-            shown = " and ".join(dict.fromkeys(str(type_of(node)) for node in nodes))
-            raise PredicateError(f"{subject} of {shown} is refused, in Spark too; cast them to one type")
+            first = next(other for other in nodes if not is_null_literal(other))
+            raise PredicateError(
+                f"{subject} of {_described(first)} and {_described(node)} is refused, in Spark too; cast them to one "
+                "type"
+            )
     if common is None:
         return BOOLEAN
     if kinds == {Kind.TIMESTAMP_INSTANT}:
@@ -167,8 +175,62 @@ def common_type(
     return _orc_type(common)
 
 
+def _described(node: Node) -> str:
+    """Describe a column or a constant with its type, and any other value by its type."""
+    match node:
+        case Column(name, column_type):
+            return f"column {name!r} of type {column_type}"
+        case Constant(str() | bytes() | bool() | int() | float() | Decimal() as value):
+            return f"the {type_of(node)} {constant_text(value, type_of(node))}"
+    return f"a value of type {type_of(node)}"
+
+
+def constant_text(value: ConstantValue, data_type: OrcType) -> str:
+    """Return a constant for messages, abbreviated where it is long."""
+    match data_type.kind, value:
+        case Kind.DATE, int():
+            text = format_date(date_from_days(value))
+        case ((Kind.TIMESTAMP | Kind.TIMESTAMP_INSTANT), int()):
+            text = format_timestamp(value)
+        case _, str():
+            text = repr(value)
+        case _, bool():
+            text = str(value).upper()
+        case _:
+            text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
 def coerced(nodes: Sequence[Node], data_type: OrcType) -> tuple[Node, ...]:
-    return tuple(cast_to(node, data_type) for node in nodes)
+    """Cast values to a type; many constants of one type are cast together."""
+    cast = _cast_together(nodes, data_type) if len(nodes) > _FEW else {}
+    return tuple(cast.get(at) or cast_to(node, data_type) for at, node in enumerate(nodes))
+
+
+def _cast_together(nodes: Sequence[Node], to: OrcType) -> dict[int, Node]:
+    """Return the casts of constants, by position; without those that `cast_to` has to look at one by one."""
+    from hindex.expr.evaluate import evaluate
+
+    positions: dict[OrcType, list[int]] = {}
+    for at, node in enumerate(nodes):
+        value = node.value if isinstance(node, Constant) else None
+        is_named = isinstance(value, str) and to in (DATE, TIMESTAMP) and is_named_time(value)
+        if value is not None and type_of(node) != to and not is_named:
+            positions.setdefault(type_of(node), []).append(at)
+    cast: dict[int, Node] = {}
+    for data_type, group in positions.items():
+        if not can_cast(data_type, to) or {data_type.kind, to.kind} <= _EXACT:
+            # an error, or quick one by one
+            continue
+        values = [node.value for at in group if isinstance(node := nodes[at], Constant)]
+        arrow_type = data_type.to_arrow()
+        width = {Kind.DATE: pa.int32(), Kind.TIMESTAMP: pa.int64()}.get(data_type.kind)
+        array = pa.array(values, arrow_type) if width is None else pa.array(values, width).cast(arrow_type)
+        result = evaluate(Apply("CAST", (Column("", data_type),), to), {"": array}, len(values))
+        if result.errors is None:
+            for at, value in zip(group, _constants(result.array), strict=True):
+                cast[at] = Constant(value, to)
+    return cast
 
 
 def as_string(node: Node) -> Node:
@@ -288,7 +350,7 @@ def decimal_constant(value: int | Decimal) -> Constant:
     precision = max(len(exact.as_tuple().digits), scale)
     if precision > MAX_PRECISION:
         raise PredicateError(
-            f"the number {value} has more than {MAX_PRECISION} digits; write a double such as 1e40"
+            f"the number {value} has more than {MAX_PRECISION} digits; write fewer digits, or a double such as 1e40"
         )
     return literal_constant(exact, decimal_type(precision, scale))
 

@@ -7,12 +7,13 @@ import re
 import zoneinfo
 
 from hindex.errors import PredicateError
-from hindex.expr.coerce import literal_constant
+from hindex.expr.coerce import REMEDY, literal_constant
 from hindex.expr.nodes import Constant
+from hindex.keys import INT64_MAX, INT64_MIN
 from hindex.orc.calendars import MICROS_PER_DAY
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.sql.predicate import Literal
-from hindex.sql.string_values import WallClock, date_to_days, is_epoch, parse_wall_clock
+from hindex.sql.string_values import WallClock, date_to_days, is_epoch, is_named_time, parse_wall_clock
 
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{2}))?)?")
@@ -35,6 +36,10 @@ def instant_constant(literal: Literal, zone: datetime.tzinfo) -> Constant:
             # an instant in Spark, whatever the session's time zone
             return literal_constant(0, _INSTANT)
         clock = parse_wall_clock(value)
+        if clock is None and (is_named_time(value) or ":" in value):
+            raise PredicateError(
+                f"the literal {literal!s:.60} is not read as a time here; write a date and a time, or {REMEDY}"
+            )
         if clock is None:
             raise PredicateError(
                 f"the literal {literal!s:.60} cannot be cast to timestamp, as Spark would to compare it with a column "
@@ -43,6 +48,11 @@ def instant_constant(literal: Literal, zone: datetime.tzinfo) -> Constant:
     else:
         assert isinstance(value, int | datetime.date)
         clock = WallClock(date_to_days(value) * MICROS_PER_DAY)
+        if not INT64_MIN <= clock.micros <= INT64_MAX:
+            raise PredicateError(
+                f"the literal {literal} does not fit timestamp, as Spark would cast it to compare it with a column of "
+                "that type; write an earlier date"
+            )
         if not has_midnight(clock.micros, zone):
             raise PredicateError(
                 f"the day of the literal {literal} does not begin at midnight in the time zone {str(zone)!r}; write a "

@@ -351,7 +351,8 @@ def _condition(node: Node) -> Node:
     if is_null_literal(node):
         return Constant(None, BOOLEAN)
     if type_of(node) != BOOLEAN:
-        raise PredicateError(f"a value of type {type_of(node)} is not a condition; compare it with a value")
+        kind = "column" if isinstance(node, Column) else "value"
+        raise PredicateError(f"a {kind} of type {type_of(node)} is not a condition; compare it with a value")
     return node
 
 
@@ -381,10 +382,14 @@ def constant(literal: Literal) -> Constant:
             return literal_constant(date_to_days(value), DATE)
         case LiteralKind.TIMESTAMP, str():
             clock = WallClock(0) if is_epoch(value) else parse_wall_clock(value)
-            if clock is None or clock.zone is not None:
+            if clock is None:
                 raise PredicateError(
-                    f"the literal {literal} is not a wall clock time, which timestamps within expressions are; write "
-                    "date and time without a zone"
+                    f"the literal {literal!s:.60} is not read as a time here; write a date and a time"
+                )
+            if clock.zone is not None:
+                raise PredicateError(
+                    f"the literal {literal} names the time zone {clock.zone!r}, and is compared with wall clock times "
+                    "without one; leave the zone out"
                 )
             return literal_constant(clock.micros, TIMESTAMP)
         case LiteralKind.TIMESTAMP_NTZ, _:

@@ -282,7 +282,7 @@ def _wrong_indexes(
     if not _are_valid_bounds(opened.bounds_of(truth.stripe, column, leaf.domain), truth.bounds.lower, valid):
         is_file_wrong = not wrong
     # stored wall clocks differ from instants that are read
-    if key_kind(column.type) is not None and records.plan.are_keys(column):
+    if key_kind(column.type) is not None and records.plan.are_index_keys(column):
         true = array_stats(column.type, array)
         for by, min_max in opened.min_max_by_source(truth.stripe, column):
             if len(numbers) < truth.num_rows:

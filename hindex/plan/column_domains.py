@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from hindex.domain import Domain, Int64s, Key, Range
 from hindex.errors import PredicateError
-from hindex.expr.coerce import type_of
+from hindex.expr.coerce import constant_text, type_of
 from hindex.expr.evaluate import evaluate
 from hindex.expr.nodes import BINARY, DATE, DOUBLE, TIMESTAMP, Apply, Column, Constant, Node
 from hindex.expr.patterns import like_parts
@@ -37,8 +37,8 @@ ColumnDomain: TypeAlias = tuple[Column, Domain]
 #: Ordinals from the first up to, but not including, the second; None is no end.
 _Span: TypeAlias = tuple[int | None, int | None]
 
-#: Gives the first ordinal of an argument whose result is at least some ordinal.
-_First: TypeAlias = Callable[[int], int]
+#: Returns the first ordinal of an argument for which a function is at least some ordinal of its results.
+_LowerBound: TypeAlias = Callable[[int], int]
 
 #: A literal beside a CHAR column may be so many characters longer than its values.
 _MOST_BLANKS = 1000
@@ -63,7 +63,7 @@ def column_domain(condition: Node, *, negated: bool = False) -> ColumnDomain | N
 
     None for a condition that is not equivalent to a test of one column.
 
-    >>> from hindex.expr.nodes import INT
+    >>> from hindex.expr.nodes import BOOLEAN, INT
     >>> _, domain = column_domain(Apply("=", (Column("a", INT), Constant(5, INT)), BOOLEAN))
     >>> domain.contains(5), domain.contains(6)
     (True, False)
@@ -142,12 +142,15 @@ def _complemented(domain: Domain, negated: bool) -> Domain:
 
 
 def _comparison(op: ComparisonOp, left: Node, right: Node, *, negated: bool) -> ColumnDomain | None:
+    """Return the domain of a comparison of one column with a constant on the right; None for any other."""
     if negated and op is not ComparisonOp.NULL_SAFE_EQ:
         op, negated = OPPOSITES[op], False
-    tested = _text(left) or _number(left)
-    if tested is None or not _is_constant(right, tested.column):
+    tested = _text_column(left) or _number_column(left)
+    if tested is None:
         return None
-    assert isinstance(right, Constant)
+    _check_cast(right, tested.column)
+    if not isinstance(right, Constant):
+        return None
     if right.value is None:
         domain = Domain.only_null() if op is ComparisonOp.NULL_SAFE_EQ else Domain.none()
     else:
@@ -156,8 +159,13 @@ def _comparison(op: ComparisonOp, left: Node, right: Node, *, negated: bool) -> 
 
 
 def _membership(value: Node, items: Sequence[Node], *, negated: bool) -> ColumnDomain | None:
-    tested = _text(value) or _number(value)
-    if tested is None or not all(_is_constant(item, tested.column) for item in items):
+    """Return the domain of ``value IN (items)`` if it tests one column for constants; otherwise None."""
+    tested = _text_column(value) or _number_column(value)
+    if tested is None:
+        return None
+    for item in items:
+        _check_cast(item, tested.column)
+    if not all(isinstance(item, Constant) for item in items):
         return None
     constants = [item for item in items if isinstance(item, Constant) and item.value is not None]
     if negated and len(constants) < len(items):
@@ -165,20 +173,19 @@ def _membership(value: Node, items: Sequence[Node], *, negated: bool) -> ColumnD
     return tested.column, _complemented(tested.members(constants), negated)
 
 
-def _is_constant(node: Node, column: Column) -> bool:
-    """Return True if a node is one value.
+def _check_cast(node: Node, column: Column) -> None:
+    """Check that a constant beside a column has a value.
 
     Raises:
-        PredicateError: for the cast of a constant that Spark refuses.
+        PredicateError: for a constant that Spark cannot cast.
     """
-    if isinstance(node, Apply) and node.function == "CAST" and isinstance(node.args[0], Constant):
-        errors = evaluate(node, {}, 1).errors
-        if errors is not None:
+    match node:
+        case Apply("CAST", (Constant(value, data_type),), to) if evaluate(node, {}, 1).errors is not None:
+            text = constant_text(value, data_type or to)
             raise PredicateError(
-                f"the literal {errors.problem}, as Spark would to compare it with a column of type "
-                f"{column.column_type}; write a literal of type {node.type}"
+                f"the literal {text} cannot be cast to {to}, as Spark would to compare it with a column of type "
+                f"{column.column_type}; write a literal of type {to}"
             )
-    return isinstance(node, Constant)
 
 
 # Columns of bytes
@@ -238,7 +245,7 @@ class _TextColumn:
             yield text[:size].encode(), (blanks > rest) - (blanks < rest)
 
 
-def _text(node: Node) -> _TextColumn | None:
+def _text_column(node: Node) -> _TextColumn | None:
     """Return the column of texts that a node is, but for blanks at the end; None for any other node."""
     match node:
         case Apply("PAD", (Column() as column,), _, (length,)):
@@ -268,11 +275,12 @@ class _NumberColumn:
     """A column of numbers or times in a function that never falls, beside constants.
 
     Attributes:
-        first: returns the first ordinal of the column for which the function is at least an ordinal of its results.
+        lower_bound: returns the first ordinal of the column for which the function is at least an ordinal of its
+            results.
     """
 
     column: Column
-    first: _First
+    lower_bound: _LowerBound
 
     def compared(self, op: ComparisonOp, constant: Constant) -> Domain:
         """Return the keys for which a comparison with a constant is TRUE."""
@@ -293,28 +301,28 @@ class _NumberColumn:
         return _spans_domain(self.column.column_type, map(self._equal, set(map(_ordinal, constants))))
 
     def _equal(self, ordinal: int) -> tuple[int, int]:
-        return self.first(ordinal), self.first(ordinal + 1)
+        return self.lower_bound(ordinal), self.lower_bound(ordinal + 1)
 
 
-def _number(node: Node) -> _NumberColumn | None:
+def _number_column(node: Node) -> _NumberColumn | None:
     """Return the column of numbers or times that a node is a function of; None for any other node."""
     match node:
         case Column(_, data_type):
             return None if data_type.kind in _TEXT_KINDS else _NumberColumn(node, lambda at: at)
         case Apply("CAST", (arg,), to):
-            first = _cast_preimage(type_of(arg), to)
+            lower_bound = _cast_lower_bound(type_of(arg), to)
         case Apply("year", (arg,)) if type_of(arg) == DATE:
-            first = _first_day
+            lower_bound = _first_day
         case _:
             return None
-    inner = None if first is None else _number(arg)
-    if first is None or inner is None:
+    inner = None if lower_bound is None else _number_column(arg)
+    if lower_bound is None or inner is None:
         return None
-    return replace(inner, first=lambda at: inner.first(first(at)))
+    return replace(inner, lower_bound=lambda at: inner.lower_bound(lower_bound(at)))
 
 
-def _cast_preimage(data_type: OrcType, to: OrcType) -> _First | None:
-    """Return the inverse of a cast that never falls, and fails for no value; None for any other cast."""
+def _cast_lower_bound(data_type: OrcType, to: OrcType) -> _LowerBound | None:
+    """Return the lower bounds of a cast that never falls and never fails, dates beyond 290,000 years aside; or None."""
     own, cast = column_type(data_type), column_type(to)
     assert own is not None
     assert cast is not None
@@ -346,7 +354,7 @@ def _cast_preimage(data_type: OrcType, to: OrcType) -> _First | None:
     return None
 
 
-def _multiplied(factor: int) -> _First:
+def _multiplied(factor: int) -> _LowerBound:
     return lambda at: -(-at // factor)
 
 
@@ -356,13 +364,15 @@ def _first_day(year: int) -> int:
     return int(days_from_civil(np.array([near]), np.array([1]), np.array([1]))[0])
 
 
-def _searched(data_type: OrcType, cast: Callable[[int], int], guess: Callable[[int], int]) -> _First:
-    """Return the inverse of a cast by search, from about the place where it is."""
+def _searched(data_type: OrcType, cast: Callable[[int], int], guess: Callable[[int], int]) -> _LowerBound:
+    """Return the lower bounds of a cast by search, which starts at a guess."""
     low, high = _limits(data_type)
-    return lambda at: _first(lambda ordinal: cast(ordinal) >= at, min(max(guess(at), low), high), low, high)
+    return lambda at: _search_first(
+        lambda ordinal: cast(ordinal) >= at, min(max(guess(at), low), high), low, high
+    )
 
 
-def _first(holds: Callable[[int], bool], guess: int, low: int, high: int) -> int:
+def _search_first(holds: Callable[[int], bool], guess: int, low: int, high: int) -> int:
     """Return the first integer from low to high for which a monotone condition holds; high + 1 if for none.
 
     Looks around a good guess first: a long IN list of doubles costs a few casts each.

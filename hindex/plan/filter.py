@@ -149,14 +149,14 @@ def fold(
     root: Filter,
     atom: Callable[[Atom], T],
     combine: Callable[[type[AllOf] | type[AnyOf], T, T], T],
-    settled: Callable[[type[AllOf] | type[AnyOf], T], bool],
+    is_decided: Callable[[type[AllOf] | type[AnyOf], T], bool],
 ) -> T:
     """Evaluate a tree from its leaves up, from left to right, without recursion.
 
     Args:
         atom: the result of a node without children.
         combine: the result of a group so far with its next child's.
-        settled: whether a group's result so far cannot change any more; the rest of it is then skipped.
+        is_decided: whether a group's result so far cannot change any more; the rest of it is then skipped.
     """
     # one frame for each open group: its class, its unvisited children (last first), its result so far
     frames: list[tuple[type[AllOf] | type[AnyOf], list[Filter], list[T]]] = []
@@ -170,7 +170,7 @@ def fold(
         while frames:
             group, waiting, so_far = frames[-1]
             value = combine(group, so_far.pop(), value) if so_far else value
-            if waiting and not settled(group, value):
+            if waiting and not is_decided(group, value):
                 so_far.append(value)
                 node = waiting.pop()
                 break

@@ -133,10 +133,10 @@ def _leaf_mask(
     def combine(group: type[AllOf] | type[AnyOf], so_far: Mask, next_: Mask) -> Mask:
         return so_far & next_ if group is AllOf else so_far | next_
 
-    def settled(group: type[AllOf] | type[AnyOf], so_far: Mask) -> bool:
+    def is_decided(group: type[AllOf] | type[AnyOf], so_far: Mask) -> bool:
         return not so_far.any() if group is AllOf else bool(so_far.all())
 
-    return fold(root, atom, combine, settled)
+    return fold(root, atom, combine, is_decided)
 
 
 def prune(root: Filter, values: Mapping[str, Key | None]) -> Filter:
@@ -228,10 +228,10 @@ def bounds(root: Filter, lookup: Callable[[Leaf], Bounds | None], n: int) -> Bou
     def combine(group: type[AllOf] | type[AnyOf], so_far: Bounds, next_: Bounds) -> Bounds:
         return so_far & next_ if group is AllOf else so_far | next_
 
-    def settled(group: type[AllOf] | type[AnyOf], so_far: Bounds) -> bool:
+    def is_decided(group: type[AllOf] | type[AnyOf], so_far: Bounds) -> bool:
         return not so_far.upper if group is AllOf else len(so_far.lower) == n
 
-    return fold(root, atom, combine, settled)
+    return fold(root, atom, combine, is_decided)
 
 
 def _one_array(array: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -134,24 +134,31 @@ def _bound(
     domain = None if column is None else _untyped_domain(node, column.type, negated)
     if column is not None and domain is not None:
         return leaf(column.name, column.type, domain, text)
-    # literals of times are instants beside a column; within expressions, a session whose clock is that of UTC computes
-    # with its readings
+    if isinstance(node, Like) and column is not None and column.type.kind in (Kind.STRING, Kind.VARCHAR):
+        return _like(node, negated, column, schema, text)
+    # Spark reads literals of times as instants where a column is beside them. Expressions are computed with wall clock
+    # readings here, which are instants only if the session's clock is that of UTC
     is_plain = column is not None and isinstance(node, Comparison | In)
     has_instants = zones is not None and (is_plain or not zones.is_session_utc)
     clock = datetime.UTC if zones is None else zones.clock
     condition = typed_condition(node, _resolver(schema, has_instants=has_instants), clock)
-    found = column_domain(condition, negated=negated)
-    if found is not None and (is_plain or not has_instants or not has_time(found[0].column_type)):
-        of, domain = found
-        return leaf(of.name, of.column_type if column is None else column.type, domain, text)
-    residual = evaluate_partially(Residual(condition, not negated, text))
-    if isinstance(node, Like) and column is not None and column.type.kind in (Kind.STRING, Kind.VARCHAR):
-        matching, is_exact = like_domain(node.pattern, node.escape)
-        if negated:
-            matching = matching.complement(null_allowed=False) if is_exact else Domain.all()
-        on_domain = leaf(column.name, column.type, matching, text)
-        return on_domain if is_exact else all_of((on_domain, residual))
-    return residual
+    answer = column_domain(condition, negated=negated)
+    if answer is not None and (is_plain or not has_instants or not has_time(answer[0].column_type)):
+        subject, domain = answer
+        return leaf(subject.name, subject.column_type if column is None else column.type, domain, text)
+    return evaluate_partially(Residual(condition, not negated, text))
+
+
+def _like(node: Like, negated: bool, column: Resolved, schema: SchemaLookup, text: str) -> Filter:
+    """Return the filter of LIKE on strings: those with its prefix, and what else the pattern says."""
+    matching, is_exact = like_domain(node.pattern, node.escape)
+    if negated:
+        matching = matching.complement(null_allowed=False) if is_exact else Domain.all()
+    on_domain = leaf(column.name, column.type, matching, text)
+    if is_exact:
+        return on_domain
+    condition = typed_condition(node, _resolver(schema, has_instants=False))
+    return all_of((on_domain, Residual(condition, not negated, text)))
 
 
 def _check_zone(node: PredicateLeaf, schema: SchemaLookup, zones: TimeZones | None) -> None:

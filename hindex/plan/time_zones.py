@@ -97,7 +97,7 @@ class TimeZones:
             raise PredicateError(f"a time outside the years 1 to 9999 cannot be read in {self.session}")
         return instant
 
-    def are_keys(self, data_type: OrcType) -> bool:
+    def are_index_keys(self, data_type: OrcType) -> bool:
         """Return True if the stored keys of a column's values are what the query compares and orders by."""
         return self.is_reader_utc or not has_time(data_type)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -69,7 +69,7 @@ class FileColumns:
         """Return True if the file is not of the ACID schema: it has no row keys."""
         return self._acid is None
 
-    def is_key(self, column: str) -> bool:
+    def is_row_key(self, column: str) -> bool:
         """Return True if a column is the row key, or a field of it, which is computed here and not stored."""
         return column in self._keys
 
@@ -115,10 +115,12 @@ class FileColumns:
             arrays |= {column.name: self._cast(batch.column(i), column) for i, column in enumerate(in_file)}
         return arrays
 
-    def bytes_to_read(self, columns: Sequence[OutputColumn], stripe: int, selection: RowSelection) -> int:
-        """Return the stored bytes that `read` reads, see `hindex.orc.OrcReader.bytes_to_read`."""
+    def stored_names(self, columns: Iterable[OutputColumn]) -> set[str]:
+        """Return the columns of the file that the values of columns of the table are read from."""
         names = {self._names[column.name] for column in columns if column.name in self._names}
-        return self._reader.bytes_to_read(stripe, sorted(names), selection) if names else 0
+        if self._acid is not None and any(column.name in self._keys for column in columns):
+            names.update(self._acid.key)
+        return names
 
     def _cast(self, array: pa.Array, column: OutputColumn) -> pa.Array:
         try:

@@ -179,17 +179,17 @@ class ScanPlan:
                 answers = pruner.answers(group, leaf, np.ones(1, np.bool_))
                 yield from (answer for answer in answers if answer.files[0])
 
-    def are_keys(self, column: OutputColumn) -> bool:
+    def are_index_keys(self, column: OutputColumn) -> bool:
         """True if what indexes store of a column is what the query compares and orders by."""
-        return self.zones is None or column.is_partition or self.zones.are_keys(column.type)
+        return self.zones is None or column.is_partition or self.zones.are_index_keys(column.type)
 
     @property
     def is_walkable(self) -> bool:
         """True if an index gives the first rows of the order: one by several columns needs the values of all."""
-        return len(self.lookups) == 1 and self.are_keys(self.lookups[0])
+        return len(self.lookups) == 1 and self.are_index_keys(self.lookups[0])
 
     @property
-    def is_all_keys(self) -> bool:
+    def has_only_index_keys(self) -> bool:
         """True if the only output column is the first lookup's, and its keys are its values."""
         column = self.lookups[0]
         return bool(self.columns) and all(item == column for item in self.columns) and are_values(column.type)

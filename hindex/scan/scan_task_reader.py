@@ -29,11 +29,11 @@ from hindex.plan.filter import Leaf
 from hindex.plan.filter_evaluation import Mask, mask
 from hindex.plan.reasons import REPLACED, REPLACED_SINCE, Note, Reason
 from hindex.scan.file_columns import FileColumns, assemble_batch, constant_values, repeat_value, values_at
-from hindex.scan.index_lookups import IndexLookups
-from hindex.scan.lookup import Lookup
 from hindex.scan.metrics import NO_METER, Step
+from hindex.scan.open_indexes import OpenIndexes
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
+from hindex.scan.stripe_filter import StripeFilter
 from hindex.store.metadata_copy import keep_metadata
 from hindex.table.location import is_local
 
@@ -97,7 +97,7 @@ class ScanTaskReader:
         #: Is told how long reading takes.
         self.meter = NO_METER
         self._indexes = self._open_indexes()
-        self._lookup = Lookup(task, self.reader, self._columns, self._indexes, self.notes)
+        self._stripe_filter = StripeFilter(task, self.reader, self._columns, self._indexes, self.notes)
 
     def close(self) -> None:
         if self._live is not None:
@@ -133,7 +133,7 @@ class ScanTaskReader:
 
         Each is asked about everything before the next one is, which the rest may then not need.
         """
-        result = self._lookup.look_up(stripe, self.task.filter)
+        result = self._stripe_filter.look_up(stripe, self.task.filter)
         self._remove(result)
         return result
 
@@ -142,7 +142,7 @@ class ScanTaskReader:
 
         No data is read.
         """
-        result = self._lookup.look_up(stripe, Leaf(column.name, column.type, domain))
+        result = self._stripe_filter.look_up(stripe, Leaf(column.name, column.type, domain))
         self.meter.add_indexes(result.indexes)
         return result.bounds
 
@@ -169,7 +169,7 @@ class ScanTaskReader:
         self, stripe: int, column: OutputColumn
     ) -> Iterator[tuple[str | StatisticsSource, MinMax]]:
         """Yield the minimum and maximum from each source, the one that `min_max` uses first."""
-        return self._lookup.min_max_by_source(stripe, column)
+        return self._stripe_filter.min_max_by_source(stripe, column)
 
     def lookup_each(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
         """Yield the answer of each index alone to a leaf, with its name."""
@@ -214,17 +214,15 @@ class ScanTaskReader:
         return self.read(result, pool, ()).num_rows if result.undecided else len(result.bounds.lower)
 
     def bytes_to_read(self, result: StripeResult, columns: Sequence[OutputColumn]) -> int:
-        """Return the stored bytes that columns of the rows of a stripe that may be wanted have at most.
+        """Return the stored bytes of columns in the row groups of the rows of a stripe that may be wanted.
 
-        Those of the columns that tell which rows are not there are among them.
+        The columns that tell which rows of a transactional table are deleted or invisible are among them.
         """
-        if not result.bounds.upper:
+        names = {*result.key_columns, *self._columns.stored_names(columns)}
+        if not names or not result.bounds.upper:
             return 0
         selection = RowSelection.of(result.bounds.upper, result.num_rows)
-        stripe = self.reader.stripe(result.stripe) if result.key_columns else None
-        keys = [self.reader.column_type(name).column for name in result.key_columns]
-        key_bytes = 0 if stripe is None else sum(map(stripe.data_length, keys))
-        return key_bytes + (self._columns.bytes_to_read(columns, result.stripe, selection) if columns else 0)
+        return self.reader.bytes_to_read(result.stripe, sorted(names), selection)
 
     def _remove(self, result: StripeResult) -> None:
         """Take out the rows of a transactional table that are not there: whatever an answer is made of goes by it."""
@@ -315,7 +313,7 @@ class ScanTaskReader:
         if any(self._columns.has(column.name) for column in columns):
             self.meter.add_read(self.task.path, [stripe] if len(selection) else [])
         arrays |= self._columns.read(columns, stripe, selection, pool)
-        keys = [column.name for column in columns if self._columns.is_key(column.name)]
+        keys = [column.name for column in columns if self._columns.is_row_key(column.name)]
         if keys and self._live is not None:
             row_ids = self._live.row_ids(stripe, selection)
             arrays |= {
@@ -323,7 +321,7 @@ class ScanTaskReader:
             }
         return arrays
 
-    def _open_indexes(self) -> IndexLookups | None:
+    def _open_indexes(self) -> OpenIndexes | None:
         """The task's indexes; None where it has none, or the data file is not the one that was indexed."""
         if not self.task.indexes and not self.task.candidates:
             return None
@@ -331,7 +329,7 @@ class ScanTaskReader:
             self.notes.append(Note(Reason.STALE_FILE, self.task.path, self.difference))
             return None
         rows = tuple(stripe.num_rows for stripe in self.reader.stripes)
-        return IndexLookups(self.task, self._columns, rows, self.notes, self._cache)
+        return OpenIndexes(self.task, self._columns, rows, self.notes, self._cache)
 
 
 def _open_reader(task: ScanTask) -> tuple[OrcReader, bool]:

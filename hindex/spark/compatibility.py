@@ -82,7 +82,7 @@ def check_same_rows(
     for item in compared:
         if has_time(item.type):
             time_zones = zones()
-            if time_zones is not None and not time_zones.are_keys(item.type):
+            if time_zones is not None and not time_zones.are_index_keys(item.type):
                 raise UnsupportedError(
                     f"Spark orders and groups timestamps of {item.name!r} as instants of {time_zones.reader}, and "
                     "indexes have wall clocks"

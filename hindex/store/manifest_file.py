@@ -61,7 +61,7 @@ def encode(manifest: Manifest, locations: Places | None = None, commit_id: bytes
     return framed + _CHECKSUM.pack(google_crc32c.value(framed))
 
 
-def unplaced(manifest: Manifest) -> list[Segment]:
+def unsaved_segments(manifest: Manifest) -> list[Segment]:
     """Return the segments that need a file of their own and have none yet."""
     segments = manifest.entries.segments
     pending = [segment for segment in segments if segment.stored is None]

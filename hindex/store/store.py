@@ -33,7 +33,7 @@ from hindex.store.build_files import (
 )
 from hindex.store.entries import Segment
 from hindex.store.manifest import IndexEntry, Manifest, is_safe_path
-from hindex.store.manifest_file import MAX_BYTES, corrupt, decode, encode, unplaced
+from hindex.store.manifest_file import MAX_BYTES, corrupt, decode, encode, unsaved_segments
 from hindex.store.segment import MAX_SEGMENT_BYTES, StoredSegment
 from hindex.store.storage import (
     STORE_NAME,
@@ -116,7 +116,7 @@ class Store:
 
     def __init__(self, root: str, table_uri: str, named: str | None = None) -> None:
         self.root = root
-        self._named_place = named
+        self._configured_location = named
         self.table_uri = table_uri
         self._storage = open_storage(root)
         self._cached: tuple[Hashable, Manifest] | None = None
@@ -125,7 +125,7 @@ class Store:
         self._latest_seen = 0
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Store, (self.root, self.table_uri, self._named_place)
+        return Store, (self.root, self.table_uri, self._configured_location)
 
     def __repr__(self) -> str:
         return f"Store(root={self.root!r}, table_uri={self.table_uri!r})"
@@ -154,7 +154,7 @@ class Store:
 
     def missing_root(self) -> str | None:
         """Return the configured location of all stores if it is local and missing, else None."""
-        location = self._named_place
+        location = self._configured_location
         return location if location is not None and is_local(location) and is_missing(location) else None
 
     def check_hidden(self) -> None:
@@ -295,7 +295,7 @@ class Store:
         """Write a manifest and those of its segments that are in no file yet; False if another writer was faster."""
         path = f"{_MANIFESTS}/{_manifest_name(manifest.number)}"
         locations: dict[Segment, StoredSegment] = {}
-        for segment in unplaced(manifest):
+        for segment in unsaved_segments(manifest):
             data = segment.data
             name = f"{_SEGMENTS}/{uuid.uuid4().hex}.segment"
             locations[segment] = StoredSegment(name, len(data), google_crc32c.value(data))

@@ -78,7 +78,7 @@ class ValueSelection:
         return self.bounds[1:] - self.bounds[:-1]
 
     @property
-    def reaches(self) -> Ints:
+    def values_needed(self) -> Ints:
         """int64[S], the number of values of each segment up to its last selected one."""
         return self.counts if self.positions is None else self.positions[self.bounds[1:] - 1] + 1
 
@@ -174,7 +174,7 @@ class ColumnDecoder:
         stops = np.empty((len(selection.begins), 2), np.int64)
         try:
             if max_bytes is None:
-                max_bytes = max_run_bytes(selection.reaches)
+                max_bytes = max_run_bytes(selection.values_needed)
             content = reader.segments(selection.begins, selection.ends, max_bytes, fresh=fresh)
             while True:
                 status = decode(content, stops)
@@ -455,12 +455,14 @@ class ColumnDecoder:
             positions += np.arange(len(positions))
         return sizes, selection.below(ends[selection.bounds], positions)
 
-    def _check_elements(self, node: OrcType, selection: ValueSelection, elements: int, reaches: Ints) -> None:
+    def _check_elements(
+        self, node: OrcType, selection: ValueSelection, elements: int, values_needed: Ints
+    ) -> None:
         """Refuse lists that claim more elements than the file has, before allocating memory for them.
 
         Args:
             elements: the number of elements of all selected lists.
-            reaches: int64[S], elements of each segment's lists up to its last selected one.
+            values_needed: int64[S], elements of each segment's lists up to its last selected one.
         """
         if elements > _MAX_INT32:
             raise OrcError(
@@ -479,10 +481,10 @@ class ColumnDecoder:
                     f"there should be {elements} values and there is no stream of them: the file is corrupt"
                 )
             if elements > _VALUES_PER_BYTE * stored:
-                segment = int(np.argmax(reaches))
+                segment = int(np.argmax(values_needed))
                 part = slice(segment, segment + 1)
                 last = ValueSelection(
-                    selection.begins[part], selection.ends[part], np.array([0, 1]), reaches[part] - 1
+                    selection.begins[part], selection.ends[part], np.array([0, 1]), values_needed[part] - 1
                 )
                 self._is_probing = True
                 self._probe(child, last)

@@ -151,7 +151,7 @@ class StreamReader:
         self._decompressor = decompressor
 
     def ranges(self, begins: Ints, ends: Ints) -> list[Range]:
-        """List what a remote file's source should fetch for row groups ``begins[s]`` to ``ends[s]``."""
+        """Return the byte ranges of row groups ``begins[s]`` to ``ends[s]``."""
         return self._stored.missing(0, self._stored.length)
 
     def segments(self, begins: Ints, ends: Ints, max_bytes: Ints, *, fresh: bool = False) -> Segments:
@@ -343,7 +343,7 @@ class IndexedReader(StreamReader):
         self._request: tuple[Ints, Ints, Ints, bool] | None = None
 
     def ranges(self, begins: Ints, ends: Ints) -> list[Range]:
-        """List what a remote file's source should fetch for row groups ``begins[s]`` to ``ends[s]``.
+        """Return the byte ranges of row groups ``begins[s]`` to ``ends[s]``.
 
         The end of a chunk is unknown before its header is read: such ranges may be a little too long or too short.
         """
@@ -456,17 +456,27 @@ class IndexedReader(StreamReader):
             if chunks.has_sizes and len(lows) < _SPARSE_VALUES * len(chunks):
                 edges = np.zeros(len(chunks) + 1, np.int64)
                 np.cumsum(chunks.sizes, out=edges[1:])
-                heads, insides = np.empty(len(lows), np.int64), np.empty(len(lows), np.int64)
+                heads, chunk_offsets = np.empty(len(lows), np.int64), np.empty(len(lows), np.int64)
                 wanted = np.empty(len(chunks), np.int64)
                 code = kernel.select_values(
-                    chunks.offsets, edges, chunk, inner, ends_at, bounds, lows, sizes, wanted, heads, insides
+                    chunks.offsets,
+                    edges,
+                    chunk,
+                    inner,
+                    ends_at,
+                    bounds,
+                    lows,
+                    sizes,
+                    wanted,
+                    heads,
+                    chunk_offsets,
                 )
                 if code:
                     raise OrcError(kernel.ERRORS[code])
                 needed = np.full(len(chunks), -1)
                 needed[:1] = edges[-1]
                 data, bases, _ = self._load(chunks, wanted, needed)
-                return data, bases[heads] + insides
+                return data, bases[heads] + chunk_offsets
         per_segment = np.diff(bounds)
         highs = np.zeros(len(begins), np.int64)
         np.maximum.at(highs, np.repeat(np.arange(len(begins)), per_segment), lows + sizes)

@@ -114,7 +114,7 @@ def project_all(root: OrcType, names: Sequence[str] | None, path: str) -> list[P
 # stripe anew. So the positions, statistics and filters of such children do not fit the values that are read.
 
 
-def misplacing_nodes(column: Projection) -> Iterator[OrcType]:
+def cpp_null_parents(column: Projection) -> Iterator[OrcType]:
     """Yield the nodes of a column and its parents whose nulls misplace the values below them."""
     yield from column.parents[2:]
     yield from _misplacing_below(column.data_type, len(column.parents) - 1)

@@ -26,7 +26,7 @@ from hindex.orc.metadata.stripe import Stripe
 from hindex.orc.metadata.types import OrcType, arrow_field
 from hindex.orc.reader.file_cache import FILE_CACHE, FileCache
 from hindex.orc.reader.row_selection import RowSelection, as_rows
-from hindex.orc.reader.stripe_reader import FileContext, Parts, StripeReader
+from hindex.orc.reader.stripe_reader import ArrayChunks, FileContext, StripeReader
 from hindex.orc.time_zones import check_zone
 
 Rows: TypeAlias = (
@@ -211,8 +211,8 @@ class OrcReader:
                     yield _no_columns(min(batch_size, len(selection) - first))
                 continue
             reader = StripeReader(self._file, stripe, columns, selection)
-            # smaller pieces would decompress the chunks that they share too often
-            for arrays in reader.pieces(_PIECE_BYTES, max(batch_size, BATCH_SIZE)):
+            # smaller batches would decompress the chunks that they share too often
+            for arrays in reader.iter_batches(_PIECE_BYTES, max(batch_size, BATCH_SIZE)):
                 batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
                 del arrays
                 for first in range(0, batch.num_rows, batch_size):
@@ -221,11 +221,11 @@ class OrcReader:
 
     def _read(
         self, columns: Sequence[Projection], selections: Sequence[StripeSelection], pool: ThreadPool
-    ) -> list[list[Parts]]:
+    ) -> list[list[ArrayChunks]]:
         """Decode columns of stripes into the parts of each stripe and column."""
         if self._file.source.is_remote:
             # the bytes of a stripe are fetched together
-            def read_stripe(item: StripeSelection) -> list[Parts]:
+            def read_stripe(item: StripeSelection) -> list[ArrayChunks]:
                 return StripeReader(self._file, item[0], columns, item[1]).read()
 
             if pool is not SERIAL and pool.size < _REMOTE_STRIPES:
@@ -330,7 +330,7 @@ class OrcReader:
             raise error.at(path=self.path) from error
 
 
-def _join(parts: Parts, column: Projection) -> pa.Array:
+def _join(parts: ArrayChunks, column: Projection) -> pa.Array:
     """Concatenate the parts of a column.
 
     Raises:

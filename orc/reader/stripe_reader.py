@@ -21,7 +21,7 @@ from hindex.orc.decode.streams import IndexedReader, SequentialReader, StoredStr
 from hindex.orc.io.metrics import CountedSource, ReadCounts
 from hindex.orc.io.source import Range
 from hindex.orc.metadata.file_tail import FileTail
-from hindex.orc.metadata.projection import Projection, misplacing_nodes
+from hindex.orc.metadata.projection import Projection, cpp_null_parents
 from hindex.orc.metadata.stripe import (
     DATA_KINDS,
     StreamKind,
@@ -60,7 +60,7 @@ _MAX_ROWS = (1 << 31) - 1
 MAX_GROUPS = 1 << 20
 
 #: The consecutive parts of a column.
-Parts = list[pa.Array]
+ArrayChunks = list[pa.Array]
 
 
 @dataclass(slots=True, eq=False)
@@ -136,7 +136,7 @@ class StripeReader:
         return [
             (begin + first, begin + last)
             for begin in range(0, len(rows), each)
-            for first, last in cut(rows[begin : begin + each], max_rows)
+            for first, last in split_by_budget(rows[begin : begin + each], max_rows)
         ]
 
     def exceeds(self, max_rows: int) -> bool:
@@ -147,15 +147,15 @@ class StripeReader:
         """Make the readers of the columns."""
         return [ColumnReader(self, column) for column in self._columns]
 
-    def read(self) -> list[Parts]:
+    def read(self) -> list[ArrayChunks]:
         """Decode all columns one after the other; their bytes of a remote file are fetched together."""
         parts, columns = [], self.readers()
-        for begin, end in cut([column.stored_bytes for column in columns], _FETCH_BYTES):
+        for begin, end in split_by_budget([column.stored_bytes for column in columns], _FETCH_BYTES):
             self._prefetch(columns[begin:end])
             parts += [column.read() for column in columns[begin:end]]
         return parts
 
-    def pieces(self, max_bytes: int, max_rows: int) -> Iterator[list[pa.Array]]:
+    def iter_batches(self, max_bytes: int, max_rows: int) -> Iterator[list[pa.Array]]:
         """Decode all columns for some row groups at a time.
 
         Args:
@@ -182,16 +182,20 @@ class StripeReader:
             column.close()
 
     def bytes_to_read(self) -> int:
-        """Return the stored bytes of the row groups with selected rows; where chunks end is guessed for some."""
+        """Return the stored bytes of the row groups with selected rows; the ends of some chunks are guessed."""
         if not len(self.groups):
             return 0
+        if self.selection.is_all:
+            nodes = {node.column for column in self._columns for node in column.nodes()}
+            return sum(map(self.stripe.data_length, nodes))
         columns = self.readers()
-        self._read_needed_row_indexes(columns)
-        spans = sorted(
-            (offset, offset + length) for column in columns for _, (offset, length) in column.ranges()
-        )
+        try:
+            self._read_needed_row_indexes(columns)
+            ranges = [item for column in columns for _, item in column.ranges()]
+        except OrcError as error:
+            raise error.at(path=self.file.tail.path, stripe=self.index) from error
         total, covered = 0, 0
-        for begin, end in spans:
+        for begin, end in sorted((offset, offset + length) for offset, length in ranges):
             total += max(end - max(begin, covered), 0)
             covered = max(covered, end)
         return total
@@ -268,7 +272,7 @@ class ColumnReader:
         """True if the column can be decoded for some row groups at a time."""
         return self.is_sequential or self._positions is not None
 
-    def read(self) -> Parts:
+    def read(self) -> ArrayChunks:
         """Decode the column at all selected rows."""
         self.open()
         windows = [(0, len(self._stripe.groups))]
@@ -405,7 +409,7 @@ class ColumnReader:
         """Return True if row indexes may disagree with the values; see `hindex.orc.metadata.projection`."""
         if self._file.tail.is_by_java:
             return False
-        return any(has_present(self._stripe.stripe, node.column) for node in misplacing_nodes(self._column))
+        return any(has_present(self._stripe.stripe, node.column) for node in cpp_null_parents(self._column))
 
 
 def _check_readable(
@@ -424,8 +428,8 @@ def _check_readable(
         raise OrcError(f"the stripe footer has only {count} column encodings")
 
 
-def cut(sizes: Sequence[int], budget: int) -> list[tuple[int, int]]:
-    """Cut a sequence into ranges whose sizes add up to at most a budget; an item beyond the budget is a range."""
+def split_by_budget(sizes: Sequence[int], budget: int) -> list[tuple[int, int]]:
+    """Split a sequence into ranges whose sizes add up to at most a budget; an item beyond the budget is a range."""
     ranges: list[tuple[int, int]] = []
     begin, total = 0, 0
     for index, size in enumerate(sizes):

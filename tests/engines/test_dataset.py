@@ -466,7 +466,7 @@ def test_pickles(table: Table, connection: LocalConnection) -> None:
     copies: list[Callable[[], Any]] = [
         lambda: pickle.loads(pickle.dumps(table)).scan("a = 3"),
         lambda: pickle.loads(pickle.dumps(table.scan("a = 3"))),
-        lambda: pickle.loads(pickle.dumps(table.scan("a = 3").at(table.snapshot()))),
+        lambda: pickle.loads(pickle.dumps(table.scan("a = 3").on_snapshot(table.snapshot()))),
         lambda: pickle.loads(pickle.dumps(table.dataset().filter(A == 3))),
     ]
     assert [total(copy()) for copy in copies] == [ROWS // 500] * 4

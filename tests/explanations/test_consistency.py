@@ -178,8 +178,12 @@ def test_deleted_rows_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     table = LocalConnection().table(str(tmp_path / "t"))
     table.create_indexes([IndexSpec("by_k", "k"), IndexSpec("ends", "id", "minmax")])
     for where in (None, "k = 2", "id < 4", "id = 2 OR k = 3", "row__id.rowid < 5", "id < 4 AND k = 1"):
-        for columns in (["id"], ["k"], []):
+        for columns in (["id"], ["k"], [], ["row__id"], ["row__id.rowid", "k"]):
             check(table.scan(where, columns).explain(analyze=True))
+    of_key, of_field = (table.scan(columns=[name]).explain().bytes for name in ("row__id", "row__id.rowid"))
+    assert of_key is not None
+    assert of_field is not None
+    assert 0 < (of_field.kept or 0) < (of_key.kept or 0)
     gone = table.scan("id >= 100", ["id"]).explain(analyze=True)
     check(gone)
     assert (gone.rows, gone.deleted) == (RowCount(0, 110), 10)

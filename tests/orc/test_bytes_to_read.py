@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.orc
 import pytest
 
+from hindex.errors import OrcError
 from hindex.orc import OrcReader
 from hindex.orc.reader.row_selection import RowSelection
 
@@ -72,3 +73,14 @@ def test_bytes_are_those_that_are_read(path: Path, columns: tuple[str, ...], row
         assert 0 < planned <= whole
         if columns == ("a",) and rows == 1:
             assert planned < whole // 4
+
+
+def test_damaged_row_index_is_named(path: Path, tmp_path: Path) -> None:
+    with OrcReader(path) as reader:
+        at, length = reader.stripes[0].offset, reader.stripes[0].index_length
+    data = bytearray(path.read_bytes())
+    data[at : at + length] = b"\xff" * length
+    damaged = tmp_path / "damaged.orc"
+    damaged.write_bytes(data)
+    with OrcReader(damaged) as reader, pytest.raises(OrcError, match=r"damaged\.orc.*stripe 0.*ROW_INDEX"):
+        reader.bytes_to_read(0, COLUMNS, RowSelection.of([5], ROWS))

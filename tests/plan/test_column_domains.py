@@ -138,7 +138,7 @@ def random_condition(chance: random.Random) -> str:
     for _ in range(chance.choice((0, 0, 0, 1, 1, 2, 3))):
         value = f"year({value})" if chance.random() < 0.15 else f"CAST({value} AS {chance.choice(CASTS)})"
     if chance.random() < 0.3:
-        items = ", ".join(chance.choices(LITERALS, k=chance.randint(1, 4)))
+        items = ", ".join(chance.choices(LITERALS, k=chance.choice((1, 2, 3, 4, 12))))
         return f"{value} {chance.choice(('IN', 'NOT IN'))} ({items})"
     sides = [value, chance.choice(LITERALS)]
     if chance.random() < 0.2:

@@ -11,6 +11,7 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import AllOf, AnyOf, Filter, Leaf, Residual, columns, leaves
 from hindex.plan.normalize import normalize
 from hindex.plan.rules import transform
+from hindex.plan.time_zones import TimeZones
 from hindex.sql import parse_predicate
 from hindex.sql.predicate import (
     NULL,
@@ -147,22 +148,59 @@ def test_in_with_only_null() -> None:
     ("predicate", "message"),
     [
         ("a = 'x'", "cannot evaluate a = 'x': the literal 'x' cannot be cast to bigint"),
-        ("a = TRUE", "the comparison = of int and boolean is refused, in Spark too"),
-        ("a = day + 1", "the comparison = of int and date is refused"),
+        (
+            "a = TRUE",
+            "the comparison = of column 'a' of type int and the boolean TRUE is refused, in Spark too",
+        ),
+        ("a = day + 1", "the comparison = of column 'a' of type int and a value of type date is refused"),
         ("a + s > TRUE", "cannot evaluate a \\+ s > TRUE"),
-        ("a", "a value of type int is not a condition"),
+        ("a", "a column of type int is not a condition"),
         ("arr = 1", r"a column of type array<int> can only be tested for NULL"),
         ("s LIKE 'a%b' ESCAPE 'b'", "an escape character"),
         ("lower(arr) = 'a'", r"a column of type array<int> can only be tested for NULL"),
         ("s RLIKE '(?i)x'", "which is not evaluated here; filter with Spark"),
         (r"s LIKE 'a\\b'", "an escape character"),
         ("t = '2020-01-01 00:00:00Z'", "names a time zone"),
+        ("t = TIMESTAMP '2020-01-01 00:00:00Z'", "names the time zone 'Z'"),
+        ("t = TIMESTAMP 'x'", "the literal TIMESTAMP 'x' is not read as a time here"),
+        ("t = '12:00'", "'12:00' is not read as a timestamp here"),
+        ("day > TIMESTAMP 'now'", "the literal TIMESTAMP 'now' is not read as a time here"),
+        (
+            "t > DATE '300000-01-01'",
+            r"the literal \+300000-01-01 cannot be cast to timestamp, as Spark would",
+        ),
+        ("a = CAST(1e300 AS INT)", r"the literal 1e\+300 cannot be cast to int, as Spark would"),
+        (
+            "a IN (1, DATE '2020-01-01', NULL)",
+            "IN of column 'a' of type int and the date 2020-01-01 is refused",
+        ),
+        ("b = 123456789012345678901234567890123456789", "more than 38 digits; write fewer digits"),
         ("a = 1 OR b = 'y'", "cannot evaluate b = 'y'"),
     ],
 )
 def test_refused(predicate: str, message: str) -> None:
     with pytest.raises(PredicateError, match=message):
         normalize(parse_predicate(predicate), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "message"),
+    [
+        (
+            "t = 5",
+            "of column 't' of type timestamp with local time zone and the int 5 is refused, in Spark too",
+        ),
+        ("t IN ('2020-01-01', 5)", "and the int 5 is refused"),
+        ("t = 'x'", "the literal 'x' cannot be cast to timestamp"),
+        ("t = 'today'", "the literal 'today' is not read as a time here"),
+        ("t = '12:00:00'", "is not read as a time here"),
+        ("t > DATE '300000-01-01'", "does not fit timestamp"),
+        ("t = '2020-01-01 00:00:00 Nowhere/City'", "the time zone 'Nowhere/City' of the literal"),
+    ],
+)
+def test_refused_beside_instants(predicate: str, message: str) -> None:
+    with pytest.raises(PredicateError, match=message):
+        normalize(parse_predicate(predicate), SCHEMA, TimeZones("Europe/Berlin", "Europe/Berlin"))
 
 
 @pytest.mark.parametrize("predicate", ["nothing = 1", "x = 1 OR Nope IS NULL", "st.y = 1"])

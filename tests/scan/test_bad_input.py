@@ -133,7 +133,7 @@ def rows(table: Table, where: str | None = None, columns: list[str] | None = Non
         (
             lambda t: rows(t, "a = TRUE"),
             PredicateError,
-            r"the comparison = of int and boolean is refused",
+            r"the comparison = of column 'a' of type int and the boolean TRUE is refused",
         ),
         (
             lambda t: rows(t, "items = 1"),

@@ -190,7 +190,7 @@ def test_statements_that_listed_the_table_list_it_again(
 ) -> None:
     """A scan of a snapshot that was taken already takes another one."""
     scan = table.scan("id >= 0", ["id"])
-    known = scan.at(table.snapshot())
+    known = scan.on_snapshot(table.snapshot())
     overwrite(path, 100)
     groups = known.aggregate([Group("id", "id")], "id").to_arrow()
     assert groups["id"].to_pylist() == list(range(100, 120))

@@ -170,9 +170,9 @@ def test_an_expression_on_an_indexed_column_is_a_warning(table: Table, lines: Li
 def test_what_does_not_pay_is_information(
     table: Table, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hindex.scan.lookup.is_cheap", lambda effort: False)
+    monkeypatch.setattr("hindex.scan.stripe_filter.is_cheap", lambda effort: False)
     monkeypatch.setattr(
-        "hindex.scan.lookup.reason_to_skip_lookup", lambda *args, **options: "it would save nothing"
+        "hindex.scan.stripe_filter.reason_to_skip_lookup", lambda *args, **options: "it would save nothing"
     )
     assert table.scan("a = 3", ["id"]).to_arrow().num_rows == 900
     ((level, line),) = lines()

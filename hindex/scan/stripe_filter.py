@@ -20,8 +20,8 @@ from hindex.plan.filter_evaluation import bounds
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.file_columns import FileColumns
 from hindex.scan.file_pruning import row_id_bounds
-from hindex.scan.index_lookups import IndexLookups, LookupSource
 from hindex.scan.lookup_cost import are_keys_spread, is_cheap, max_values, reason_to_skip_lookup
+from hindex.scan.open_indexes import ColumnIndex, OpenIndexes
 from hindex.scan.orc_statistics import OrcStatistics, StatisticsResult, StatisticsSource
 from hindex.scan.scan_task import LeafResult, OutputColumn, ScanTask, StripeResult
 
@@ -30,7 +30,7 @@ _LeafBounds = dict[Leaf, Bounds | None]
 _Step = Callable[[StripeResult, Leaf, Bounds | None], Bounds | None]
 
 
-class Lookup:
+class StripeFilter:
     """Answers filters for the stripes of one data file.
 
     Args:
@@ -43,7 +43,7 @@ class Lookup:
         task: ScanTask,
         reader: OrcReader,
         columns: FileColumns,
-        indexes: IndexLookups | None,
+        indexes: OpenIndexes | None,
         notes: list[Note],
     ) -> None:
         self._task = task
@@ -107,7 +107,7 @@ class Lookup:
         if min_max is not None:
             yield StatisticsSource.STATISTICS, min_max
 
-    def _sources(self, column: str) -> tuple[LookupSource, ...]:
+    def _sources(self, column: str) -> tuple[ColumnIndex, ...]:
         return () if self._indexes is None else tuple(self._indexes.sources(column))
 
     def _rows(self, stripe: int) -> int:
@@ -153,7 +153,7 @@ class Lookup:
             null_bounds = Bounds.all(result.num_rows) if leaf.domain.null_allowed else Bounds.none()
             result.leaf_results.append(LeafResult(leaf, None, len(null_bounds.upper)))
             return null_bounds
-        if self._columns.is_key(leaf.column):
+        if self._columns.is_row_key(leaf.column):
             return self._by_place(result, leaf)
         if self._indexes is None or leaf.column not in self._indexes.columns:
             return None
@@ -182,7 +182,7 @@ class Lookup:
         """
         if so_far is not None and so_far.exact:
             return so_far
-        if self._columns.is_key(leaf.column):
+        if self._columns.is_row_key(leaf.column):
             if is_last:
                 result.unanswered.append(leaf)
             return None
@@ -194,13 +194,13 @@ class Lookup:
     def _by_statistics(self, result: StripeResult, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
         if so_far is not None and (so_far.exact or self._is_small(so_far.upper)):
             return so_far
-        if self._columns.is_key(leaf.column):
+        if self._columns.is_row_key(leaf.column):
             return None
         file_type = self._columns.type_in_file(leaf.column)
         return _narrow(result, leaf, so_far, self._orc.statistics(result.stripe, leaf, file_type))
 
     def _by_filters(self, result: StripeResult, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
-        if self._columns.is_key(leaf.column):
+        if self._columns.is_row_key(leaf.column):
             return None
         candidates = result.bounds.upper - result.bounds.lower
         if so_far is not None:
@@ -233,7 +233,7 @@ class Lookup:
                 break
         return combined
 
-    def _look_up(self, result: StripeResult, leaf: Leaf, item: LookupSource) -> Bounds | None:
+    def _look_up(self, result: StripeResult, leaf: Leaf, item: ColumnIndex) -> Bounds | None:
         """Look up a leaf in one index, with the values of few rows if their column is read."""
         assert self._indexes is not None
         if not any(part is leaf for part in self._read_leaves):
@@ -246,7 +246,7 @@ class Lookup:
             result.values[leaf.column] = values
         return index_bounds
 
-    def _pays(self, result: StripeResult, leaf: Leaf, item: LookupSource, so_far: Bounds | None) -> bool:
+    def _pays(self, result: StripeResult, leaf: Leaf, item: ColumnIndex, so_far: Bounds | None) -> bool:
         """Return True if a lookup saves more than it costs.
 
         It unpacks row numbers, and spares decoding and comparing rows. The file's statistics cost less, and a column

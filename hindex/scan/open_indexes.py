@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @value_class
-class LookupSource:
+class ColumnIndex:
     """An index that answers a leaf for a stripe. Those of a low ``order`` are asked first."""
 
     name: str
@@ -37,7 +37,7 @@ class LookupSource:
     reader: IndexReader | None = None
 
 
-class IndexLookups:
+class OpenIndexes:
     """The indexes of one data file, by column. Those of a column are opened when that column is first asked about.
 
     Args:
@@ -59,7 +59,7 @@ class IndexLookups:
         self._stripe_rows = stripe_rows
         self._notes = notes
         self._cache = cache
-        self._sources: dict[str, list[LookupSource]] = {}
+        self._sources: dict[str, list[ColumnIndex]] = {}
         # stripes are worked on by several threads
         self._lock = Lock()
         #: The columns that have any.
@@ -71,7 +71,7 @@ class IndexLookups:
         """In which those of some columns are asked; one at least: what has no index is told of in it, too."""
         return tuple(sorted({item.order for column in columns for item in self.sources(column)})) or (0,)
 
-    def sources(self, column: str) -> Sequence[LookupSource]:
+    def sources(self, column: str) -> Sequence[ColumnIndex]:
         """Those of a column that may still be asked."""
         with self._lock:
             return tuple(self._opened(column))
@@ -92,7 +92,7 @@ class IndexLookups:
             if bounds is not None:
                 yield item.name, bounds
 
-    def lookup(self, index: LookupSource, stripe: int, leaf: Leaf) -> Bounds | None:
+    def lookup(self, index: ColumnIndex, stripe: int, leaf: Leaf) -> Bounds | None:
         """Look up a leaf in one index.
 
         Return None if the index cannot be read; it is not used again.
@@ -100,7 +100,7 @@ class IndexLookups:
         return self._attempt(index, leaf, lambda: index.lookup(stripe, leaf.domain))
 
     def lookup_keys(
-        self, index: LookupSource, stripe: int, leaf: Leaf, max_rows: int
+        self, index: ColumnIndex, stripe: int, leaf: Leaf, max_rows: int
     ) -> tuple[Bounds, KeyRows | None] | None:
         """Look up a leaf in one index, with the keys of at most ``max_rows`` rows if it has them; else as `lookup`."""
         reader = index.reader
@@ -109,7 +109,7 @@ class IndexLookups:
             return None if bounds is None else (bounds, None)
         return self._attempt(index, leaf, lambda: reader.lookup_keys(stripe, leaf.domain, max_rows))
 
-    def _attempt(self, index: LookupSource, leaf: Leaf, look_up: Callable[[], T]) -> T | None:
+    def _attempt(self, index: ColumnIndex, leaf: Leaf, look_up: Callable[[], T]) -> T | None:
         try:
             return look_up()
         except IndexFileError as error:
@@ -125,7 +125,7 @@ class IndexLookups:
                 self._sources[column] = remaining
                 self._note_failure(index, error)
 
-    def _opened(self, column: str) -> list[LookupSource]:
+    def _opened(self, column: str) -> list[ColumnIndex]:
         """Those of a column, opened when they are first asked for; the lock is held."""
         if column not in self._sources:
             uses = [use for use in self._task.indexes if use.column == column and self._in_file.has(column)]
@@ -137,7 +137,7 @@ class IndexLookups:
             ]
         return self._sources[column]
 
-    def _open(self, use: IndexUse, table_type: OrcType) -> LookupSource | None:
+    def _open(self, use: IndexUse, table_type: OrcType) -> ColumnIndex | None:
         try:
             opened = open_index_file(use.path, use.length, use.footer_checksum, self._cache)
             indexed = _recorded_type(opened.footer.column_type, use)
@@ -159,7 +159,7 @@ class IndexLookups:
                 )
             )
             return None
-        return LookupSource(
+        return ColumnIndex(
             use.name, opened.type.order, opened.type.operators, opened.reader.lookup, opened.reader
         )
 
@@ -169,7 +169,7 @@ class IndexLookups:
 
 def _candidate_sources(
     candidates: Sequence[CandidateRowGroups], stripe_rows: Sequence[int]
-) -> Iterator[LookupSource]:
+) -> Iterator[ColumnIndex]:
     """The answers on one column that the driver had looked up."""
     by_index: dict[str, dict[Domain, CandidateRowGroups]] = {}
     for item in candidates:
@@ -187,7 +187,7 @@ def _candidate_sources(
             groups = BitMap.deserialize(item.groups)
             return Bounds(BitMap(), group_rows(groups, item.row_group_rows, stripe_rows, stripe))
 
-        yield LookupSource(name, BTREE.order, BTREE.operators, lookup)
+        yield ColumnIndex(name, BTREE.order, BTREE.operators, lookup)
 
 
 def _recorded_type(text: str, use: IndexUse) -> OrcType:
