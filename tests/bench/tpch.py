@@ -101,7 +101,7 @@ def _measure(
             if turn >= options.warmups:
                 timings[name]["planning_ms"].append(round((planned - start) * 1000, 1))
                 timings[name]["ms"].append(round((perf_counter() - start) * 1000, 1))
-    tables = {item.table: item.reason for item in explained.tables}
+    tables = {item.table: None if item.reason is None else item.reason.name for item in explained.tables}
     return {**timings, "accelerated": accelerated, "reasons": tables}, differs
 
 
