@@ -101,8 +101,8 @@ class SchemaSnapshot:
 
     Args:
         take: returns the current snapshot of the table.
-        declared: returns the table without its files as its catalog has it, of which nothing is listed; None if it has
-            no catalog, or fewer files than it is called with. That stands in for the first snapshot.
+        declared: returns a snapshot without files from the schema of the catalog, in place of the first snapshot. Its
+            argument is the least number of recorded files; None if there are fewer, or no catalog.
         is_remote: True if a listing takes requests.
         take_partitions: returns the current snapshot of the partitions in which a predicate may keep rows. It is called
             with an earlier one.
@@ -130,9 +130,8 @@ class SchemaSnapshot:
         """True if the schema is not known yet, and the first query that runs will list the table anyway."""
         return self._is_remote and self._snapshot is None
 
-    @property
-    def cached(self) -> Snapshot | None:
-        """The table without its files, as an earlier call has taken it, or as its catalog has it."""
+    def unlisted(self) -> Snapshot | None:
+        """Return the snapshot of an earlier call, or that of the catalog; None if there is neither. Lists nothing."""
         if self._snapshot is None and self._declared is not None:
             declared, self._declared = self._declared(MANY_FILES), None
             if declared is not None:
@@ -147,7 +146,7 @@ class SchemaSnapshot:
 
     def current_partitions(self, where: Predicate | None, zones: ZonesOf) -> Snapshot:
         """Return the partitions of the table as it is now in which a predicate may keep rows; all if they are few."""
-        kept = self._snapshot if where is None else self.cached
+        kept = self._snapshot if where is None else self.unlisted()
         if kept is None or self._take_partitions is None or self._num_files < MANY_FILES:
             return self.current()
         if kept.declared is None and time.monotonic() > self._kept_at + SCHEMA_SECONDS:
@@ -164,7 +163,7 @@ class SchemaSnapshot:
 
     def __call__(self) -> Snapshot:
         """Return the snapshot; it is taken at the first call."""
-        kept = self.cached
+        kept = self.unlisted()
         self._is_fresh = kept is None
         return self._keep(_without_deleted(self._take)) if kept is None else kept
 
@@ -537,8 +536,8 @@ class Scan:
         return self
 
     def cached_schema(self) -> Snapshot | None:
-        """Return the table without its files, as it was a while ago; None if it has not been listed."""
-        return self._schema.cached
+        """Return the table without its files, of an earlier listing or the catalog; None if there is neither."""
+        return self._schema.unlisted()
 
     def _check(self, snapshot: Snapshot) -> None:
         from hindex.aggregate.top_n import check_orders

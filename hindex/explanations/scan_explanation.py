@@ -72,7 +72,7 @@ class _Totals:
     inexact_leaves: set[Leaf] = field(default_factory=set)
     unanswered_leaves: set[Leaf] = field(default_factory=set)
     uncounted_leaves: set[Leaf] = field(default_factory=set)
-    # stripes whose data is read, and the stored bytes of that at most
+    # stripes whose data is read; the bytes are those of the columns and row groups
     read_stripes: int = 0
     # rows that indexes leave, and that a transactional table's deletes and visibility take
     deleted: int = 0
@@ -104,7 +104,7 @@ class _StripePlan:
     Attributes:
         read: the columns of the result that are read.
         walked: the index that gives the first rows of an order, if one does.
-        bytes: the stored bytes of all columns that are read, those of conditions and orders among them, at most.
+        bytes: about the stored bytes of all columns that are read, those of conditions and orders among them.
     """
 
     task: ScanTaskReader

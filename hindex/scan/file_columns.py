@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -115,8 +115,8 @@ class FileColumns:
             arrays |= {column.name: self._cast(batch.column(i), column) for i, column in enumerate(in_file)}
         return arrays
 
-    def stored_names(self, columns: Iterable[OutputColumn]) -> set[str]:
-        """Return the columns of the file that the values of columns of the table are read from."""
+    def stored_names(self, columns: Sequence[OutputColumn]) -> set[str]:
+        """Return the names of the file columns that `read` decodes for columns of the table."""
         names = {self._names[column.name] for column in columns if column.name in self._names}
         if self._acid is not None and any(column.name in self._keys for column in columns):
             names.update(self._acid.key)

@@ -214,9 +214,9 @@ class ScanTaskReader:
         return self.read(result, pool, ()).num_rows if result.undecided else len(result.bounds.lower)
 
     def bytes_to_read(self, result: StripeResult, columns: Sequence[OutputColumn]) -> int:
-        """Return the stored bytes of columns in the row groups of the rows of a stripe that may be wanted.
+        """Return the stored bytes of columns in the row groups of a stripe's candidate rows.
 
-        The columns that tell which rows of a transactional table are deleted or invisible are among them.
+        Includes the row keys that a transactional table's deletes are compared with.
         """
         names = {*result.key_columns, *self._columns.stored_names(columns)}
         if not names or not result.bounds.upper:

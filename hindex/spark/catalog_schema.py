@@ -222,12 +222,12 @@ def _constant(text: str, data_type: OrcType) -> pa.Scalar[Any] | None:
         predicate = parse_predicate(f"c = {text}")
         match predicate:
             case Comparison(_, ColumnRef(), Literal(_, kind)) if kind is not LiteralKind.TIMESTAMP:
-                found = column_domain(typed_condition(predicate, lambda _: ("c", data_type)))
+                answer = column_domain(typed_condition(predicate, lambda _: ("c", data_type)))
             case _:
                 return None
     except HindexError:
         return None
-    domain = Domain.none() if found is None else found[1]
+    domain = Domain.none() if answer is None else answer[1]
     if len(domain.ranges) != 1 or not domain.ranges[0].is_point or domain.ranges[0].low is None:
         return None
     return key_array(data_type, one_key_array(domain.ranges[0].low))[0]

@@ -224,15 +224,18 @@ def take_snapshot(
 def declared_snapshot(
     table: str, store: Store, declared: DeclaredSchema, *, name: str | None = None, min_files: int = 1
 ) -> Snapshot | None:
-    """Return a table without its files, of which nothing is listed: a catalog tells its columns.
+    """Make a snapshot without files from the schema of a catalog; the table is not listed.
 
     Args:
-        min_files: None is returned for a table with fewer recorded files, or of which the store cannot be read.
+        min_files: the least number of recorded files.
+
+    Returns:
+        None if the store records fewer files, or cannot be read.
     """
     try:
         manifest = store.load()
     except (StoreError, NewerFormatError):
-        # whoever lists the table reports it
+        # `take_snapshot` reports the error
         return None
     if manifest is None or len(manifest.files) < min_files:
         return None

@@ -70,6 +70,8 @@ def check(explained: Explanation) -> None:
     assert (explained.path is ReadPath.NOTHING) == (rows == 0), text
     if explained.path in (ReadPath.NOTHING, ReadPath.INDEX_ONLY):
         assert bytes_kept == 0, text
+    elif explained.analyzed is None:
+        assert bytes_kept, text
     bound = most_rows(explained.tree)
     if bound is not None:
         assert rows + explained.deleted + explained.invisible <= bound, text

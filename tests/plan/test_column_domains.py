@@ -18,7 +18,7 @@ from hindex.plan.column_domains import column_domain
 from hindex.plan.filter import Residual
 from hindex.plan.filter_evaluation import evaluate_truth
 from hindex.sql import parse_predicate
-from hindex.sql.predicate import Not
+from hindex.sql.predicate import CAST_TYPES, Not
 
 #: What a column of each type holds, in Python.
 COLUMNS: dict[OrcType, list[object]] = {
@@ -106,30 +106,16 @@ LITERALS = (
     *("1970", "2020", "CAST(1 AS DECIMAL(20, 3))", "CAST(2 AS TINYINT)"),
 )
 CASTS = (
-    *(
-        "TINYINT",
-        "SMALLINT",
-        "INT",
-        "BIGINT",
-        "FLOAT",
-        "DOUBLE",
-        "DECIMAL(3, 0)",
-        "DECIMAL(5, 1)",
-        "DECIMAL(9, 4)",
-    ),
-    *(
-        "DECIMAL(18, 0)",
-        "DECIMAL(19, 0)",
-        "DECIMAL(20, 0)",
-        "DECIMAL(22, 3)",
-        "DECIMAL(38, 0)",
-        "DECIMAL(38, 17)",
-        "STRING",
-        "BINARY",
-        "DATE",
-        "TIMESTAMP",
-        "BOOLEAN",
-    ),
+    *CAST_TYPES,
+    "DECIMAL(3, 0)",
+    "DECIMAL(5, 1)",
+    "DECIMAL(9, 4)",
+    "DECIMAL(18, 0)",
+    "DECIMAL(19, 0)",
+    "DECIMAL(20, 0)",
+    "DECIMAL(22, 3)",
+    "DECIMAL(38, 0)",
+    "DECIMAL(38, 17)",
 )
 
 
@@ -162,14 +148,14 @@ def test_domains_are_what_expressions_say(data_type: OrcType) -> None:
             predicate, negated = predicate.child, not negated
         try:
             condition = typed_condition(predicate, lambda _: ("c", data_type))
-            found = column_domain(condition, negated=negated)
+            answer = column_domain(condition, negated=negated)
         except PredicateError:
             continue
-        if found is None:
+        if answer is None:
             continue
         answered += 1
         truth, errors = evaluate_truth(Residual(condition, not negated), {"c": column}, len(column))
         assert errors is None, f"{text}: a domain leaves out errors: {errors}"
-        members = [found[1].contains(key) for key in key_list]
+        members = [answer[1].contains(key) for key in key_list]
         assert members == truth.tolist(), f"{'NOT ' * negated}{text} of {data_type}: {list(column)}"
     assert answered > 40

@@ -190,11 +190,11 @@ def test_statements_that_listed_the_table_list_it_again(
 ) -> None:
     """A scan of a snapshot that was taken already takes another one."""
     scan = table.scan("id >= 0", ["id"])
-    known = scan.on_snapshot(table.snapshot())
+    listed = scan.on_snapshot(table.snapshot())
     overwrite(path, 100)
-    groups = known.aggregate([Group("id", "id")], "id").to_arrow()
+    groups = listed.aggregate([Group("id", "id")], "id").to_arrow()
     assert groups["id"].to_pylist() == list(range(100, 120))
-    assert known.to_arrow()["id"].to_pylist() == list(range(100, 120))
+    assert listed.to_arrow()["id"].to_pylist() == list(range(100, 120))
 
 
 def test_the_result_of_a_statement_is_of_one_state(

@@ -149,6 +149,7 @@ def test_merge_new_indexes_and_vanished_files() -> None:
     after = merge_build_result(before, new_indexes=[B], files=[data_file("y", B)], vanished=["x", "never"])
     assert after.indexes == (A, B)
     assert after.files == (data_file("y", A, B),)
+    assert before.files == (data_file("x", A), data_file("y", A))
     with pytest.raises(IndexExistsError):
         merge_build_result(before, new_indexes=[A])
     assert merge_build_result(before) == before

@@ -1,6 +1,6 @@
 """Google Cloud Storage on loopback: fake-gcs-server, with the XML API in front of it.
 
-fake-gcs-server has Google's JSON API and decides on its preconditions. obstore speaks the XML API, of which
+fake-gcs-server serves the JSON API of Google and checks its preconditions. obstore uses the XML API, where
 fake-gcs-server refuses uploads (``invalid uploadType``), ignores ``If-Match``, and lists all objects at once.
 """
 
