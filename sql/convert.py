@@ -339,10 +339,8 @@ class Converter:
 
     def written(self, node: exp.Expression) -> ColumnRef | None:
         """Return the column of a name as it is written; None for any other node."""
-        if not isinstance(node, (exp.Column, exp.Dot)) or node.args.get("join_mark"):
-            return None
-        parts = node.parts
-        if not all(isinstance(part, exp.Identifier) for part in parts):
+        parts = name_parts(node)
+        if parts is None:
             return None
         if not all(part.name for part in parts):
             self.fail(node, "a column name is empty")
@@ -571,6 +569,21 @@ def unwrapped(node: exp.Expression) -> exp.Expression:
     while type(node) is exp.Paren:
         node = node.this
     return node
+
+
+def name_parts(node: exp.Expression) -> list[exp.Identifier] | None:
+    """Return the parts of a name with dots; None for any other node, such as a field of a function's result.
+
+    Of such a node, sqlglot's own ``parts`` are the names behind the function.
+    """
+    fields: list[Any] = []
+    while isinstance(node, exp.Dot):
+        fields.insert(0, node.expression)
+        node = unwrapped(node.this)
+    if not isinstance(node, exp.Column) or node.args.get("join_mark"):
+        return None
+    parts = [*node.parts, *fields]
+    return parts if all(isinstance(part, exp.Identifier) for part in parts) else None
 
 
 def as_written(node: exp.Expression) -> exp.Expression:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import exp
 
-from hindex.sql.convert import to_predicate
+from hindex.sql.convert import name_parts, to_predicate
 from hindex.sql.lexer import SqlSyntaxError
 from hindex.sql.predicate import (
     And,
@@ -218,10 +218,9 @@ class Pushdown:
 
     def _resolve(self, column: Node, sources: Sequence[Source], last: int) -> tuple[int, list[str]] | None:
         """Return the source of a column and its path there; None if that is not certain."""
-        parts: Any = column.parts if isinstance(column, exp.Column | exp.Dot) else []
-        if not parts or not all(isinstance(part, exp.Identifier) and part.name for part in parts):
+        names = [part.name for part in name_parts(cast("Any", column)) or ()]
+        if not names or not all(names):
             return None
-        names = [part.name for part in parts]
         by_alias = {source.alias: number for number, source in enumerate(sources) if source.alias}
         first = names[0].lower()
         if len(names) > 1 and first in self._aliases:

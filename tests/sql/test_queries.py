@@ -84,6 +84,8 @@ CONDITIONS: list[tuple[str, list[str]]] = [
     ("SELECT * FROM t k WHERE k.f = 3 AND k.a = 4", ["a = 4"]),
     ("SELECT * FROM t JOIN K ON t.a = K.x WHERE k.f = 3", ["", ""]),
     ("SELECT * FROM t, t WHERE a = 3", ["", ""]),
+    # fields of what a function returns
+    ("SELECT * FROM t WHERE named_struct('a', b).a = 3 AND f(k).s.f = 4 AND (t.s).f = 5", ["s.f = 5"]),
     # subqueries
     (
         "SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND y = 7 AND t.a = 1) AND b = 2",
