@@ -61,7 +61,20 @@ else:
 
 
 class MarkingParser(SparkParser):
-    """Marks the parentheses that are written: sqlglot puts others around operands, in the order that it reads them."""
+    """Keeps what sqlglot drops: which parentheses are written, as it puts others around operands, and the sign +."""
+
+    UNARY_PARSERS: ClassVar = {
+        **SparkParser.UNARY_PARSERS,
+        TokenType.PLUS: lambda self: self.positive(),
+    }
+
+    def positive(self) -> exp.Expression | None:
+        """Parse the operand of +, which Spark casts to a number."""
+        sign = self._prev
+        operand: Any = self._parse_unary()
+        if operand is None or operand.unnest().is_number:
+            return cast("exp.Expression | None", operand)
+        return exp.Anonymous(this="positive", expressions=[operand]).update_positions(sign)
 
     def _parse_paren(self) -> exp.Expression | None:
         node: Any = super()._parse_paren()

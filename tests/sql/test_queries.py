@@ -86,6 +86,8 @@ CONDITIONS: list[tuple[str, list[str]]] = [
     ("SELECT * FROM t, t WHERE a = 3", ["", ""]),
     # fields of what a function returns
     ("SELECT * FROM t WHERE named_struct('a', b).a = 3 AND f(k).s.f = 4 AND (t.s).f = 5", ["s.f = 5"]),
+    # a sign casts to a number
+    ("SELECT * FROM t WHERE +a = '05' AND b = +5", ["b = 5"]),
     # subqueries
     (
         "SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND y = 7 AND t.a = 1) AND b = 2",
