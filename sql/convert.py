@@ -552,8 +552,8 @@ class Converter:
             start = node.meta.get("start")
             written = None if start is None else _WORD.match(self._sql, start)
             return f"function {written[0] if written else node.sql_name().lower()}"
-        text = " ".join(node.sql("spark", unsupported_level=ErrorLevel.IGNORE).split())
-        return f"expression '{text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'}'"
+        text = node.sql("spark", unsupported_level=ErrorLevel.IGNORE)
+        return f"expression '{shortened(text)}'"
 
     def fail(self, node: exp.Expression, message: str, *, unsupported: bool = False) -> NoReturn:
         """Refuse a node; what is only ``unsupported`` runs elsewhere, as the message says."""
@@ -562,6 +562,12 @@ class Converter:
 
 
 _VALUES = (Arithmetic, Call, Case, Cast, ColumnRef, Literal)
+
+
+def shortened(text: str) -> str:
+    """Return a text for a message: in one line, and cut if it is long."""
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 def unwrapped(node: exp.Expression) -> exp.Expression:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
@@ -19,16 +19,20 @@ from hindex.sql.predicate import ColumnRef, Predicate
 from hindex.sql.statements import Statement, TableRef
 from hindex.sql.words import KEYWORDS
 
+T = TypeVar("T")
+
 _NAME = re.compile(r"[^\W\d]\w*")
-_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
-_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
-#: Messages show so many characters of an expression.
-_SHOWN = 60
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
-# Operators that cannot begin a condition; sqlglot would report them at its end.
-_OPERATORS = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "AND", "OR"})
+# Signs that cannot begin a condition: operators, which sqlglot would report at its end, and {fn f(a)}.
+_OPERATORS = frozenset({"{", "=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "AND", "OR"})
 # Words and signs that may follow a column: a word before one is a column.
 _AFTER_COLUMNS = _OPERATORS | {",", ".", ")", "IN", "IS", "LIKE", "RLIKE", "BETWEEN", "FROM"}
+# Words and signs that may follow an item of a list: a word alone before one is a column.
+_AFTER_ITEM = frozenset(
+    {",", ")", "", "AS", "FROM", "HAVING", "ORDER BY", "ASC", "DESC", "NULLS", "LIMIT", "OFFSET"}
+)
+# Words that are values and never names.
+_CONSTANTS = ("NULL", "TRUE", "FALSE")
 # Words that begin the clause after a name, so they are names only in backquotes.
 _CLAUSE_WORDS = frozenset({"FROM", "IN", "LIMIT", "ON", "SELECT", "USING", "WHERE", "WITH"})
 
@@ -109,9 +113,23 @@ class HindexParser(MarkingParser):
         word: parse for word, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if word != "IF"
     }
 
+    def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
+        """Parse a list: sqlglot ignores a comma at its end."""
+
+        def parse() -> object:
+            item = parse_method()
+            if item is None and self._prev and self._prev.token_type is sep:
+                self.raise_error("")
+            return item
+
+        return super()._parse_csv(parse, sep)
+
     def _parse_statement(self) -> exp.Expression | None:
         from hindex.sql.grammar import statement
 
+        if self._index:
+            # the query after WITH in parentheses
+            return cast("exp.Expression | None", super()._parse_statement())
         parsed: Statement = statement(self)
         self.end()
         return ParsedStatement(statement=parsed)
@@ -180,7 +198,9 @@ class HindexParser(MarkingParser):
         """Return the current token in upper case if it is an unquoted word, otherwise an empty string."""
         if self.at_end or self._curr.token_type in _QUOTED:
             return ""
-        return self.written().upper()
+        word = self.written().upper()
+        # words of one token, such as GROUP BY, may be on several lines
+        return word if len(word) == 1 or word.isalnum() else " ".join(word.split())
 
     def accept(self, *words: str) -> bool:
         """Consume these unquoted words or signs if they come next, all or none."""
@@ -245,11 +265,6 @@ class HindexParser(MarkingParser):
         return text
 
     @property
-    def is_literal(self) -> bool:
-        """Return True if a string or number comes next."""
-        return bool(self._curr) and self._curr.token_type in (TokenType.STRING, TokenType.NUMBER)
-
-    @property
     def is_name(self) -> bool:
         """Return True if a word or a backquoted name comes next."""
         return bool(self._curr) and (
@@ -259,28 +274,6 @@ class HindexParser(MarkingParser):
     def text_from(self, offset: int) -> str:
         """Return the text from an offset to the end of the last consumed token."""
         return self.sql[offset : self._prev.end + 1]
-
-    def text_until(self, offset: int, *words: str) -> str:
-        """Return the text from an offset to the next of some words outside of parentheses.
-
-        Blanks are made one, and a long text is cut.
-        """
-        depth = 0
-        pieces: list[str] = []
-        previous: Token | None = None
-        for token in self._tokens:
-            if token.start < offset:
-                continue
-            depth -= token.token_type in _CLOSING
-            is_word = token.token_type not in _QUOTED and token.text.upper() in words
-            if depth < 0 or (not depth and previous is not None and is_word):
-                break
-            depth += token.token_type in _OPENING
-            has_gap = previous is not None and previous.end + 1 < token.start
-            pieces.append(" " * has_gap + self.written(token))
-            previous = token
-        text = "".join(pieces)
-        return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
     def number_text(self) -> str:
         """Consume an unsigned number as written if one comes next."""
@@ -333,18 +326,6 @@ class HindexParser(MarkingParser):
             parts.append(self.identifier("a column"))
         return ColumnRef(tuple(parts))
 
-    def qualified_star(self) -> tuple[str, ...]:
-        """Consume ``name.*`` if it comes next, and return the names before the star; otherwise an empty tuple."""
-        start = self._index
-        names: list[str] = []
-        while self.is_name and self.following == ".":
-            names.append(self.identifier("a table"))
-            self.accept(".")
-            if self.accept("*"):
-                return tuple(names)
-        self._advance(start - self._index)
-        return ()
-
     def unqualified(self, column: ColumnRef) -> ColumnRef:
         """Return a column without the name of its table; the same object if it has none."""
         parts = tuple(part.lower() for part in column.parts)
@@ -379,15 +360,31 @@ class HindexParser(MarkingParser):
         """Consume a condition."""
         return to_predicate(self.condition(), self.sql, self.alternative, self.unqualified)
 
-    def condition(self) -> exp.Expression:
-        """Consume a condition, as it is written."""
+    def condition(self, subject: str = "a condition") -> exp.Expression:
+        """Consume a condition or a value, as it is written; ``subject`` names it in the message."""
         start = self.offset
         if self.word() in _OPERATORS:
-            self.fail(f"expected a condition, found {self.token_text()}")
+            self.fail(f"expected {subject}, found {self.token_text()}")
         node: Any = self._parse_disjunction()
         if node is None:
-            self.fail(f"expected a condition, found {self.token_text()}{self.backquote_hint()}", start)
+            self.fail(f"expected {subject}, found {self.token_text()}{self.backquote_hint()}", start)
         return cast("exp.Expression", node)
+
+    def item(self) -> exp.Expression:
+        """Consume a value in a list, and mark its ``start`` and ``end``; a word alone is a column, keyword or not."""
+        start = self.offset
+        is_column = self.is_name and self.word() not in _CONSTANTS and self.following in _AFTER_ITEM
+        is_column |= self.word() in _CLAUSE_WORDS  # refused
+        node = exp.column(self.identifier("a column")) if is_column else self.condition("a column")
+        node.meta.update(start=start, end=self._prev.end)
+        return node
+
+    def list_of(self, parse: Callable[[], T]) -> list[T]:
+        """Consume one or more items with commas between them."""
+        items = [parse()]
+        while self.accept(","):
+            items.append(parse())
+        return items
 
     def end(self) -> None:
         """Refuse further tokens."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hindex.sql import index_grammar as grammar
 from hindex.sql.help import HELP
-from hindex.sql.select_grammar import select
+from hindex.sql.select_conversion import select
 from hindex.sql.statements import DescribeTable, Explain, ShowColumns, Statement
 from hindex.sql.words import NO_CHANGES, WITH_SPARK
 

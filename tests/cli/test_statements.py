@@ -329,7 +329,7 @@ def test_a_name_in_double_quotes_beside_a_number(capsys: pytest.CaptureFixture[s
     assert message.endswith("; the column is written `age`\n")
     for statement, place in (
         (f"""SELECT "id" FROM '{indexed}'""", "select expression '\"id\"'"),
-        (f"""SELECT id FROM '{indexed}' ORDER BY "id\"""", 'ORDER BY of "id"'),
+        (f"""SELECT id FROM '{indexed}' ORDER BY "id\"""", "ORDER BY of '\"id\"'"),
         (f"""CREATE INDEX i USING bitmap ON '{indexed}' ("id")""", 'expected a column, found "id"'),
     ):
         assert f"{place}; a name is written in `backquotes`" in fail(capsys, "sql", statement)

@@ -71,6 +71,7 @@ def test_a_mistake_is_marked_in_the_original_text(tables: hindex.Connection, wid
             r"^syntax error .*: expected a condition after HAVING, found the end",
         ),
         (f"EXPLAIN SELECT id, FROM '{wide}'", r"^syntax error at line 1, column 20: expected a column"),
+        (f"SELECT count(* FROM '{wide}'", r"^syntax error at line 1, column 16: expected \), found 'FROM'"),
     ):
         with pytest.raises(StatementError, match=message):
             tables.sql(text)
@@ -82,7 +83,7 @@ def test_a_mistake_is_marked_in_the_original_text(tables: hindex.Connection, wid
     assert result.count() == 2
     # a query that only Spark runs is not a mistake
     with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
-        tables.sql(f"SELECT count(* FROM '{wide}'")
+        tables.sql(f"SELECT sum(id), count(* FROM '{wide}'")
     # Spark supports the clause
     with pytest.raises(StatementError, match=r"^\[UNRESOLVED_COLUMN"):
         tables.sql(f"SELECT count(*) FROM '{wide}' HAVING nope > 1")
@@ -164,7 +165,7 @@ def test_mistakes(tables: hindex.Connection) -> None:
     with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
         tables.sql("WITH q AS (SELECT 1 SELECT 2")
     # Spark marks mistakes in queries that only Spark runs
-    for text in ("SELECT sum(a FROM qt WHERE b = 1", "SELECT sum(a) FROM some/path"):
+    for text in ("SELECT sum(a), max(b FROM qt WHERE b = 1", "SELECT sum(a) FROM some/path"):
         with pytest.raises(StatementError, match=r"^\[PARSE_SYNTAX_ERROR\]"):
             tables.sql(text)
     with pytest.raises(StatementError, match=r"^unknown statement|unknown statement"):

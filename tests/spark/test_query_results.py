@@ -193,7 +193,7 @@ def test_show_looks_as_sparks(spark: SparkSession, place: Path, capsys: pytest.C
     [
         ("SELECT id, i + 1 AS n FROM {}", "select expression 'i + 1'"),
         ("SELECT t.id FROM {} t JOIN range(3) r ON t.id = r.id", "JOIN"),
-        ("SELECT id FROM {} ORDER BY length(s)", "ORDER BY of a function"),
+        ("SELECT id FROM {} ORDER BY length(s)", "ORDER BY of 'length(s)'"),
         ("SELECT id FROM {} WHERE i = 1 UNION SELECT 2", "UNION"),
         ("WITH q AS (SELECT * FROM {}) SELECT id FROM q", "a query that begins with WITH"),
         ("SELECT id FROM {} WHERE length(upper(repeat(s, 2))) = 2", "function repeat"),
