@@ -182,3 +182,15 @@ def find_rows(
     outside: _Ints,
     sizes: _Ints,
 ) -> int: ...
+def mark_ngrams(
+    characters: _Bytes,
+    ends: _Ints,
+    block_rows: int,
+    first_block: int,
+    ranks: _Bytes,
+    bits: int,
+    low: int,
+    last: NDArray[np.uint32],
+    counts: NDArray[np.uint32],
+    blocks: NDArray[np.uint32] | None,
+) -> int: ...

@@ -85,6 +85,22 @@ class BitmapStripe(_message.Message):
     byte_bounds: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, rows: _Optional[int] = ..., null_count: _Optional[int] = ..., nulls: _Optional[_Union[PageRef, _Mapping]] = ..., key_count: _Optional[int] = ..., leaf_offset: _Optional[int] = ..., leaf_length: _Optional[_Iterable[int]] = ..., leaf_crc32c: _Optional[_Iterable[int]] = ..., leaf_keys: _Optional[_Iterable[int]] = ..., leaf_rows: _Optional[_Iterable[int]] = ..., int_bounds: _Optional[_Iterable[int]] = ..., byte_bounds: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
+class NgramBody(_message.Message):
+    __slots__ = ("block_rows", "stripes")
+    BLOCK_ROWS_FIELD_NUMBER: _ClassVar[int]
+    STRIPES_FIELD_NUMBER: _ClassVar[int]
+    block_rows: int
+    stripes: _containers.RepeatedCompositeFieldContainer[NgramStripe]
+    def __init__(self, block_rows: _Optional[int] = ..., stripes: _Optional[_Iterable[_Union[NgramStripe, _Mapping]]] = ...) -> None: ...
+
+class NgramStripe(_message.Message):
+    __slots__ = ("rows", "blocks")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    blocks: BitmapStripe
+    def __init__(self, rows: _Optional[int] = ..., blocks: _Optional[_Union[BitmapStripe, _Mapping]] = ...) -> None: ...
+
 class MinMaxBody(_message.Message):
     __slots__ = ("row_group_rows", "stripes")
     ROW_GROUP_ROWS_FIELD_NUMBER: _ClassVar[int]

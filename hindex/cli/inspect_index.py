@@ -22,6 +22,7 @@ _BODIES: dict[str, type[Message]] = {
     "MINMAX": pb.MinMaxBody,
     "BLOOM": pb.BloomBody,
     "BTREE": pb.BTreeBody,
+    "NGRAM": pb.NgramBody,
 }
 #: Lists of numbers that are shown as their sums.
 _SUMMED = ("leaf_keys", "leaf_rows", "group_nulls", "group_bits")
@@ -146,6 +147,11 @@ def _message_fields(message: Message, data_type: OrcType) -> Document:
             fields[field.name] = sum(value)
         elif field.name in _OMITTED or field.name == "stripes":
             continue
+        elif isinstance(value, pb.BitmapStripe):
+            # of n-grams: its rows are blocks, and none is null
+            tree = _message_fields(value, data_type)
+            fields |= {"blocks": tree["rows"], "ngrams": tree["key_count"]}
+            fields |= {name: tree[name] for name in ("leaves", "leaf_bytes", "leaf_rows")}
         elif isinstance(value, pb.PageRef):
             fields[f"{field.name}_bytes"] = value.length if message.HasField(field.name) else 0
         elif isinstance(value, pb.Extent):

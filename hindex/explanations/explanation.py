@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from hindex.index.page_cache import CacheCounts
-from hindex.plan.filter import AllOf, AnyOf, Filter, Leaf, Residual
+from hindex.plan.filter import AllOf, AnyOf, Filter, Indexable, Leaf, Residual
 from hindex.plan.reasons import Note, NoteGroup, Reason, group_notes
 from hindex.value_class import value_class
 
@@ -247,9 +247,7 @@ class ExplainedNode:
     answer: LeafExplanation | None = None
 
 
-def explain_filter(
-    root: Filter, answers: Mapping[Leaf | Residual, LeafExplanation] | None = None
-) -> ExplainedNode:
+def explain_filter(root: Filter, answers: Mapping[Indexable, LeafExplanation] | None = None) -> ExplainedNode:
     """The tree of a filter. Leaves without an answer have none because the rest of the tree decided.
 
     Args:

@@ -31,7 +31,7 @@ from hindex.explanations.explanation import (
 from hindex.index.page_cache import shared_cache
 from hindex.keys import array_keys, nth_key
 from hindex.orc.io.thread_pool import SERIAL, ThreadPool
-from hindex.plan.filter import Leaf, Never, Residual, columns, leaves, residuals
+from hindex.plan.filter import Indexable, Never, Residual, columns, indexable, leaves, residuals
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.order import Order
 from hindex.plan.reasons import Note, Reason
@@ -65,13 +65,13 @@ class _Totals:
     all_rows: int = 0
     undecided: int = 0
     notes: list[Note] = field(default_factory=list)
-    leaf_rows: dict[Leaf, int] = field(default_factory=dict)
+    leaf_rows: dict[Indexable, int] = field(default_factory=dict)
     # rows and row groups that each index or statistic leaves of a leaf, in the order of lookups
-    leaf_answers: dict[Leaf, dict[str | StatisticsSource, _LeafTotals]] = field(default_factory=dict)
+    leaf_answers: dict[Indexable, dict[str | StatisticsSource, _LeafTotals]] = field(default_factory=dict)
     uses_index: bool = False
-    inexact_leaves: set[Leaf] = field(default_factory=set)
-    unanswered_leaves: set[Leaf] = field(default_factory=set)
-    uncounted_leaves: set[Leaf] = field(default_factory=set)
+    inexact_leaves: set[Indexable] = field(default_factory=set)
+    unanswered_leaves: set[Indexable] = field(default_factory=set)
+    uncounted_leaves: set[Indexable] = field(default_factory=set)
     # stripes whose data is read; the bytes are those of the columns and row groups
     read_stripes: int = 0
     # rows that indexes leave, and that a transactional table's deletes and visibility take
@@ -376,11 +376,11 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
         if note.reason is not Reason.FILE_GONE and not note.reason.is_surprise
     ]
     types = {entry.name: entry.type for entry in plan.snapshot.manifest.indexes}
-    explanations: dict[Leaf | Residual, LeafExplanation] = {}
+    explanations: dict[Indexable, LeafExplanation] = {}
     for residual in residuals(plan.filter):
         if all(plan.snapshot.schema.is_partition(name) for name in columns(residual)):
             explanations[residual] = LeafExplanation(None, "PARTITION", exact=True)
-    for leaf in leaves(plan.filter):
+    for leaf in indexable(plan.filter):
         if plan.snapshot.schema.is_partition(leaf.column):
             explanations[leaf] = LeafExplanation(None, "PARTITION", exact=True)
             continue
@@ -398,7 +398,9 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
         explanations[leaf] = LeafExplanation(
             last.index if last else None,
             last.index_type if last else None,
-            exact=not is_blind and not leaf.is_superset and leaf not in totals.inexact_leaves,
+            exact=not (
+                is_blind or isinstance(leaf, Residual) or leaf.is_superset or leaf in totals.inexact_leaves
+            ),
             rows=None if is_blind else totals.leaf_rows.get(leaf),
             reason=reason,
             sources=tuple(index_answers),

@@ -64,6 +64,61 @@ def java_regex(pattern: str) -> tuple[str, ...]:
     return (regex, regex) if reader.has_end else (regex,)
 
 
+#: The parts of a pattern that this module writes, in which a literal is a character or its escaped code point.
+_PART = re.compile(
+    r"\\x\{(?P<code>[0-9a-f]+)\}|(?P<literal>[0-9A-Za-z _-])|(?P<control>\\[tnrf])|(?P<set>\[(?:\\.|[^\]\\])*\])"
+    r"|(?P<open>\(\?:)|(?P<close>\))|(?P<or>\|)|(?P<repeats>[*+?]|\{\d*(?:,\d*)?\})\??|(?P<other>\\.|.)",
+    re.DOTALL,
+)
+_CONTROLS = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\f": "\f"}
+_LIKE = re.compile(r"\(\?s\)\\A(?P<body>.*)\\z", re.DOTALL)
+
+
+def required_texts(regex: str) -> tuple[tuple[str, ...], ...]:
+    r"""Return, for each alternative of a pattern of this module, texts that every match of it contains.
+
+    >>> required_texts(java_regex("lost .*id=[0-9]+|out of")[0])
+    (('lost ', 'id='), ('out of',))
+    """
+    like = _LIKE.fullmatch(regex)
+    parts = list(_PART.finditer(regex if like is None else like["body"]))
+    while len(parts) > 1 and _group_end(parts, 0) == len(parts) - 1:
+        parts = parts[1:-1]
+    alternatives: list[tuple[str, ...]] = []
+    texts, text = list[str](), ""
+    at = 0
+    while at < len(parts):
+        part = parts[at]
+        literal = _literal(part)
+        repeats = parts[at + 1]["repeats"] if at + 1 < len(parts) else None
+        if literal and (repeats is None or repeats == "+" or repeats[:2] not in ("*", "?", "{0", "{,")):
+            text += literal
+        if not literal or repeats is not None:
+            texts, text = [*texts, text], ""
+        if part["open"]:
+            at = _group_end(parts, at)
+        elif part["or"]:
+            alternatives, texts = [*alternatives, tuple(filter(None, texts))], []
+        at += 1
+    return (*alternatives, tuple(filter(None, [*texts, text])))
+
+
+def _group_end(parts: list[re.Match[str]], start: int) -> int:
+    """Return the position of the parenthesis that closes the group at ``start``; -1 if there is no group."""
+    depth = 0
+    for at in range(start, len(parts)):
+        depth += bool(parts[at]["open"]) - bool(parts[at]["close"])
+        if depth == 0:
+            return at if at > start else -1
+    return -1
+
+
+def _literal(part: re.Match[str]) -> str:
+    if part["code"]:
+        return chr(int(part["code"], 16))
+    return part["literal"] or _CONTROLS.get(part["control"] or "", "")
+
+
 def _character(character: str) -> str:
     if character.isascii() and (character.isalnum() or character in " _-"):
         return character

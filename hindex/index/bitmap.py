@@ -90,18 +90,11 @@ class BitmapReader:
         if bool(item.null_count) != item.HasField("nulls"):
             raise broken("its null rows are not where they should be")
         try:
-            tree = TreeReader(
-                self.file,
-                total=item.rows,
-                leaves=_leaves(item),
-                leaf_keys=item.leaf_keys,
-                leaf_rows=item.leaf_rows,
-                bounds=item.int_bounds if self._kind is KeyKind.INT64 else item.byte_bounds,
-            )
+            tree = open_tree(self.file, item)
         except ValueError as error:
             raise broken(error) from error
-        if tree.row_count + item.null_count != item.rows or tree.key_count != item.key_count:
-            raise broken("its rows or keys do not add up")
+        if tree.row_count + item.null_count != item.rows:
+            raise broken("its rows do not add up")
         return _Stripe(
             rows=item.rows,
             null_count=item.null_count,
@@ -253,27 +246,13 @@ class BitmapBuilder(FileBuilder):
             tree.add(keys, groups.starts, groups.rows)
             if len(keys):
                 ends = [key_at(keys, 0) if ends[0] is None else ends[0], key_at(keys, len(keys) - 1)]
-        self._write_directory(stripe, tree, buffered.release(self._writer))
+        set_tree(stripe, tree, buffered.release(self._writer), self._kind)
         stats = ColumnStats(len(array), stripe.null_count, ends[0], ends[1])
         self._stripes.append(StripeSummary(stats, stripe.key_count))
 
     def finish(self) -> IndexFileSummary:
         """Write the footer; an own file is made durable and closed."""
         return self._finish(self._body.SerializeToString(deterministic=True))
-
-    def _write_directory(self, stripe: pb.BitmapStripe, tree: TreeWriter, leaves: list[PageRef]) -> None:
-        stripe.key_count = sum(tree.keys)
-        if not leaves:
-            return
-        stripe.leaf_offset = leaves[0].offset
-        stripe.leaf_length.extend(page.length for page in leaves)
-        stripe.leaf_crc32c.extend(page.crc32c for page in leaves)
-        stripe.leaf_keys.extend(tree.keys)
-        stripe.leaf_rows.extend(tree.rows)
-        if self._kind is KeyKind.BYTES:
-            stripe.byte_bounds.extend(tree.bounds)  # type: ignore[arg-type]
-        else:
-            stripe.int_bounds.extend(tree.bounds)  # type: ignore[arg-type]
 
 
 class BitmapIndex:
@@ -309,17 +288,64 @@ class BitmapIndex:
         for part in parts:
             end = len(MAGIC)
             for stripe in directory(part, pb.BitmapBody).stripes:
-                end = _join_stripe(writer, part, body.stripes.add(), stripe, end)
+                end = join_trees(writer, part, body.stripes.add(), stripe, end)
         return body.SerializeToString(deterministic=True)
 
 
 BITMAP = BitmapIndex()
 
 
-def _join_stripe(
+# Trees of stripes, which other index types have, too
+
+
+def open_tree(file: IndexFileReader, stripe: pb.BitmapStripe, *, shared_rows: bool = False) -> TreeReader:
+    """Return the tree of a stripe's directory.
+
+    Args:
+        shared_rows: True if a row may belong to several keys.
+
+    Raises:
+        ValueError: if the directory contradicts itself.
+    """
+    is_integer = file.footer.key_kind is KeyKind.INT64
+    tree = TreeReader(
+        file,
+        total=stripe.rows,
+        leaves=_leaves(stripe),
+        leaf_keys=stripe.leaf_keys,
+        leaf_rows=stripe.leaf_rows,
+        bounds=stripe.int_bounds if is_integer else stripe.byte_bounds,
+        shared_rows=shared_rows,
+    )
+    if tree.key_count != stripe.key_count:
+        raise ValueError("its keys do not add up")
+    return tree
+
+
+def set_tree(stripe: pb.BitmapStripe, tree: TreeWriter, leaves: list[PageRef], kind: KeyKind) -> None:
+    """Set the fields of a stripe's directory that describe its tree.
+
+    Args:
+        leaves: its pages, one behind the other.
+    """
+    stripe.key_count = sum(tree.keys)
+    if not leaves:
+        return
+    stripe.leaf_offset = leaves[0].offset
+    stripe.leaf_length.extend(page.length for page in leaves)
+    stripe.leaf_crc32c.extend(page.crc32c for page in leaves)
+    stripe.leaf_keys.extend(tree.keys)
+    stripe.leaf_rows.extend(tree.rows)
+    if kind is KeyKind.BYTES:
+        stripe.byte_bounds.extend(tree.bounds)  # type: ignore[arg-type]
+    else:
+        stripe.int_bounds.extend(tree.bounds)  # type: ignore[arg-type]
+
+
+def join_trees(
     writer: IndexFileWriter, part: IndexFileReader, to: pb.BitmapStripe, stripe: pb.BitmapStripe, start: int
 ) -> int:
-    """Copy the pages of a stripe, which begin at ``start``; where they end is returned."""
+    """Copy the pages of a stripe, which begin at ``start``, and set its directory; return where they end."""
     to.CopyFrom(stripe)
     # the null rows and the pages that leaves point to lie before the leaves
     end = stripe.leaf_offset

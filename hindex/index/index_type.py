@@ -40,6 +40,7 @@ _BUILT_IN = {
     "BLOOM": "hindex.index.bloom:BLOOM",
     "BTREE": "hindex.index.btree:BTREE",
     "MINMAX": "hindex.index.minmax:MINMAX",
+    "NGRAM": "hindex.index.ngram:NGRAM",
 }
 
 #: Names of the types in other systems: Hive's short names and handler classes, in upper case.
@@ -442,6 +443,15 @@ def file_index_type(name: str) -> FileIndexType:
     if Level.STRIPE not in result.levels:
         raise HindexError(f"Index type {result.name} does not make an index file for each data file")
     return cast("FileIndexType", result)
+
+
+def has_ngrams(index: IndexType) -> bool:
+    """Return True if the keys of an index type are n-grams of strings (`hindex.index.character_ngrams`), not values.
+
+    Such a type declares ``has_ngrams = True``, and no operators. Its lookups find the rows that may have all n-grams of
+    a domain.
+    """
+    return bool(getattr(index, "has_ngrams", False))
 
 
 def load_index_types() -> None:

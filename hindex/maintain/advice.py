@@ -16,13 +16,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from hindex.domain import Domain
 from hindex.errors import HindexError
 from hindex.formatting import counted, megabytes
 from hindex.index.btree import IndexedFile, sample_bytes
@@ -32,6 +32,7 @@ from hindex.index.index_type import (
     IndexReader,
     Level,
     file_index_type,
+    has_ngrams,
     index_type,
     resolve_properties,
 )
@@ -41,9 +42,24 @@ from hindex.maintain.workload import Workload, ignored_text
 from hindex.orc import OrcReader
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.types import OrcType
-from hindex.plan.filter import AllOf, AnyOf, Atom, Filter, Leaf, Never, fold, leaves, residuals
+from hindex.plan.filter import (
+    AllOf,
+    AnyOf,
+    Atom,
+    Filter,
+    Indexable,
+    Leaf,
+    Never,
+    columns,
+    fold,
+    indexable,
+    is_indexable,
+    leaves,
+    residuals,
+)
 from hindex.plan.filter_evaluation import mask, prune
 from hindex.plan.normalize import normalize
+from hindex.plan.required_ngrams import with_ngrams
 from hindex.scan.orc_statistics import OrcStatistics
 from hindex.scan.planning import PredicateColumns
 from hindex.sql.predicate import Predicate, quote_name, quote_string
@@ -72,7 +88,7 @@ _AS_GOOD = 0.95
 _MIN_GAIN = 0.02
 
 #: Candidates for a column. The order decides between sizes that are equal, or small.
-_TYPES = ("minmax", "bitmap", "btree", "bloom")
+_TYPES = ("minmax", "bitmap", "btree", "bloom", "ngram")
 _SMALL_BYTES = 16_384
 
 
@@ -186,7 +202,7 @@ def advise(
         OrcError: if a sampled file cannot be read.
     """
     queries, ignored = _filtered(workload, snapshot)
-    names = sorted({leaf.column for query in queries for leaf in _indexable_leaves(query.filter, snapshot)})
+    names = sorted({leaf.column for query in queries for leaf in _indexable(query.filter, snapshot)})
     sample = _Sample(snapshot, names, {leaf for query in queries for leaf in leaves(query.filter)})
     costs = _Costs(queries, sample)
     have = frozenset(
@@ -247,7 +263,8 @@ def _filtered(workload: Workload, snapshot: Snapshot) -> tuple[list[_Query], dic
 
     def filter_of(predicate: Predicate) -> Filter | str:
         try:
-            return normalize(predicate, resolver)
+            root = normalize(predicate, resolver)
+            return with_ngrams(root, dict.fromkeys(columns(root), True))
         except HindexError as error:
             return str(error).partition("\n")[0]
 
@@ -265,11 +282,12 @@ def _filtered(workload: Workload, snapshot: Snapshot) -> tuple[list[_Query], dic
     return [_Query(root, is_count, count) for (root, is_count), count in ranked[:_MAX_QUERIES]], ignored
 
 
-def _indexable_leaves(root: Filter, snapshot: Snapshot) -> Iterable[Leaf]:
+def _indexable(root: Filter, snapshot: Snapshot) -> Iterable[Indexable]:
     return (
-        leaf
-        for leaf in leaves(root)
-        if key_kind(leaf.type) is not None and not snapshot.schema.is_partition(leaf.column)
+        item
+        for item in indexable(root)
+        if not (isinstance(item, Leaf) and key_kind(item.type) is None)
+        and not snapshot.schema.is_partition(item.column)
     )
 
 
@@ -288,7 +306,7 @@ class _Stripe:
         self.group_rows = size or max(rows, 1)
         self.all = BitMap(range(rows))
         self._readers: dict[_Candidate, tuple[IndexReader, int]] = {}
-        self._answers: dict[tuple[_Candidate, Domain], Bounds] = {}
+        self._answers: dict[tuple[_Candidate, Indexable], Bounds] = {}
 
     def reader(self, candidate: _Candidate) -> tuple[IndexReader, int]:
         """Return an index on these rows, and its bytes."""
@@ -309,17 +327,25 @@ class _Stripe:
             )
         return self._readers[candidate]
 
-    def answer(self, candidate: _Candidate, leaf: Leaf) -> Bounds:
-        """Return the answer of an index to a leaf."""
-        key = candidate, leaf.domain
+    def answer(self, candidate: _Candidate, condition: Indexable) -> Bounds:
+        """Return the answer of an index to a condition."""
+        key = candidate, condition
         if key not in self._answers:
-            if leaf.column not in self.arrays:
-                self._answers[key] = Bounds.unknown(self.rows)
-            elif Level.STRIPE in index_type(candidate.type).levels:
-                self._answers[key] = self.reader(candidate)[0].lookup(0, leaf.domain)
-            else:
-                self._answers[key] = self._groups(leaf)
+            self._answers[key] = self._answer(candidate, condition)
         return self._answers[key]
+
+    def _answer(self, candidate: _Candidate, condition: Indexable) -> Bounds:
+        kind = index_type(candidate.type)
+        if has_ngrams(kind):
+            domains = () if condition.ngrams is None else condition.ngrams.alternatives
+        else:
+            domains = (condition.domain,) if isinstance(condition, Leaf) else ()
+        if not domains or condition.column not in self.arrays:
+            return Bounds.unknown(self.rows)
+        if isinstance(condition, Leaf) and Level.STRIPE not in kind.levels:
+            return self._groups(condition)
+        reader = self.reader(candidate)[0]
+        return reduce(Bounds.__or__, (reader.lookup(0, domain) for domain in domains))
 
     def _groups(self, leaf: Leaf) -> Bounds:
         """Return the rows of the row groups that have a row of a leaf: the answer of an index of row groups."""
@@ -433,7 +459,7 @@ class _Costs:
     def __init__(self, queries: Sequence[_Query], sample: _Sample) -> None:
         self.queries = queries
         self._sample = sample
-        self._columns = [frozenset(leaf.column for leaf in leaves(query.filter)) for query in queries]
+        self._columns = [frozenset(item.column for item in indexable(query.filter)) for query in queries]
         self._cost_by_key: dict[tuple[int, frozenset[_Candidate]], float] = {}
 
     def total(self, indexes: frozenset[_Candidate]) -> float:
@@ -485,10 +511,10 @@ def _upper(stripe: _Stripe, root: Filter, indexes: Mapping[str, Sequence[_Candid
     def atom(node: Atom) -> BitMap:
         if isinstance(node, Never):
             return BitMap()
-        if not isinstance(node, Leaf) or node.column not in stripe.arrays:
+        if not is_indexable(node) or node.column not in stripe.arrays:
             return stripe.all
         upper = stripe.all
-        if key_kind(node.type) is None:
+        if isinstance(node, Leaf) and key_kind(node.type) is None:
             return upper
         for candidate in (_Candidate(node.column, "minmax"), *indexes.get(node.column, ())):
             upper = upper & stripe.answer(candidate, node).upper
@@ -579,6 +605,8 @@ def _advised(
     if others:
         save, are = ("saves", "is") if len(others) == 1 else ("save", "are")
         reason += f"; {' and '.join(others)} {save} as much, and {are} not notably smaller"
+    elif candidate.type == "ngram":
+        reason += "; it finds strings by parts of them"
     elif candidate.type == "bitmap":
         reason += "; it finds the rows, where other types find row groups"
     else:

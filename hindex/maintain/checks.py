@@ -23,17 +23,21 @@ from hindex.index.page_cache import Cache
 from hindex.index.reader_cache import open_bundle
 from hindex.maintain.results import CheckResult, IndexState
 from hindex.orc.reader.file_cache import FileCache
-from hindex.plan.filter import Leaf, leaves
+from hindex.plan.filter import Indexable, indexable
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason, group_notes
 from hindex.scan.planning import plan_scan
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.sql.literals import of_value
 from hindex.sql.predicate import (
+    BooleanValue,
+    Call,
     ColumnRef,
     Comparison,
     ComparisonOp,
     IsNull,
+    Literal,
+    LiteralKind,
     Predicate,
 )
 from hindex.store.file_views import FileView
@@ -57,6 +61,8 @@ _DAMAGE = {
 SAMPLED_STRIPES = 10
 #: Number of values that are looked up for a stripe.
 _SAMPLED_VALUES = 6
+#: Characters of the parts of sampled strings.
+_PART_CHARACTERS = 8
 #: Maximum number of files that a note names.
 _NAMED_FILES = 3
 
@@ -275,11 +281,11 @@ class _Verifier:
             self._report_damage(plan.notes)
             if not plan.tasks:
                 # planning skipped the file: no row may match
-                for leaf in leaves(plan.filter):
+                for leaf in indexable(plan.filter):
                     self._compare(predicate, leaf, values, Bounds.none(), (view, stripe))
             for task in plan.tasks:
                 with ScanTaskReader(task, self._cache) as opened:
-                    for leaf in leaves(task.filter):
+                    for leaf in indexable(task.filter):
                         for _, bounds in opened.lookup_each(stripe, leaf):
                             has_answers = True
                             self._compare(predicate, leaf, values, bounds, (view, stripe))
@@ -289,7 +295,7 @@ class _Verifier:
     def _compare(
         self,
         predicate: Predicate,
-        leaf: Leaf,
+        leaf: Indexable,
         values: pa.Array,
         bounds: Bounds,
         location: tuple[FileView, int],
@@ -351,7 +357,7 @@ def _mask(rows: BitMap, values: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _probes(column: ColumnRef, values: pa.Array, rng: random.Random) -> Iterator[Predicate]:
-    """Yield predicates for nulls, for sampled values of a stripe, and for ranges up to them."""
+    """Yield predicates for nulls, for sampled values of a stripe, ranges up to them, and parts of strings."""
     yield IsNull(column)
     distinct = pc.drop_null(pc.unique(values))
     chosen = rng.sample(range(len(distinct)), min(len(distinct), _SAMPLED_VALUES))
@@ -364,3 +370,6 @@ def _probes(column: ColumnRef, values: pa.Array, rng: random.Random) -> Iterator
         if literal is not None:
             yield Comparison(ComparisonOp.EQ, column, literal)
             yield Comparison(ComparisonOp.LE, column, literal)
+        if isinstance(value, str):
+            part = Literal(value[1 : 1 + _PART_CHARACTERS], LiteralKind.STRING)
+            yield BooleanValue(Call("contains", (column, part)))

@@ -23,7 +23,7 @@ from hindex.formatting import plural
 from hindex.index.column_stats import ColumnStats, array_stats, merge_stats
 from hindex.index.index_type import Bounds, KeyedReader
 from hindex.keys import array_keys, key_kind, key_list
-from hindex.plan.filter import Leaf, leaves
+from hindex.plan.filter import Indexable, Leaf, column_types, indexable
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason, group_notes
 from hindex.scan.file_pruning import StripeAnswer
@@ -206,29 +206,32 @@ def _compare_file(
 
 def _wrong_lookups(
     records: _FileRecords, opened: ScanTaskReader, full: ScanTaskReader, truth: StripeResult
-) -> dict[str, tuple[Leaf, BitMap, BitMap]]:
+) -> dict[str, tuple[Indexable, BitMap, BitMap]]:
     """Return the indexes with a wrong answer for a leaf, with the rows that they miss or have too many."""
-    wrong: dict[str, tuple[Leaf, BitMap, BitMap]] = {}
-    for leaf in dict.fromkeys(leaves(full.task.filter)):
+    wrong: dict[str, tuple[Indexable, BitMap, BitMap]] = {}
+    for leaf in dict.fromkeys(indexable(full.task.filter)):
         results = list(opened.lookup_each(truth.stripe, leaf))
-        if opened.is_fresh:
+        if opened.is_fresh and isinstance(leaf, Leaf):
             results += records.lookups(leaf, truth.stripe, truth.num_rows)
         if not results:
             continue
         true = _matching_rows(full, truth, leaf)
         for name, bounds in results:
-            lower = BitMap() if leaf.is_superset else bounds.lower
+            is_upper = isinstance(leaf, Leaf) and leaf.is_superset
+            lower = BitMap() if is_upper else bounds.lower
             missing, surplus = true - bounds.upper, lower - true
             if missing or surplus:
                 wrong.setdefault(name, (leaf, missing, surplus))
     return wrong
 
 
-def _matching_rows(full: ScanTaskReader, truth: StripeResult, leaf: Leaf) -> BitMap:
-    """Return the rows of a stripe that match a leaf, by the column's values."""
+def _matching_rows(full: ScanTaskReader, truth: StripeResult, condition: Indexable) -> BitMap:
+    """Return the rows of a stripe that match a condition, by the values of its columns."""
     all_rows = StripeResult(truth.stripe, truth.num_rows, Bounds.all(truth.num_rows))
-    array = full.read(all_rows, columns=[OutputColumn(leaf.column, leaf.type)]).column(0)
-    return BitMap(np.flatnonzero(mask(leaf, {leaf.column: array}, truth.num_rows)).astype(np.uint32))
+    needed = [OutputColumn(*column) for column in column_types(condition).items()]
+    batch = full.read(all_rows, columns=needed)
+    arrays = dict(zip((column.name for column in needed), batch.columns, strict=True))
+    return BitMap(np.flatnonzero(mask(condition, arrays, truth.num_rows)).astype(np.uint32))
 
 
 def _wrong_values(

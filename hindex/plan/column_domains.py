@@ -123,14 +123,14 @@ def like_domain(pattern: str, escape: str) -> tuple[Domain, bool]:
 def prefix_domain(text: str) -> Domain:
     """Return the domain of strings with a prefix."""
     prefix = _encode(text)
-    return Domain.between(prefix, _prefix_end(prefix), high_inclusive=False) if prefix else Domain.not_null()
+    return Domain.between(prefix, prefix_end(prefix), high_inclusive=False) if prefix else Domain.not_null()
 
 
 def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _prefix_end(prefix: bytes) -> bytes | None:
+def prefix_end(prefix: bytes) -> bytes | None:
     """Return the least string above all with a prefix; None if there is none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from hindex.domain import Domain
 from hindex.expr import nodes
@@ -19,6 +19,18 @@ from hindex.orc.metadata.types import OrcType
 from hindex.value_class import value_class
 
 T = TypeVar("T")
+
+
+@value_class
+class Ngrams:
+    """What a column must contain where a condition is TRUE: all n-grams of one domain of ``alternatives``.
+
+    Of `hindex.index.character_ngrams`, each domain has one at least. ``message RLIKE 'lost|out of'`` has two
+    alternatives: ``los ost`` and ``out`` with ``ut_ t_o _of``, where ``_`` is a blank.
+    """
+
+    column: str
+    alternatives: tuple[Domain, ...]
 
 
 @value_class
@@ -30,6 +42,8 @@ class Leaf:
     Where decoded values are not what the column stores, as instants of wall clocks, ``domain`` is of the stored keys,
     ``values`` is the domain of decoded values, which decides, and with ``is_superset`` other values may have keys in
     ``domain``, too. `hindex.plan.time_zones` makes such leaves.
+
+    ``ngrams`` are those of the domain's strings, where an index on them may be used.
     """
 
     column: str
@@ -38,6 +52,7 @@ class Leaf:
     text: str = field(default="", compare=False)
     values: Domain | None = None
     is_superset: bool = False
+    ngrams: Ngrams | None = None
 
     @property
     def decoded(self) -> Domain:
@@ -52,12 +67,20 @@ class Leaf:
 class Residual:
     """Rows for which a boolean expression is TRUE, or FALSE where that is ``wanted``: what no domain of keys answers.
 
-    ``text`` is SQL for people and does not take part in comparisons.
+    ``text`` is SQL for people and does not take part in comparisons. ``ngrams`` are what a column must contain for it,
+    where an index on them may be used.
     """
 
     expression: nodes.Node
     wanted: bool = True
     text: str = field(default="", compare=False)
+    ngrams: Ngrams | None = None
+
+    @property
+    def column(self) -> str:
+        """The column whose n-grams are looked up."""
+        assert self.ngrams is not None
+        return self.ngrams.column
 
     def __str__(self) -> str:
         return self.text or ("<expression>" if self.wanted else "NOT <expression>")
@@ -99,6 +122,8 @@ class Never:
         return "FALSE"
 
 
+#: What an index may answer: of residuals, those with n-grams.
+Indexable = Leaf | Residual
 Group = AllOf | AnyOf
 Atom = Leaf | Residual | Always | Never
 Filter = Atom | Group
@@ -115,6 +140,16 @@ def leaves(root: Filter) -> Iterator[Leaf]:
 def residuals(root: Filter) -> Iterator[Residual]:
     """Yield the residual conditions, which are evaluated on values, from left to right."""
     return (atom for atom in atoms(root) if isinstance(atom, Residual))
+
+
+def indexable(root: Filter) -> Iterator[Indexable]:
+    """Yield the leaves, and the residuals with n-grams, from left to right."""
+    return (atom for atom in atoms(root) if is_indexable(atom))
+
+
+def is_indexable(node: Filter) -> TypeGuard[Indexable]:
+    """Return True if an index may answer a node."""
+    return isinstance(node, Leaf) or (isinstance(node, Residual) and node.ngrams is not None)
 
 
 def atoms(root: Filter) -> Iterator[Atom]:

@@ -28,6 +28,7 @@ from hindex.plan.filter import (
     AnyOf,
     Atom,
     Filter,
+    Indexable,
     Leaf,
     Never,
     Residual,
@@ -204,12 +205,13 @@ def _key_constant(key: Key | None, data_type: OrcType, typed: OrcType) -> Consta
     return Constant(value, typed)
 
 
-def bounds(root: Filter, lookup: Callable[[Leaf], Bounds | None], n: int) -> Bounds:
+def bounds(root: Filter, lookup: Callable[[Indexable], Bounds | None], n: int) -> Bounds:
     """Return the rows of a stripe that a filter certainly, and possibly, keeps.
 
     Args:
-        lookup: the answer of an index to a leaf, or None where none has one. Not asked for leaves that cannot change
-            the result any more: the rest of an AND that is empty, or of an OR that is full.
+        lookup: returns the answer of an index to a leaf, or to a residual with n-grams; None if none has one. It is
+            not called for those that cannot change the result any more: the rest of an AND that is empty, or of an OR
+            that is full.
         n: rows in the stripe.
     """
 
@@ -218,12 +220,10 @@ def bounds(root: Filter, lookup: Callable[[Leaf], Bounds | None], n: int) -> Bou
             return Bounds.all(n)
         if isinstance(node, Never):
             return Bounds.none()
-        if isinstance(node, Residual):
-            return Bounds.unknown(n)
-        answer = lookup(node)
+        answer = None if isinstance(node, Residual) and node.ngrams is None else lookup(node)
         if answer is None:
             return Bounds.unknown(n)
-        return Bounds(BitMap(), answer.upper) if node.is_superset else answer
+        return Bounds(BitMap(), answer.upper) if isinstance(node, Residual) or node.is_superset else answer
 
     def combine(group: type[AllOf] | type[AnyOf], so_far: Bounds, next_: Bounds) -> Bounds:
         return so_far & next_ if group is AllOf else so_far | next_

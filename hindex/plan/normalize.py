@@ -157,8 +157,8 @@ def _like(node: Like, negated: bool, column: Resolved, schema: SchemaLookup, tex
     on_domain = leaf(column.name, column.type, matching, text)
     if is_exact:
         return on_domain
-    condition = typed_condition(node, _resolver(schema, has_instants=False))
-    return all_of((on_domain, Residual(condition, not negated, text)))
+    residual = Residual(typed_condition(node, _resolver(schema, has_instants=False)), not negated, text)
+    return residual if matching.has_every_value else all_of((on_domain, residual))
 
 
 def _check_zone(node: PredicateLeaf, schema: SchemaLookup, zones: TimeZones | None) -> None:

@@ -32,6 +32,7 @@ from hindex.queries.lookup_joins import apply_lookup_joins
 from hindex.queries.relation_reading import RelationReading
 from hindex.queries.selectivity import SelectivityEstimate
 from hindex.queries.table_scans import fits_types, plan_table_scan
+from hindex.scan.planning import ScanPlan, is_on_ngrams
 from hindex.spark.catalyst import (
     Attribute,
     CatalystExpression,
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
     from hindex.queries.table_resolution import ResolvedTable, TableResolver
-    from hindex.scan.planning import ScanPlan
     from hindex.spark.scan import RowScan
 
 _LOG = logging.getLogger("hindex.queries")
@@ -318,7 +318,8 @@ class PlanReading:
 
     def condition(self, relation: Relation, access: Access) -> tuple[Predicate | None, bool, ConditionReader]:
         """Return the condition on the rows of a relation, and whether it is all that is above it."""
-        reader = ConditionReader(access.paths, lambda: self.zones().is_session_utc)
+        on_ngrams = {entry.column.lower() for entry in self.manifest(relation).indexes if is_on_ngrams(entry)}
+        reader = ConditionReader(access.paths, lambda: self.zones().is_session_utc, on_ngrams)
         predicate, is_exact = reader.predicate(access.conditions)
         return predicate, is_exact, reader
 
@@ -379,8 +380,9 @@ class PlanReading:
             return self.declined(relation, Reason.UNSUPPORTED_PREDICATE, NO_USABLE_CONDITION, where)
         names = [item.name for item in used]
         scan, plan = plan_table_scan(table, snapshot, where, names, self.zones)
-        if looks_up or always:
-            plan = plan.map_tasks(lambda task: replace(task, always_looks_up=True))
+        is_read = looks_up or always
+        # Spark's Filter stays above the rows
+        plan = plan.map_tasks(lambda task: replace(task, always_looks_up=is_read, is_filtered_later=True))
         is_indexed = plan.skipped or any(task.indexes or task.candidates for task in plan.tasks)
         # without a task, no row can satisfy the conditions
         if plan.tasks and not is_indexed:
@@ -440,6 +442,7 @@ class PlanReading:
             where = None
         names = [item.name for item in used]
         scan, plan = plan_table_scan(table, snapshot, where, names, self.zones)
+        plan = plan.map_tasks(lambda task: replace(task, is_filtered_later=True))
         decision = TableDecision(relation.name, None if where is None else str(where))
         return RelationReading(relation, decision, used, scan, plan)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from threading import Lock
 from typing import TypeVar
 
@@ -11,12 +12,12 @@ from pyroaring import BitMap
 from hindex.domain import Domain
 from hindex.errors import HindexError, IndexFileError
 from hindex.index.btree import BTREE, group_rows
-from hindex.index.index_type import Bounds, IndexReader, KeyedReader, KeyRows, Operator
+from hindex.index.index_type import Bounds, IndexReader, KeyedReader, KeyRows, Operator, has_ngrams
 from hindex.index.page_cache import Cache
 from hindex.index.reader_cache import open_index_file
 from hindex.keys import key_kind, same_keys
 from hindex.orc.metadata.types import OrcType
-from hindex.plan.filter import Leaf
+from hindex.plan.filter import Indexable, Leaf
 from hindex.plan.reasons import Note, Reason, failure_reason
 from hindex.scan.file_columns import FileColumns
 from hindex.scan.scan_task import CandidateRowGroups, IndexUse, ScanTask
@@ -28,13 +29,22 @@ T = TypeVar("T")
 
 @value_class
 class ColumnIndex:
-    """An index that answers a leaf for a stripe. Those of a low ``order`` are asked first."""
+    """An index that answers conditions for a stripe. Those of a low ``order`` are asked first."""
 
     name: str
     order: int
     operators: frozenset[Operator]
     lookup: Callable[[int, Domain], Bounds]
     reader: IndexReader | None = None
+    has_ngrams: bool = False
+
+    def domains(self, condition: Indexable) -> tuple[Domain, ...]:
+        """Return the domains whose rows together are those of a condition; empty if it does not support that."""
+        if self.has_ngrams:
+            return () if condition.ngrams is None else condition.ngrams.alternatives
+        if isinstance(condition, Leaf) and self.operators & Operator.for_domain(condition.domain):
+            return (condition.domain,)
+        return ()
 
 
 class OpenIndexes:
@@ -83,21 +93,25 @@ class OpenIndexes:
                 return item.name, item.reader
         return None
 
-    def lookup_each(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
-        """Yield the answer of each index alone to a leaf, with its name."""
-        for item in self.sources(leaf.column):
-            if not item.operators & Operator.for_domain(leaf.domain):
-                continue
-            bounds = self.lookup(item, stripe, leaf)
+    def lookup_each(self, stripe: int, condition: Indexable) -> Iterator[tuple[str, Bounds]]:
+        """Yield the answer of each index alone to a condition, with its name."""
+        for item in self.sources(condition.column):
+            bounds = self.lookup(item, stripe, condition) if item.domains(condition) else None
             if bounds is not None:
                 yield item.name, bounds
 
-    def lookup(self, index: ColumnIndex, stripe: int, leaf: Leaf) -> Bounds | None:
-        """Look up a leaf in one index.
+    def lookup(self, index: ColumnIndex, stripe: int, condition: Indexable) -> Bounds | None:
+        """Look up a condition in an index that supports it.
 
         Return None if the index cannot be read; it is not used again.
         """
-        return self._attempt(index, leaf, lambda: index.lookup(stripe, leaf.domain))
+        return self._attempt(
+            index,
+            condition.column,
+            lambda: reduce(
+                Bounds.__or__, (index.lookup(stripe, domain) for domain in index.domains(condition))
+            ),
+        )
 
     def lookup_keys(
         self, index: ColumnIndex, stripe: int, leaf: Leaf, max_rows: int
@@ -107,13 +121,13 @@ class OpenIndexes:
         if not isinstance(reader, KeyedReader):
             bounds = self.lookup(index, stripe, leaf)
             return None if bounds is None else (bounds, None)
-        return self._attempt(index, leaf, lambda: reader.lookup_keys(stripe, leaf.domain, max_rows))
+        return self._attempt(index, leaf.column, lambda: reader.lookup_keys(stripe, leaf.domain, max_rows))
 
-    def _attempt(self, index: ColumnIndex, leaf: Leaf, look_up: Callable[[], T]) -> T | None:
+    def _attempt(self, index: ColumnIndex, column: str, look_up: Callable[[], T]) -> T | None:
         try:
             return look_up()
         except IndexFileError as error:
-            self.give_up(leaf.column, index.name, error)
+            self.give_up(column, index.name, error)
             return None
 
     def give_up(self, column: str, index: str, error: HindexError) -> None:
@@ -160,7 +174,12 @@ class OpenIndexes:
             )
             return None
         return ColumnIndex(
-            use.name, opened.type.order, opened.type.operators, opened.reader.lookup, opened.reader
+            use.name,
+            opened.type.order,
+            opened.type.operators,
+            opened.reader.lookup,
+            opened.reader,
+            has_ngrams(opened.type),
         )
 
     def _note_failure(self, index: str, error: HindexError) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
 from typing import Any, overload
@@ -12,7 +13,9 @@ import pyarrow as pa
 
 from hindex.domain import Domain, Key
 from hindex.errors import ColumnError, HindexError, StoreError, UnsupportedError
+from hindex.index.character_ngrams import SIZE
 from hindex.index.column_stats import Int64s, Mask, StoredStats, are_of_kind
+from hindex.index.index_type import has_ngrams, index_type
 from hindex.index.page_cache import Cache
 from hindex.keys import are_values, array_keys, key_kind, nth_key, same_keys
 from hindex.lru_cache import cached_property
@@ -26,8 +29,10 @@ from hindex.plan.filter import (
     Filter,
     Leaf,
     Never,
+    Residual,
     column_types,
     columns,
+    indexable,
     leaves,
     residuals,
 )
@@ -35,6 +40,7 @@ from hindex.plan.filter_evaluation import prune
 from hindex.plan.normalize import index_filter, normalize
 from hindex.plan.predicate_hints import predicate_hints
 from hindex.plan.reasons import REPLACED, Note, Reason, failure_reason
+from hindex.plan.required_ngrams import with_ngrams
 from hindex.plan.time_zones import TimeZones, ZonesOf, has_time, is_about_time, no_zones
 from hindex.scan.file_columns import output_schema
 from hindex.scan.file_pruning import (
@@ -237,6 +243,7 @@ def plan_scan(
         if time_zones is not None:
             time_zones.check_reader()
     root = ALWAYS if where is None else normalize(where, resolver, time_zones)
+    root = with_ngrams(root, _ngram_columns(snapshot))
     planner = _Planner(snapshot, root, output, lookup_columns, time_zones, cache)
     planner.prefetch()
     tasks, skipped = planner.plan()
@@ -255,6 +262,34 @@ def plan_scan(
         file_pruners=tuple(planner.file_pruners),
         zones=time_zones,
     )
+
+
+def _ngram_columns(snapshot: Snapshot) -> dict[str, bool]:
+    """Return the columns with an index on n-grams, and whether they have other indexes, too."""
+    has_others: dict[str, bool] = {}
+    for column, entries in columns_of_indexes(snapshot).items():
+        if any(map(is_on_ngrams, entries)):
+            has_others[column] = not all(map(is_on_ngrams, entries))
+    return has_others
+
+
+def is_on_ngrams(index: IndexEntry) -> bool:
+    """Return True if an index is on the n-grams of a column, and not on its values."""
+    try:
+        return has_ngrams(index_type(index.type))
+    except HindexError:
+        return False  # an index type of a later version
+
+
+def columns_of_indexes(snapshot: Snapshot) -> dict[str, list[IndexEntry]]:
+    """Return the indexes of the columns that the table still has, by the present name of the column."""
+    by_column: dict[str, list[IndexEntry]] = {}
+    for entry in snapshot.manifest.indexes:
+        with suppress(ColumnError, UnsupportedError):
+            # the table may spell the column in another letter case by now
+            name = snapshot.schema.resolve(entry.column, is_stored=True).name
+            by_column.setdefault(name, []).append(entry)
+    return by_column
 
 
 def partition_filter(
@@ -443,21 +478,21 @@ class _Planner:
         self._row_keys: set[str] = set()
         self._deferred: set[str] = set()
         self._set_aside: dict[str, str] = {}
-        for entry in snapshot.manifest.indexes:
-            try:
-                name = snapshot.schema.resolve(entry.column, is_stored=True).name
-            except (ColumnError, UnsupportedError):
-                continue
-            if entry.quarantined is not None:
-                self._quarantined.setdefault(name, []).append(entry)
-                continue
-            # the table may spell the column in another letter case by now
-            self._indexes.setdefault(name, []).append(entry)
-            try:
-                self._where[entry.id] = index_filter(entry, snapshot.schema)
-            except HindexError:
-                # it no longer fits the partition columns: the files indexed stay so, no other is expected to be
-                self._where[entry.id] = NEVER
+        on_ngrams = {item.column for item in indexable(root) if item.ngrams is not None}
+        on_values = {leaf.column for leaf in leaves(root)} | {column.name for column in lookups}
+        for name, entries in columns_of_indexes(snapshot).items():
+            for entry in entries:
+                if name not in (on_ngrams if is_on_ngrams(entry) else on_values):
+                    continue
+                if entry.quarantined is not None:
+                    self._quarantined.setdefault(name, []).append(entry)
+                    continue
+                self._indexes.setdefault(name, []).append(entry)
+                try:
+                    self._where[entry.id] = index_filter(entry, snapshot.schema)
+                except HindexError:
+                    # it no longer fits the partition columns: the files indexed stay so, no other is expected to be
+                    self._where[entry.id] = NEVER
         self._shared = SharedIndexPruner(snapshot, self._indexes, cache)
         self.file_pruners: list[FilePruner] = [ManifestStatistics(self._indexes, self._binding), self._shared]
         if snapshot.schema.transactional and any(is_row_key(x.column, self._binding) for x in leaves(root)):
@@ -596,7 +631,9 @@ class _Planner:
 
     def _index_columns(self, root: Filter) -> tuple[str, ...]:
         """Return the names of the columns whose indexes are used for a filter."""
-        named = [leaf.column for leaf in leaves(root)] + [c.name for c in self._lookups if not c.is_partition]
+        named = [item.column for item in indexable(root)] + [
+            column.name for column in self._lookups if not column.is_partition
+        ]
         return tuple(dict.fromkeys(named))
 
     def _tasks(self, positions: Sequence[int]) -> Iterator[ScanTask]:
@@ -684,9 +721,10 @@ class _Planner:
         notes += self._notes
         notes += self._shared.notes
         notes += [
-            Note(Reason.UNSUPPORTED_PREDICATE, str(part), "no index answers an expression")
+            Note(Reason.UNSUPPORTED_PREDICATE, str(part), self._without_ngrams(part))
             for part in residuals(self._root)
-            if any(not self._snapshot.schema.is_partition(name) for name in columns(part))
+            if part.ngrams is None
+            and any(not self._snapshot.schema.is_partition(name) for name in columns(part))
         ]
         if self._types:
             notes += [
@@ -694,6 +732,16 @@ class _Planner:
                 for path in self._snapshot.vanished
             ]
         return notes
+
+    def _without_ngrams(self, condition: Residual) -> str:
+        """Return why no index answers a condition that is evaluated."""
+        for name, entries in columns_of_indexes(self._snapshot).items():
+            for index in entries if name in columns(condition) else ():
+                if is_on_ngrams(index):
+                    return (
+                        f"{index.name} answers conditions that require {SIZE} characters in a row, and no NOT"
+                    )
+        return "no index answers an expression"
 
     def _without_index(self) -> str:
         missing = self._snapshot.store.missing_root() if self._snapshot.manifest.number == 0 else None

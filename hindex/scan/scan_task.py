@@ -14,7 +14,7 @@ from hindex.domain import Domain
 from hindex.index.index_type import Bounds, KeyRows
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.types import OrcType
-from hindex.plan.filter import Filter, Leaf
+from hindex.plan.filter import Filter, Indexable
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.store.segment import MetadataCopy
 from hindex.value_class import value_class
@@ -63,7 +63,8 @@ class ScanTask:
 
     ``filter`` has no partition columns left. ``lookups`` are columns that are asked of indexes and, where these do not
     tell, read: those of aggregates and of an order. With ``reads_all``, nothing is asked but the data; with
-    ``always_looks_up``, indexes are read even if decoding the column takes no longer. ``indexes`` and
+    ``always_looks_up``, indexes are read even if decoding the column takes no longer; with ``is_filtered_later``, rows
+    stay whose condition is an error here. ``indexes`` and
     ``candidates`` may be used only if the file's length, modification time and tail checksum are still ``length``,
     ``mtime_ns``, both as listed, and ``tail_checksum``.
     ``binding`` names the table's data columns, against which the file's own columns are matched by name; these are
@@ -88,6 +89,7 @@ class ScanTask:
     lookups: tuple[OutputColumn, ...] = ()
     reads_all: bool = False
     always_looks_up: bool = False
+    is_filtered_later: bool = False
     acid: AcidFile | None = None
     names: tuple[str, ...] = ()
     timezone: str | None = None
@@ -97,9 +99,9 @@ class ScanTask:
 
 @value_class
 class LeafResult:
-    """The answer of one source to one leaf for one stripe.
+    """The answer of one source to one condition for one stripe.
 
-    A leaf has one for each source, in lookup order.
+    A condition has one for each source, in lookup order.
 
     ``index`` is None where the file itself has no such column. ``rows`` may match by this answer and those before
     it, and ``exact`` says that these leave nothing to check. What the file's own statistics, filters and place say has
@@ -107,7 +109,7 @@ class LeafResult:
     (the place is asked about none).
     """
 
-    leaf: Leaf
+    leaf: Indexable
     index: str | None
     rows: int
     exact: bool = True
@@ -120,7 +122,7 @@ class LeafResult:
 class StripeResult:
     """The rows of one stripe that are certainly, and possibly, wanted.
 
-    ``unanswered`` are the leaves that no index could answer; leaves that no longer mattered are in neither. Of a
+    ``unanswered`` are the conditions that no index could answer; those that no longer mattered are in neither. Of a
     transactional table, ``key_columns`` of the file tell the rows that are ``deleted`` and ``invisible``.
     ``values`` are the keys of some columns at all rows that may be wanted, from their indexes.
     """
@@ -129,7 +131,7 @@ class StripeResult:
     num_rows: int
     bounds: Bounds
     leaf_results: list[LeafResult] = field(default_factory=list)
-    unanswered: list[Leaf] = field(default_factory=list)
+    unanswered: list[Indexable] = field(default_factory=list)
     deleted: int = 0
     invisible: int = 0
     key_columns: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from hindex.domain import Domain
-from hindex.errors import DeletedFileError, HindexError, OrcError, root_os_error
+from hindex.errors import DeletedFileError, HindexError, OrcError, PredicateError, root_os_error
 from hindex.index.index_type import Bounds, KeyedReader, MinMax
 from hindex.index.page_cache import Cache
 from hindex.index.roaring import group_count
@@ -25,7 +25,7 @@ from hindex.orc.decode.arrow_arrays import bool_array
 from hindex.orc.io.file_system import open_source
 from hindex.orc.io.thread_pool import SERIAL, ThreadPool
 from hindex.orc.reader.row_selection import Rows
-from hindex.plan.filter import Leaf
+from hindex.plan.filter import Indexable, Leaf
 from hindex.plan.filter_evaluation import Mask, mask
 from hindex.plan.reasons import REPLACED, REPLACED_SINCE, Note, Reason
 from hindex.scan.file_columns import FileColumns, assemble_batch, constant_values, repeat_value, values_at
@@ -171,9 +171,9 @@ class ScanTaskReader:
         """Yield the minimum and maximum from each source, the one that `min_max` uses first."""
         return self._stripe_filter.min_max_by_source(stripe, column)
 
-    def lookup_each(self, stripe: int, leaf: Leaf) -> Iterator[tuple[str, Bounds]]:
-        """Yield the answer of each index alone to a leaf, with its name."""
-        return iter(()) if self._indexes is None else self._indexes.lookup_each(stripe, leaf)
+    def lookup_each(self, stripe: int, condition: Indexable) -> Iterator[tuple[str, Bounds]]:
+        """Yield the answer of each index alone to a condition, with its name."""
+        return iter(()) if self._indexes is None else self._indexes.lookup_each(stripe, condition)
 
     def give_up(self, column: str, index: str, error: HindexError) -> None:
         """Use an index of a column no more."""
@@ -287,7 +287,12 @@ class ScanTaskReader:
         rows = RowSelection.of(undecided, result.num_rows)
         with self.meter.step(Step.PREDICATE):
             decoded = self._read_columns((*self.task.filter_columns, *others), result, rows, pool)
-        matches = mask(self.task.filter, decoded, len(rows))
+        try:
+            matches = mask(self.task.filter, decoded, len(rows))
+        except PredicateError:
+            if not self.task.is_filtered_later:
+                raise
+            matches = np.ones(len(rows), np.bool_)
         return rows.to_array()[matches], matches, decoded
 
     def _constant_columns(self, columns: Sequence[OutputColumn], rows: int) -> dict[str, pa.Array]:

@@ -12,10 +12,10 @@ from threading import Lock
 
 from pyroaring import BitMap
 
-from hindex.index.index_type import Bounds, CostedReader, MinMax, MinMaxSource, Operator
+from hindex.index.index_type import Bounds, CostedReader, MinMax, MinMaxSource
 from hindex.keys import key_kind
 from hindex.orc import OrcReader
-from hindex.plan.filter import AllOf, Filter, Leaf
+from hindex.plan.filter import AllOf, Filter, Indexable, Leaf, Residual
 from hindex.plan.filter_evaluation import bounds
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.file_columns import FileColumns
@@ -25,9 +25,9 @@ from hindex.scan.open_indexes import ColumnIndex, OpenIndexes
 from hindex.scan.orc_statistics import OrcStatistics, StatisticsResult, StatisticsSource
 from hindex.scan.scan_task import LeafResult, OutputColumn, ScanTask, StripeResult
 
-#: What is known of each leaf in a stripe; None where nothing is.
-_LeafBounds = dict[Leaf, Bounds | None]
-_Step = Callable[[StripeResult, Leaf, Bounds | None], Bounds | None]
+#: The bounds of each condition in a stripe; None if there are none yet.
+_LeafBounds = dict[Indexable, Bounds | None]
+_Step = Callable[[StripeResult, Indexable, Bounds | None], Bounds | None]
 
 
 class StripeFilter:
@@ -134,7 +134,7 @@ class StripeFilter:
         """Answer the filter anew, each leaf by one more step. Leaves that no longer matter are left out."""
         bounds_by_leaf: _LeafBounds = {}
 
-        def lookup(leaf: Leaf) -> Bounds | None:
+        def lookup(leaf: Indexable) -> Bounds | None:
             if leaf not in bounds_by_leaf:
                 so_far = earlier[leaf] if leaf in earlier else self._by_file(result, leaf)
                 bounds_by_leaf[leaf] = step(result, leaf, so_far)
@@ -143,16 +143,19 @@ class StripeFilter:
         result.bounds = bounds(root, lookup, result.num_rows)
         return bounds_by_leaf
 
-    def _by_file(self, result: StripeResult, leaf: Leaf) -> Bounds | None:
+    def _by_file(self, result: StripeResult, leaf: Indexable) -> Bounds | None:
         """Return the bounds that the file's columns and its file-level statistics give.
 
         They are what an index's pages would be read for; where there is no index, they have their turn anyway.
         """
         if not self._columns.has(leaf.column):
             # null in every row
-            null_bounds = Bounds.all(result.num_rows) if leaf.domain.null_allowed else Bounds.none()
+            is_kept = isinstance(leaf, Leaf) and leaf.domain.null_allowed
+            null_bounds = Bounds.all(result.num_rows) if is_kept else Bounds.none()
             result.leaf_results.append(LeafResult(leaf, None, len(null_bounds.upper)))
             return null_bounds
+        if isinstance(leaf, Residual):
+            return None
         if self._columns.is_row_key(leaf.column):
             return self._by_place(result, leaf)
         if self._indexes is None or leaf.column not in self._indexes.columns:
@@ -174,7 +177,7 @@ class StripeFilter:
         return place_bounds
 
     def _by_indexes(
-        self, order: int, is_last: bool, result: StripeResult, leaf: Leaf, so_far: Bounds | None
+        self, order: int, is_last: bool, result: StripeResult, leaf: Indexable, so_far: Bounds | None
     ) -> Bounds | None:
         """Narrow a leaf by the indexes of one ``order``.
 
@@ -191,7 +194,9 @@ class StripeFilter:
             result.unanswered.append(leaf)
         return combined
 
-    def _by_statistics(self, result: StripeResult, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
+    def _by_statistics(self, result: StripeResult, leaf: Indexable, so_far: Bounds | None) -> Bounds | None:
+        if isinstance(leaf, Residual):
+            return so_far
         if so_far is not None and (so_far.exact or self._is_small(so_far.upper)):
             return so_far
         if self._columns.is_row_key(leaf.column):
@@ -199,7 +204,9 @@ class StripeFilter:
         file_type = self._columns.type_in_file(leaf.column)
         return _narrow(result, leaf, so_far, self._orc.statistics(result.stripe, leaf, file_type))
 
-    def _by_filters(self, result: StripeResult, leaf: Leaf, so_far: Bounds | None) -> Bounds | None:
+    def _by_filters(self, result: StripeResult, leaf: Indexable, so_far: Bounds | None) -> Bounds | None:
+        if isinstance(leaf, Residual):
+            return so_far
         if self._columns.is_row_key(leaf.column):
             return None
         candidates = result.bounds.upper - result.bounds.lower
@@ -215,14 +222,13 @@ class StripeFilter:
         return len(rows) <= self._reader.tail.row_index_stride
 
     def _combined(
-        self, result: StripeResult, leaf: Leaf, order: int, combined: Bounds | None
+        self, result: StripeResult, leaf: Indexable, order: int, combined: Bounds | None
     ) -> Bounds | None:
-        """Combine the known bounds of a leaf with all results of one order; None if there are none."""
-        needed = Operator.for_domain(leaf.domain)
+        """Combine the known bounds of a condition with all results of one order; None if there are none."""
         for item in self._sources(leaf.column):
-            if item.order != order or not item.operators & needed:
+            if item.order != order or not item.domains(leaf):
                 continue
-            if not self._pays(result, leaf, item, combined):
+            if isinstance(leaf, Leaf) and not self._pays(result, leaf, item, combined):
                 continue
             index_bounds = self._look_up(result, leaf, item)
             if index_bounds is None:
@@ -233,10 +239,10 @@ class StripeFilter:
                 break
         return combined
 
-    def _look_up(self, result: StripeResult, leaf: Leaf, item: ColumnIndex) -> Bounds | None:
-        """Look up a leaf in one index, with the values of few rows if their column is read."""
+    def _look_up(self, result: StripeResult, leaf: Indexable, item: ColumnIndex) -> Bounds | None:
+        """Look up a condition in one index, with the values of few rows if their column is read."""
         assert self._indexes is not None
-        if not any(part is leaf for part in self._read_leaves):
+        if isinstance(leaf, Residual) or not any(part is leaf for part in self._read_leaves):
             return self._indexes.lookup(item, result.stripe, leaf)
         answer = self._indexes.lookup_keys(item, result.stripe, leaf, max_values(result.num_rows))
         if answer is None:

@@ -13,11 +13,14 @@ import datetime
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from decimal import Decimal
 from typing import Any, TypeAlias
 
+from hindex.errors import PredicateError
+from hindex.expr.patterns import java_regex
+from hindex.sql.functions import call
 from hindex.sql.predicate import (
     NULL,
     BooleanValue,
@@ -31,9 +34,12 @@ from hindex.sql.predicate import (
     LiteralKind,
     Not,
     Predicate,
+    RLike,
     TruthValue,
     all_of,
     any_of,
+    as_predicate,
+    columns,
     compare,
     is_null,
     quote_name,
@@ -59,12 +65,15 @@ _OPERATORS = {
     "And": "AND",
     "Or": "OR",
     "Like": "LIKE",
+    "RLike": "RLIKE",
     "Add": "+",
     "Subtract": "-",
     "Multiply": "*",
     "Divide": "/",
     "Remainder": "%",
 }
+#: Conditions on parts of strings, beside those that a range of strings may satisfy.
+_PARTS = frozenset({"Contains", "EndsWith", "RLike"})
 #: Limits of descriptions: conditions, and characters of one.
 _MAX_TEXTS, _MAX_TEXT = 3, 160
 _DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
@@ -241,13 +250,19 @@ class ConditionReader:
     Args:
         columns: the paths of the columns, by their ids in the plan.
         is_session_utc: returns True if strings and literals of times are those of UTC.
+        ngram_columns: the dotted names, in lower case, of columns with an index on n-grams: of others, conditions on
+            parts of strings are not understood.
     """
 
     def __init__(
-        self, columns: Mapping[int, tuple[str, ...]], is_session_utc: Callable[[], bool] = lambda: False
+        self,
+        columns: Mapping[int, tuple[str, ...]],
+        is_session_utc: Callable[[], bool] = lambda: False,
+        ngram_columns: Collection[str] = (),
     ) -> None:
         self._columns = columns
         self._is_session_utc = is_session_utc
+        self._ngram_columns = ngram_columns
         #: Columns that are compared as they are stored, without the blanks of CHAR.
         self.unpadded: set[ColumnRef] = set()
 
@@ -359,12 +374,13 @@ class ConditionReader:
             boolean = self.column([kind, *parts])
             return None if boolean is None else (BooleanValue(boolean), True)
         value, *others = parts
-        if kind in _COMPARISONS and others[0][0] not in ("Literal", "Value"):
+        if kind in _COMPARISONS and others and others[0][0] not in ("Literal", "Value"):
             (value, *others), op = (others[0], value), _COMPARISONS[kind].flipped
         else:
             op = _COMPARISONS.get(kind, ComparisonOp.EQ)
         is_exact = value[0] != "Padded"
-        column = self.column(value if is_exact else value[1])
+        is_lower = value[0] == "Lower"
+        column = self.column(value[1] if is_lower or not is_exact else value)
         if column is None:
             return None
         if kind == "IsNull" or kind == "IsNotNull":
@@ -372,22 +388,30 @@ class ConditionReader:
             return (test if kind == "IsNull" else Not(test)), True
         if is_exact:
             self.unpadded.add(column)
-        if kind == "Like":
-            pattern, escape = self._literal(others[0]), others[1]
+        subject = call("lower", [column]) if is_lower else column
+        is_part = is_lower or kind in _PARTS
+        if is_part and ".".join(column.parts).lower() not in self._ngram_columns:
+            return None
+        if kind == "Like" or kind == "RLike":
+            pattern = self._literal(others[0])
             if pattern is None or not isinstance(pattern.value, str):
                 return None
-            return Like(column, pattern.value, escape), is_exact
+            if kind == "Like":
+                return Like(subject, pattern.value, others[1]), is_exact
+            return (RLike(subject, pattern.value), is_exact) if _is_evaluated(pattern.value) else None
         literals = [self._literal(item) for item in others]
         values = [item for item in literals if item is not None]
         if len(values) < len(literals):
             return None
         if kind in _COMPARISONS:
-            return compare(op, column, values[0]), is_exact
+            return compare(op, subject, values[0]), is_exact
         if kind == "In" and values:
-            return In(column, tuple(values)), is_exact
+            return In(subject, tuple(values)), is_exact
         if kind == "StartsWith" and isinstance(values[0].value, str):
             escaped = re.sub(r"([\\%_])", r"\\\1", values[0].value)
-            return Like(column, f"{escaped}%"), is_exact
+            return Like(subject, f"{escaped}%"), is_exact
+        if kind in _PARTS and values and isinstance(values[0].value, str):
+            return as_predicate(call(kind.lower(), [subject, values[0]])), is_exact
         return None
 
     def _literal(self, expression: CatalystExpression) -> Literal | None:
@@ -404,16 +428,26 @@ class ConditionReader:
 def _without_implied(predicates: list[Predicate]) -> list[Predicate]:
     """Leave out the ``IS NOT NULL`` of columns that another condition compares: Spark's optimizer adds them."""
     compared = {
-        item.left if isinstance(item, Comparison) else item.value
+        column
         for item in predicates
-        if isinstance(item, In | Like)
+        if isinstance(item, BooleanValue | In | Like | RLike)
         or (isinstance(item, Comparison) and item.op is not ComparisonOp.NULL_SAFE_EQ)
+        for column in columns(item)
     }
     return [
         item
         for item in predicates
         if not (isinstance(item, Not) and isinstance(item.child, IsNull) and item.child.value in compared)
     ]
+
+
+def _is_evaluated(pattern: str) -> bool:
+    """Return True if a regular expression is evaluated here."""
+    try:
+        java_regex(pattern)
+    except PredicateError:
+        return False
+    return True
 
 
 def literal(data_type: str, text: str, zone: str = "") -> Literal | None:

@@ -15,7 +15,7 @@ from hindex.expr.vector import Vector
 from hindex.index.index_type import Bounds
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan import filter_evaluation as evaluation
-from hindex.plan.filter import ALWAYS, NEVER, Filter, Leaf, Residual, column_types, residuals
+from hindex.plan.filter import ALWAYS, NEVER, Filter, Indexable, Residual, column_types, residuals
 from hindex.plan.filter_evaluation import bounds, mask, prune
 from hindex.plan.normalize import normalize
 from hindex.sql import parse_predicate
@@ -159,7 +159,7 @@ def test_expressions_are_evaluated_on_undecided_rows_only(monkeypatch: pytest.Mo
 def test_bounds_do_not_know_them_and_leaves_narrow() -> None:
     lower = Bounds(BitMap([1]), BitMap([1, 2, 3]))
 
-    def lookup(leaf: Leaf) -> Bounds:
+    def lookup(leaf: Indexable) -> Bounds:
         assert leaf.column == "a"
         return lower
 

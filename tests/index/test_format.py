@@ -256,3 +256,41 @@ def test_planes_hold_any_width() -> None:
         planes = split_bytes(values, width)
         assert [len(plane) for plane in planes] == [3] * width
         assert join_bytes([memoryview(plane) for plane in planes], 3, np.uint64).tolist() == values.tolist()
+
+
+def ngram_blocks(data: bytes) -> list[dict[int | bytes | None, list[int]]]:
+    """The blocks of every n-gram of each stripe of an NGRAM file."""
+    stripes = []
+    for stripe in pb.NgramBody.FromString(body_of(data)).stripes:
+        tree, at = stripe.blocks, stripe.blocks.leaf_offset
+        found: dict[int | bytes | None, list[int]] = {}
+        for size, crc in zip(tree.leaf_length, tree.leaf_crc32c, strict=True):
+            found |= leaf(data, blocks(data, at, size, crc), pb.KEY_KIND_BYTES)
+            at += size
+        assert (len(found), sum(map(len, found.values()))) == (tree.key_count, sum(tree.leaf_rows))
+        stripes.append(found)
+    return stripes
+
+
+def test_the_example_of_ngrams() -> None:
+    data = build(TYPES["string"], [pa.array(["Ab", "xAbc", "éabC"])], using="NGRAM", block_rows=2)
+    assert ngram_blocks(data) == [{b"xab": [0], b"abc": [0, 1], b"\xe9ab": [1]}]
+    body = pb.NgramBody.FromString(body_of(data))
+    assert (body.block_rows, body.stripes[0].rows, body.stripes[0].blocks.rows) == (2, 3, 2)
+
+
+def test_ngrams_of_random_strings() -> None:
+    """Of more than one leaf, and of frequent n-grams, whose blocks are bitmap pages."""
+    rng = np.random.default_rng(4)
+    words = ["".join(rng.choice(list("ABcdé"), 5)) for _ in range(60)]
+    stripes = [[" ".join(rng.choice(words, 4)) for _ in range(rows)] for rows in (20_000, 7)]
+    data = build(TYPES["string"], [pa.array(part) for part in stripes], using="NGRAM", block_rows=3)
+    for part, found in zip(stripes, ngram_blocks(data), strict=True):
+        expected: dict[int | bytes | None, list[int]] = defaultdict(list)
+        for row, text in enumerate(part):
+            folded = bytes(ord(c) if ord(c) < 128 else 128 + ord(c) % 128 for c in text.lower())
+            for at in range(len(folded) - 2):
+                numbers = expected[folded[at : at + 3]]
+                if not numbers or numbers[-1] != row // 3:
+                    numbers.append(row // 3)
+        assert found == expected

@@ -66,7 +66,7 @@ def _value(row: int) -> str | None:
 def test_it_is_found_by_its_name(installed: Path) -> None:
     assert index_type("Prefix").name == "PREFIX"
     assert "PREFIX" in index_type_names()
-    with pytest.raises(HindexError, match=r"known types are .*MINMAX, PREFIX"):
+    with pytest.raises(HindexError, match=r"known types are .*MINMAX, NGRAM, PREFIX"):
         index_type("suffix")
 
 

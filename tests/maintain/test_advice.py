@@ -111,6 +111,24 @@ def test_columns_and_types(queries: list[str], column: str, types: set[str], eve
     assert (statement.columns[0].name, statement.using.upper()) == (column, first.type)
 
 
+def test_parts_of_strings(tmp_path: Path) -> None:
+    """By an NGRAM index; a BITMAP index on the same column serves the conditions on whole strings."""
+    rng = np.random.default_rng(2)
+    for number in range(2):
+        texts = [f"session {value:08x} ended" for value in rng.integers(0, 1 << 32, 4000)]
+        write_columns(tmp_path / "t" / f"{number}.orc", {"id": pa.array(range(4000)), "s": pa.array(texts)})
+    table = LocalConnection().table(str(tmp_path / "t"))
+    parts = ["SELECT id FROM t WHERE s LIKE '%0badf00d%'", "SELECT id FROM t WHERE contains(s, 'c0ffee')"]
+    (advised,) = table.advise(parts, alias="t").create
+    assert (advised.column, advised.type, advised.queries) == ("s", "NGRAM", 2)
+    assert "parts of them" in advised.reason
+    table.create_index("n", "s", "ngram")
+    assert not table.advise(parts, alias="t").create
+    # an index on n-grams does not stand in the way of one on values
+    (advised,) = table.advise(["SELECT id FROM t WHERE s < 'session 01'"], alias="t").create
+    assert advised.type == "BITMAP"
+
+
 def test_the_rest_is_empty_once_the_indexes_are_there(events: Path) -> None:
     hx = LocalConnection()
     table = hx.table(str(events))

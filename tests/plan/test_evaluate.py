@@ -14,7 +14,7 @@ from hindex.domain import Domain, Key, Range, make_range
 from hindex.index.index_type import Bounds
 from hindex.keys import float_key
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.plan.filter import ALWAYS, NEVER, AllOf, AnyOf, Filter, Leaf, leaves
+from hindex.plan.filter import ALWAYS, NEVER, AllOf, AnyOf, Filter, Indexable, Leaf, leaves
 from hindex.plan.filter_evaluation import bounds, mask, prune
 from hindex.plan.rules import all_of, any_of, leaf
 
@@ -133,7 +133,7 @@ def test_bounds_enclose_the_rows(
     def rows_of(node: Filter) -> BitMap:
         return BitMap([at for at, row in enumerate(table) if holds(node, row)])
 
-    def lookup(node: Leaf) -> Bounds | None:
+    def lookup(node: Indexable) -> Bounds | None:
         exact = rows_of(node)
         other = BitMap([at for at in range(n) if random.random() < 0.5])  # type: ignore[attr-defined]
         kind = random.randrange(3)  # type: ignore[attr-defined]
@@ -146,8 +146,8 @@ def test_bounds_enclose_the_rows(
     assert exact.lower == rows_of(root)
 
 
-def answers(bounds_by_column: dict[str, Bounds], lookups: list[str]) -> Callable[[Leaf], Bounds | None]:
-    def lookup(node: Leaf) -> Bounds | None:
+def answers(bounds_by_column: dict[str, Bounds], lookups: list[str]) -> Callable[[Indexable], Bounds | None]:
+    def lookup(node: Indexable) -> Bounds | None:
         lookups.append(node.column)
         return bounds_by_column.get(node.column)
 

@@ -18,7 +18,7 @@ UNKNOWN = ["Upper", S]
 
 
 def read(*conditions: list[Any], zone_is_utc: bool = True) -> tuple[str | None, bool]:
-    reader = ConditionReader({1: ("a",), 2: ("s",), 3: ("st",)}, lambda: zone_is_utc)
+    reader = ConditionReader({1: ("a",), 2: ("s",), 3: ("st",)}, lambda: zone_is_utc, {"s"})
     predicate, is_exact = reader.predicate(conditions)
     return (None if predicate is None else str(predicate)), is_exact
 
@@ -35,6 +35,16 @@ def read(*conditions: list[Any], zone_is_utc: bool = True) -> tuple[str | None, 
         (["And", ["IsNotNull", A], ["EqualNullSafe", A, FIVE]], "a IS NOT NULL AND a <=> 5", True),
         (["StartsWith", S, ["Literal", "string", "1%_\\"]], r"s LIKE '1\\%\\_\\\\%'", True),
         (["Like", S, ["Literal", "string", "a/%%"], "/"], "s LIKE 'a/%%' ESCAPE '/'", True),
+        (["Contains", S, ["Literal", "string", "a%"]], "contains(s, 'a%')", True),
+        (["EndsWith", S, ["Literal", "string", "ab"]], "endswith(s, 'ab')", True),
+        (["Contains", ["Lower", S], ["Literal", "string", "ab"]], "contains(lower(s), 'ab')", True),
+        (["EqualTo", ["Literal", "string", "ab"], ["Lower", S]], "lower(s) = 'ab'", True),
+        (["In", ["Lower", S], ["Literal", "string", "ab"]], "lower(s) IN ('ab')", True),
+        (["RLike", S, ["Literal", "string", "a.*b"]], "s RLIKE 'a.*b'", True),
+        (["And", ["IsNotNull", S], ["RLike", S, ["Literal", "string", "ab"]]], "s RLIKE 'ab'", True),
+        (["RLike", S, ["Literal", "string", "(?i)ab"]], None, False),
+        (["Contains", S, ["Literal", "string", None]], None, False),
+        (["Contains", S, ["Attribute", 1, "a"]], None, False),
         (["EqualTo", ["Field", ST, "x"], FIVE], "st.x = 5", True),
         (["Padded", S, FIVE], None, False),
         (["EqualTo", ["Padded", S, FIVE], ["Literal", "string", "ab"]], "s = 'ab'", False),
@@ -63,6 +73,17 @@ def read(*conditions: list[Any], zone_is_utc: bool = True) -> tuple[str | None, 
 )
 def test_conditions(condition: list[Any], text: str | None, is_exact: bool) -> None:
     assert read(condition) == (text, is_exact)
+
+
+def test_parts_of_strings_are_read_for_an_index_on_ngrams_alone() -> None:
+    """Without one, other conditions are read, and Spark compares the parts."""
+    columns = {1: ("a",), 2: ("S",)}
+    equal, part = ["EqualTo", A, FIVE], ["Contains", S, ["Literal", "string", "ab"]]
+    for conditions in ([equal, part], [equal, ["EqualTo", ["Lower", S], ["Literal", "string", "ab"]]]):
+        predicate, is_exact = ConditionReader(columns).predicate(conditions)
+        assert (str(predicate), is_exact) == ("a = 5", False)
+        predicate, is_exact = ConditionReader(columns, ngram_columns={"s"}).predicate(conditions)
+        assert (str(predicate) != "a = 5", is_exact) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,187 @@
+"""The n-grams of strings: each three characters in a row, folded to a byte each.
+
+Letters are folded to lower case, and characters outside of ASCII to 128 classes. If a string contains another, it has
+all n-grams of that one; if its lower case does, too. Folding maps each character on its own, wherever it stands.
+
+>>> ngrams("Smith")
+[b'ith', b'mit', b'smi']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hindex.index.leaf_page import ByteKeys
+from hindex.orc import kernel
+from hindex.value_class import value_class
+
+#: Characters of an n-gram.
+SIZE = 3
+
+#: About how many characters are folded at once.
+_CHUNK_CHARACTERS = 1 << 22
+#: Pairs of an n-gram and a block that are listed at once, each in four bytes.
+_MAX_PAIRS = 1 << 25
+
+#: From here on, bytes are classes of characters.
+_CLASSES = 0x80
+_LOWER = np.arange(256, dtype=np.uint8)
+_LOWER[ord("A") : ord("Z") + 1] += ord("a") - ord("A")
+#: The only character whose lower case is two characters, in UTF-8.
+_DOTTED_I = "İ".encode()
+#: Stands for bytes that are not UTF-8.
+_REPLACEMENT = "\ufffd"
+
+Bytes = npt.NDArray[np.uint8]
+Int64s = npt.NDArray[np.int64]
+UInt32s = npt.NDArray[np.uint32]
+
+
+def ngrams(text: str) -> list[bytes]:
+    """Return the distinct n-grams of every string that contains a text, ascending.
+
+    There are none if the text is too short.
+    """
+    characters = _lower(text)
+    folded = _fold(characters).tobytes()
+    found = {
+        folded[at : at + SIZE]
+        for at in range(len(folded) - SIZE + 1)
+        # how many of these bytes stand for depends on who decodes them
+        if _REPLACEMENT not in characters[at : at + SIZE]
+    }
+    return sorted(found)
+
+
+def _lower(text: str) -> str:
+    # the lower case of a capital sigma depends on what stands around it
+    return text.lower().replace("ς", "σ")
+
+
+def _fold(lower: str) -> Bytes:
+    """Return the byte of each character of a text in lower case."""
+    characters = np.frombuffer(lower.encode("utf-32-le", "surrogatepass"), "<u4")
+    return np.where(characters < _CLASSES, characters, _CLASSES | (characters % _CLASSES)).astype(np.uint8)
+
+
+@value_class
+class NgramBlocks:
+    """Some n-grams, ascending, each with the blocks of rows that have it.
+
+    Attributes:
+        starts: int64, one more than there are n-grams: those of n-gram ``i`` are ``blocks[starts[i]:starts[i + 1]]``.
+        blocks: uint32, ascending for each n-gram.
+    """
+
+    keys: ByteKeys
+    starts: Int64s
+    blocks: UInt32s
+
+
+def block_ngrams(array: pa.Array, block_rows: int) -> Iterator[NgramBlocks]:
+    """Yield the n-grams of a stripe's strings with their blocks, in one piece or several of ascending n-grams.
+
+    Args:
+        array: strings; bytes that are not UTF-8 stand for no character that `ngrams` looks for.
+        block_rows: rows of a block.
+    """
+    strings = _Strings(array, block_rows)
+    uses = np.zeros(256, np.int64)
+    for characters, _, _ in strings.chunks():
+        uses += np.bincount(characters, minlength=256)
+    alphabet = np.unique(_LOWER[np.flatnonzero(uses)])
+    # n-grams are numbered in the alphabet that is used, so that their counts stay in the processor's cache
+    bits = max((len(alphabet) - 1).bit_length(), 1)
+    ranks = np.zeros(256, np.uint8)
+    ranks[alphabet] = np.arange(len(alphabet))
+    # capital letters have the numbers of small ones
+    ranks = ranks[_LOWER]
+    every = 1 << (SIZE * bits)
+    counts = strings.mark(ranks, bits, 0, every, np.zeros(every, np.uint32), None)
+    before = np.cumsum(counts, dtype=np.int64)
+    low = 0
+    while low < every:
+        skipped = int(before[low - 1]) if low else 0
+        high = max(int(np.searchsorted(before, skipped + _MAX_PAIRS, "right")), low + 1)
+        blocks = np.empty(int(before[high - 1]) - skipped, np.uint32)
+        starts = (before[low:high] - counts[low:high] - skipped).astype(np.uint32)
+        strings.mark(ranks, bits, low, high, starts, blocks)
+        numbers = np.flatnonzero(counts[low:high]) + low
+        ends = np.concatenate([np.zeros(1, np.int64), before[numbers] - skipped])
+        yield NgramBlocks(_keys(numbers, alphabet, bits), ends, blocks)
+        low = high
+
+
+def _keys(numbers: Int64s, alphabet: Bytes, bits: int) -> ByteKeys:
+    """Return numbered n-grams."""
+    ranks = np.stack([(numbers >> (bits * at)) & ((1 << bits) - 1) for at in reversed(range(SIZE))], axis=1)
+    return ByteKeys(np.arange(len(numbers) + 1) * SIZE, alphabet[ranks].tobytes())
+
+
+class _Strings:
+    """The strings of a stripe, which are folded chunk by chunk."""
+
+    def __init__(self, array: pa.Array, block_rows: int) -> None:
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        if array.null_count:
+            array = array.fill_null("")
+        array = array.cast(pa.large_binary())
+        self._block_rows = block_rows
+        _, offsets, data = array.buffers()
+        self._offsets = np.frombuffer(offsets, np.int64, count=len(array) + 1, offset=8 * array.offset)
+        self._data = np.frombuffer(data if data is not None else b"", np.uint8)
+
+    def chunks(self) -> Iterator[tuple[Bytes, Int64s, int]]:
+        """Yield all strings in chunks of whole blocks: their bytes, the end of each, and the first block's number.
+
+        Strings are folded, but for capital letters of ASCII.
+        """
+        rows = len(self._offsets) - 1
+        start = 0
+        while start < rows:
+            full = int(np.searchsorted(self._offsets, self._offsets[start] + _CHUNK_CHARACTERS, "right")) - 1
+            end = min(start + max((full - start) // self._block_rows, 1) * self._block_rows, rows)
+            yield (*self._folded(start, end), start // self._block_rows)
+            start = end
+
+    def mark(
+        self, ranks: Bytes, bits: int, low: int, high: int, counts: UInt32s, blocks: UInt32s | None
+    ) -> UInt32s:
+        """Add the blocks of the n-grams from ``low`` to ``high`` to ``counts``, list them, and return the counts.
+
+        Args:
+            blocks: receives the blocks, those of each n-gram from the number on that it has in ``counts``.
+        """
+        last = np.zeros(high - low, np.uint32)
+        for characters, ends, first in self.chunks():
+            kernel.mark_ngrams(
+                characters, ends, self._block_rows, first, ranks, bits, low, last, counts, blocks
+            )
+        return counts
+
+    def _folded(self, start: int, end: int) -> tuple[Bytes, Int64s]:
+        """Return the bytes of some strings, and where each ends."""
+        offsets = self._offsets[start : end + 1] - self._offsets[start]
+        data = self._data[self._offsets[start] : self._offsets[end]]
+        if not len(data) or int(data.max()) < _CLASSES:
+            return data, offsets[1:]
+        is_first = data & 0xC0 != 0x80
+        content = data.tobytes()
+        # a string that begins within a character would end one of the string before
+        if is_first[offsets[:-1][np.diff(offsets) > 0]].all() and _DOTTED_I not in content:
+            try:
+                text = content.decode()
+            except UnicodeDecodeError:
+                pass
+            else:
+                return _fold(_lower(text)), np.cumsum(is_first)[offsets[1:] - 1] * (offsets[1:] > 0)
+        texts = [
+            _lower(content[low:high].decode(errors="replace")) for low, high in pairwise(offsets.tolist())
+        ]
+        return _fold("".join(texts)), np.cumsum([len(text) for text in texts])

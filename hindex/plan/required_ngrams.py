@@ -1,0 +1,110 @@
+"""Which n-grams a string must have for a condition to be TRUE, so that an index on them may find its rows.
+
+The condition itself is then checked on the values, so a superset of its rows is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import takewhile
+
+from hindex.domain import Domain, Range
+from hindex.expr import nodes
+from hindex.expr.nodes import Apply, Column, Constant
+from hindex.expr.patterns import required_texts
+from hindex.index.character_ngrams import ngrams
+from hindex.orc.metadata.types import Kind
+from hindex.plan.column_domains import prefix_end
+from hindex.plan.filter import Atom, Filter, Leaf, Ngrams, Residual
+from hindex.plan.rules import transform
+
+#: Alternatives, such as members of an IN list, that are looked up.
+_MAX_ALTERNATIVES = 16
+#: Functions whose result is a part of their first argument, in upper or lower case.
+_PART_OF_ARGUMENT = frozenset({"left", "lower", "ltrim", "right", "rtrim", "substring", "trim"})
+_KINDS = frozenset({Kind.STRING, Kind.VARCHAR})
+
+#: Texts that a string must contain: all of one alternative.
+_Alternatives = tuple[tuple[str, ...], ...]
+
+
+def with_ngrams(root: Filter, columns: Mapping[str, bool]) -> Filter:
+    """Add the n-grams that conditions need to a filter.
+
+    Args:
+        columns: the columns with an index on n-grams, and whether each has an index on values, too, which then answers
+            conditions that are sets of values.
+    """
+
+    def atom(node: Atom) -> Filter:
+        found: tuple[str, _Alternatives] | None = None
+        if isinstance(node, Residual) and node.wanted:
+            found = _of_expression(node.expression)
+        elif isinstance(node, Leaf) and not columns.get(node.column, True) and node.type.kind in _KINDS:
+            found = node.column, _of_domain(node.domain)
+        if found is None or found[0] not in columns or not isinstance(node, Leaf | Residual):
+            return node
+        column, alternatives = found
+        return replace(node, ngrams=_ngrams(column, alternatives))
+
+    return transform(root, atom) if columns else root
+
+
+def _ngrams(column: str, alternatives: _Alternatives) -> Ngrams | None:
+    """Return the n-grams of texts; None if some alternative has none, or there are too many."""
+    domains = [Domain.points({part for text in texts for part in ngrams(text)}) for texts in alternatives]
+    if not 0 < len(domains) <= _MAX_ALTERNATIVES or any(domain.is_none for domain in domains):
+        return None
+    return Ngrams(column, tuple(domains))
+
+
+def _of_expression(node: nodes.Node) -> tuple[str, _Alternatives] | None:
+    """Return a column and the texts that it must contain for an expression to be TRUE, if it must contain any."""
+    match node:
+        case Apply("MATCHES", (subject,), _, (regex, *_)):
+            alternatives = required_texts(regex)
+        case Apply("contains" | "endswith" | "startswith" | "=" | "<=>", (subject, Constant(str() as text))):
+            alternatives = ((text,),)
+        case Apply("IN", (subject, *items)):
+            texts = [item.value for item in items if isinstance(item, Constant)]
+            if len(texts) < len(items):
+                return None
+            alternatives = tuple((text,) for text in texts if isinstance(text, str))
+        case _:
+            return None
+    column = _source(subject)
+    return None if column is None else (column.name, alternatives)
+
+
+def _source(node: nodes.Node) -> Column | None:
+    """Return the column of strings that an expression is a part of, letter case aside; None for any other."""
+    while isinstance(node, Apply) and node.function in _PART_OF_ARGUMENT:
+        node = node.args[0]
+    return node if isinstance(node, Column) and node.column_type.kind in _KINDS else None
+
+
+def _of_domain(domain: Domain) -> _Alternatives:
+    """Return the texts that the strings of a domain begin with."""
+    if domain.null_allowed or len(domain.ranges) > _MAX_ALTERNATIVES:
+        return ()
+    return tuple((_common_prefix(item),) for item in domain.ranges)
+
+
+def _common_prefix(strings: Range) -> str:
+    """Return what all strings of a range begin with."""
+    low, high = strings.low, strings.high
+    if not isinstance(low, bytes) or not isinstance(high, bytes):
+        return ""
+    # the strings of LIKE 'prefix%' lie below one that differs from the prefix in its last byte
+    prefix = low if high == prefix_end(low) and not strings.high_inclusive else _common(low, high)
+    while prefix:
+        try:
+            return prefix.decode()
+        except UnicodeDecodeError as error:
+            prefix = prefix[: error.start]
+    return ""
+
+
+def _common(one: bytes, other: bytes) -> bytes:
+    return bytes(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
