@@ -7,6 +7,7 @@ looks into it.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -120,15 +121,30 @@ def _replace(text: str, old: str, new: str = "") -> str:
 
 
 def startswith(data_type: OrcType, text: Vector, part: Vector) -> Vector:
-    return by_value(data_type, (text, part), str.startswith)
+    return _has_part(data_type, text, part, pc.starts_with, str.startswith)
 
 
 def endswith(data_type: OrcType, text: Vector, part: Vector) -> Vector:
-    return by_value(data_type, (text, part), str.endswith)
+    return _has_part(data_type, text, part, pc.ends_with, str.endswith)
 
 
 def contains(data_type: OrcType, text: Vector, part: Vector) -> Vector:
-    return by_value(data_type, (text, part), lambda value, one: one in value)
+    return _has_part(data_type, text, part, pc.match_substring, lambda value, one: one in value)
+
+
+def _has_part(
+    data_type: OrcType,
+    text: Vector,
+    part: Vector,
+    match: Callable[..., pa.BooleanArray],
+    matches: Callable[[str, str], bool],
+) -> Vector:
+    """Test strings for parts: all at once where the part is the same in every row."""
+    parts = part.array.unique()
+    if len(parts) != 1 or parts.null_count:
+        return by_value(data_type, (text, part), matches)
+    is_match = match(_checked(text.array), pattern=parts[0].as_py())
+    return of_truth(np.asarray(is_match.fill_null(False)), text.valid)
 
 
 def padded(data_type: OrcType, text: Vector, width: str) -> Vector:

@@ -27,6 +27,7 @@ from tests.bench import (
     reader,
     remote,
     report,
+    substrings,
     to_spark,
     tpch,
 )
@@ -43,6 +44,7 @@ SECTIONS: tuple[Section, ...] = (
     accelerate.SECTION,
     lookup_joins.SECTION,
     key_lists.SECTION,
+    substrings.SECTION,
     to_spark.SECTION,
     pushdown.SECTION,
     command_line.SECTION,
