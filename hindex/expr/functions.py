@@ -198,6 +198,7 @@ FUNCTIONS: dict[str, Function] = {
     "floor": Function(_type_floor, arithmetic.floor),
     "greatest": Function(_common, None),
     "hour": Function(_timestamps, dates.hour),
+    "instr": Function(_strings(INT), strings.instr),
     "isnan": Function(_type_isnan, arithmetic.isnan),
     "last_day": Function(_dates(DATE), dates.last_day),
     "least": Function(_common, None),

@@ -132,6 +132,11 @@ def contains(data_type: OrcType, text: Vector, part: Vector) -> Vector:
     return _has_part(data_type, text, part, pc.match_substring, lambda value, one: one in value)
 
 
+def instr(data_type: OrcType, text: Vector, part: Vector) -> Vector:
+    """Return the position of a part, counted from 1; 0 if there is none."""
+    return by_value(data_type, (text, part), lambda value, one: value.find(one) + 1)
+
+
 def _has_part(
     data_type: OrcType,
     text: Vector,

@@ -66,6 +66,10 @@ def _of_expression(node: nodes.Node) -> tuple[str, _Alternatives] | None:
             alternatives = required_texts(regex)
         case Apply("contains" | "endswith" | "startswith" | "=" | "<=>", (subject, Constant(str() as text))):
             alternatives = ((text,),)
+        case Apply(">", (Apply("instr", (subject, Constant(str() as text))), Constant(0))):
+            alternatives = ((text,),)
+        case Apply("<", (Constant(0), Apply("instr", (subject, Constant(str() as text))))):
+            alternatives = ((text,),)
         case Apply("IN", (subject, *items)):
             texts = [item.value for item in items if isinstance(item, Constant)]
             if len(texts) < len(items):

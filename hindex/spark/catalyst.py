@@ -370,6 +370,9 @@ class ConditionReader:
                 return self._leaf(kind, parts)
 
     def _leaf(self, kind: str, parts: list[Any]) -> tuple[Predicate, bool] | None:
+        contained = _contained(kind, parts)
+        if contained is not None:
+            return self._leaf("Contains", contained)
         if kind in ("Attribute", "Field"):
             boolean = self.column([kind, *parts])
             return None if boolean is None else (BooleanValue(boolean), True)
@@ -439,6 +442,18 @@ def _without_implied(predicates: list[Predicate]) -> list[Predicate]:
         for item in predicates
         if not (isinstance(item, Not) and isinstance(item.child, IsNull) and item.child.value in compared)
     ]
+
+
+def _contained(kind: str, parts: list[Any]) -> list[Any] | None:
+    """Return the string and its part if a condition is on the position of a part, and says that there is one."""
+    if kind == "LessThan":
+        kind, parts = "GreaterThan", parts[::-1]
+    match kind, parts:
+        case "GreaterThan", [["StringInstr", text, part], ["Literal", "int", "0"]]:
+            return [text, part]
+        case "GreaterThan", [["StringLocate", part, text, ["Literal", "int", "1"]], ["Literal", "int", "0"]]:
+            return [text, part]
+    return None
 
 
 def _is_evaluated(pattern: str) -> bool:

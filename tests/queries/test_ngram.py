@@ -97,6 +97,8 @@ CONDITIONS = [
     "startswith(s, 'delta% x')",
     "endswith(s, '日本語文 日本語文')",
     "contains(lower(s), 'beta a.b')",
+    "instr(s, 'alpha Beta') > 0",
+    "0 < locate('épée x', s)",
     "lower(s) = 'beta beta'",
     r"lower(s) IN ('beta x', 'x beta', '\\n x')",
     "contains(s, '😀😀😀 😀😀😀')",
