@@ -190,7 +190,7 @@ def mark_ngrams(
     ranks: _Bytes,
     bits: int,
     low: int,
-    last: NDArray[np.uint32],
-    counts: NDArray[np.uint32],
+    last_blocks: NDArray[np.uint32],
+    positions: NDArray[np.uint32],
     blocks: NDArray[np.uint32] | None,
-) -> int: ...
+) -> None: ...

@@ -2344,8 +2344,8 @@ def mark_ngrams(
     const uint8_t[::1] ranks,
     int bits,
     int64_t low,
-    uint32_t[::1] last,
-    uint32_t[::1] counts,
+    uint32_t[::1] last_blocks,
+    uint32_t[::1] positions,
     uint32_t[::1] blocks,
 ):
     """Count the blocks of rows that have each n-gram of three characters, and list them.
@@ -2354,31 +2354,28 @@ def mark_ngrams(
         characters: uint8, those of all strings.
         ends: int64[S], where each string ends; a block has ``block_rows`` of them.
         ranks: uint8[256], the number of each character, of ``bits`` bits: three of them are the number of an n-gram.
-        low: the number of the first n-gram that counts.
-        last: uint32[K], one more than the last block of each n-gram, 0 for none.
-        counts: uint32[K], increased by one for each block.
-        blocks: uint32, None to count only; otherwise, ``counts`` are the positions at which blocks are put here.
-
-    Returns:
-        0
+        low: the number of the first of K n-grams; others are skipped.
+        last_blocks: uint32[K], one more than the last block of each n-gram, 0 for none.
+        positions: uint32[K], where the next block of each n-gram is put; increased by one for each block.
+        blocks: uint32, receives the blocks; None to count them in ``positions``.
     """
     cdef int64_t s, at, begin = 0, row = 0
     cdef uint32_t block = <uint32_t> first_block + 1
     cdef uint64_t number, mask = (<uint64_t> 1 << (3 * bits)) - 1
-    cdef uint64_t slot, size = <uint64_t> last.shape[0], room = 0
+    cdef uint64_t slot, size = <uint64_t> last_blocks.shape[0], capacity = 0
     cdef bint is_wrong = False, lists = blocks is not None
     cdef uint32_t *listed = NULL
-    cdef uint32_t *lasts
-    cdef uint32_t *sums
+    cdef uint32_t *last
+    cdef uint32_t *next_position
     cdef const uint8_t *numbers
     cdef const uint8_t *text = &characters[0] if characters.shape[0] else NULL
     if ranks.shape[0] != 256 or not 1 <= bits <= 8 or block_rows < 1:
         raise ValueError("the numbers of characters have 1 to 8 bits, and a block has rows")
-    if not size or counts.shape[0] != last.shape[0]:
+    if not size or positions.shape[0] != last_blocks.shape[0]:
         raise ValueError("n-grams and their counts do not fit each other")
-    lasts, sums, numbers = &last[0], &counts[0], &ranks[0]
+    last, next_position, numbers = &last_blocks[0], &positions[0], &ranks[0]
     if lists and blocks.shape[0]:
-        listed, room = &blocks[0], <uint64_t> blocks.shape[0]
+        listed, capacity = &blocks[0], <uint64_t> blocks.shape[0]
     with nogil:
         for s in range(ends.shape[0]):
             if not begin <= ends[s] <= characters.shape[0]:
@@ -2392,18 +2389,17 @@ def mark_ngrams(
                 number = <uint64_t> numbers[text[begin]] << bits | numbers[text[begin + 1]]
                 for at in range(begin + 2, ends[s]):
                     number = (number << bits | numbers[text[at]]) & mask
-                    # what lies below wraps around
+                    # n-grams below ``low`` wrap to large numbers
                     slot = number - <uint64_t> low
-                    if slot >= size or lasts[slot] == block:
+                    if slot >= size or last[slot] == block:
                         continue
-                    lasts[slot] = block
+                    last[slot] = block
                     if lists:
-                        if sums[slot] >= room:
+                        if next_position[slot] >= capacity:
                             is_wrong = True
                             break
-                        listed[sums[slot]] = block - 1
-                    sums[slot] += 1
+                        listed[next_position[slot]] = block - 1
+                    next_position[slot] += 1
             begin = ends[s]
     if is_wrong:
         raise ValueError("strings, or lists of blocks, end outside of their arrays")
-    return 0

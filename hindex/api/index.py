@@ -13,7 +13,7 @@ import numpy as np
 from hindex.api.predicate_input import Where, parse_condition
 from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError, warn
 from hindex.formatting import counted, percent_down, plural
-from hindex.index.index_type import IndexType, Level, index_type, resolve_properties
+from hindex.index.index_type import IndexType, Level, has_ngrams, index_type, resolve_properties
 from hindex.plan.filter import ALWAYS, Filter
 from hindex.plan.normalize import index_filter
 from hindex.store.manifest import IndexEntry, new_index_id
@@ -338,7 +338,7 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
     if not kind.supports(resolved.type):
         raise ColumnError(
             f"Column {resolved.name!r} is of type {resolved.type}, which {kind.name} cannot index: choose a column of "
-            "a primitive type"
+            + ("type string or varchar" if has_ngrams(kind) else "a primitive type")
         )
     where = parse_condition(spec.where)
     if where is not None:

@@ -67,7 +67,7 @@ def java_regex(pattern: str) -> tuple[str, ...]:
 #: The parts of a pattern that this module writes, in which a literal is a character or its escaped code point.
 _PART = re.compile(
     r"\\x\{(?P<code>[0-9a-f]+)\}|(?P<literal>[0-9A-Za-z _-])|(?P<control>\\[tnrf])|(?P<set>\[(?:\\.|[^\]\\])*\])"
-    r"|(?P<open>\(\?:)|(?P<close>\))|(?P<or>\|)|(?P<repeats>[*+?]|\{\d*(?:,\d*)?\})\??|(?P<other>\\.|.)",
+    r"|(?P<open>\(\?:)|(?P<close>\))|(?P<or>\|)|(?P<repeats>[*+?]|\{\d*(?:,\d*)?\})\??|\\.|.",
     re.DOTALL,
 )
 _CONTROLS = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\f": "\f"}
@@ -93,7 +93,7 @@ def required_texts(regex: str) -> tuple[tuple[str, ...], ...]:
         repeats = parts[at + 1]["repeats"] if at + 1 < len(parts) else None
         if literal and (repeats is None or repeats == "+" or repeats[:2] not in ("*", "?", "{0", "{,")):
             text += literal
-        if not literal or repeats is not None:
+        if not literal:
             texts, text = [*texts, text], ""
         if part["open"]:
             at = _group_end(parts, at)

@@ -6,7 +6,6 @@ looks into it.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -17,12 +16,8 @@ import pyarrow.compute as pc
 
 from hindex.errors import PredicateError
 from hindex.expr.vector import Vector, by_value, not_utf8, of_truth
+from hindex.index.character_ngrams import has_stable_case
 from hindex.orc.metadata.types import Kind, OrcType
-
-#: Beyond these only characters without letter case are mapped: Java and Python know other versions of Unicode.
-_LAST_CASED = 0x0530
-#: Characters below it whose mapping depends on what stands around them, or is of a newer Unicode.
-_IRREGULAR = frozenset("Σƛɤ")
 
 
 def lower(data_type: OrcType, text: Vector) -> Vector:
@@ -44,28 +39,13 @@ def _mapped(data_type: OrcType, text: Vector, *, to_upper: bool) -> Vector:
 @lru_cache(maxsize=4096)
 def _map_character(character: str, to_upper: bool) -> str:
     mapped = character.upper() if to_upper else character.lower()
-    if character.isascii():
-        return mapped
-    category = unicodedata.category(character)
-    if ord(character) < _LAST_CASED:
-        is_regular = len(mapped) == 1 and category != "Cn" and character not in _IRREGULAR
-    else:
-        has_case = character.lower() != character or character.upper() != character
-        is_regular = not has_case and (
-            category not in ("Ll", "Lu", "Lt", "Lm", "Cn") or _is_noncharacter(character)
-        )
-    if not is_regular:
+    # the lower case of a sigma depends on what stands around it
+    if len(mapped) != 1 or character == "Σ" or not has_stable_case(character):
         raise PredicateError(
             f"lower and upper of {character!r} (U+{ord(character):04X}) are not the same in all versions of Unicode; "
             "filter with Spark on scan(...).to_spark()"
         )
     return mapped
-
-
-def _is_noncharacter(character: str) -> bool:
-    """Return True if Unicode will never assign a code point."""
-    code = ord(character)
-    return code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
 
 
 def length(data_type: OrcType, value: Vector) -> Vector:

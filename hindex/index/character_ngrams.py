@@ -1,7 +1,7 @@
 """The n-grams of strings: each three characters in a row, folded to a byte each.
 
-Letters are folded to lower case, and characters outside of ASCII to 128 classes. If a string contains another, it has
-all n-grams of that one; if its lower case does, too. Folding maps each character on its own, wherever it stands.
+Letters are folded to lower case, and characters outside of ASCII to 128 classes. A string that contains a substring, or
+whose lower case does, has all n-grams of that substring: folding maps each character on its own, wherever it stands.
 
 >>> ngrams("Smith")
 [b'ith', b'mit', b'smi']
@@ -9,6 +9,7 @@ all n-grams of that one; if its lower case does, too. Folding maps each characte
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -25,6 +26,8 @@ SIZE = 3
 
 #: About how many characters are folded at once.
 _CHUNK_CHARACTERS = 1 << 22
+#: The n-grams of fewer characters than one for so many possible n-grams are sorted: counting them takes longer.
+_FEW_CHARACTERS = 16
 #: Pairs of an n-gram and a block that are listed at once, each in four bytes.
 _MAX_PAIRS = 1 << 25
 
@@ -34,7 +37,10 @@ _LOWER = np.arange(256, dtype=np.uint8)
 _LOWER[ord("A") : ord("Z") + 1] += ord("a") - ord("A")
 #: The only character whose lower case is two characters, in UTF-8.
 _DOTTED_I = "İ".encode()
-#: Stands for bytes that are not UTF-8.
+#: From here on, only characters without case are the same in all versions of Unicode; below, all but a few.
+_LAST_CASED = 0x0530
+_NEWLY_CASED = frozenset("ƛɤ")
+#: Stands for bytes that are not UTF-8: decoders write different numbers of it.
 _REPLACEMENT = "\ufffd"
 
 Bytes = npt.NDArray[np.uint8]
@@ -43,19 +49,30 @@ UInt32s = npt.NDArray[np.uint32]
 
 
 def ngrams(text: str) -> list[bytes]:
-    """Return the distinct n-grams of every string that contains a text, ascending.
+    """Return the n-grams that every string containing ``text`` has, sorted; none if it is too short.
 
-    There are none if the text is too short.
+    Those with letters whose lower case depends on the version of Unicode are left out: the writer of an index, its
+    reader and Spark may have different ones.
     """
     characters = _lower(text)
+    is_usable = [character != _REPLACEMENT and has_stable_case(character) for character in characters]
     folded = _fold(characters).tobytes()
-    found = {
-        folded[at : at + SIZE]
-        for at in range(len(folded) - SIZE + 1)
-        # how many of these bytes stand for depends on who decodes them
-        if _REPLACEMENT not in characters[at : at + SIZE]
-    }
-    return sorted(found)
+    starts = range(len(folded) - SIZE + 1)
+    return sorted({folded[at : at + SIZE] for at in starts if all(is_usable[at : at + SIZE])})
+
+
+def has_stable_case(character: str) -> bool:
+    """Return True if the lower and upper case of a character are the same in all versions of Unicode."""
+    code, category = ord(character), unicodedata.category(character)
+    if code < _LAST_CASED:
+        return category != "Cn" and character not in _NEWLY_CASED
+    has_case = character.lower() != character or character.upper() != character
+    return not has_case and (category not in ("Ll", "Lu", "Lt", "Lm", "Cn") or _is_noncharacter(code))
+
+
+def _is_noncharacter(code: int) -> bool:
+    """Return True if Unicode will never assign a code point."""
+    return code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
 
 
 def _lower(text: str) -> str:
@@ -91,30 +108,35 @@ def block_ngrams(array: pa.Array, block_rows: int) -> Iterator[NgramBlocks]:
         block_rows: rows of a block.
     """
     strings = _Strings(array, block_rows)
-    uses = np.zeros(256, np.int64)
+    byte_counts = np.zeros(256, np.int64)
     for characters, _, _ in strings.chunks():
-        uses += np.bincount(characters, minlength=256)
-    alphabet = np.unique(_LOWER[np.flatnonzero(uses)])
+        byte_counts += np.bincount(characters, minlength=256)
+    alphabet = np.unique(_LOWER[np.flatnonzero(byte_counts)])
     # n-grams are numbered in the alphabet that is used, so that their counts stay in the processor's cache
     bits = max((len(alphabet) - 1).bit_length(), 1)
     ranks = np.zeros(256, np.uint8)
     ranks[alphabet] = np.arange(len(alphabet))
     # capital letters have the numbers of small ones
     ranks = ranks[_LOWER]
-    every = 1 << (SIZE * bits)
-    counts = strings.mark(ranks, bits, 0, every, np.zeros(every, np.uint32), None)
-    before = np.cumsum(counts, dtype=np.int64)
-    low = 0
-    while low < every:
-        skipped = int(before[low - 1]) if low else 0
-        high = max(int(np.searchsorted(before, skipped + _MAX_PAIRS, "right")), low + 1)
-        blocks = np.empty(int(before[high - 1]) - skipped, np.uint32)
-        starts = (before[low:high] - counts[low:high] - skipped).astype(np.uint32)
-        strings.mark(ranks, bits, low, high, starts, blocks)
-        numbers = np.flatnonzero(counts[low:high]) + low
-        ends = np.concatenate([np.zeros(1, np.int64), before[numbers] - skipped])
-        yield NgramBlocks(_keys(numbers, alphabet, bits), ends, blocks)
-        low = high
+    if byte_counts.sum() < (1 << (SIZE * bits)) // _FEW_CHARACTERS:
+        numbers, starts, blocks = strings.sorted_blocks(ranks, bits)
+        yield NgramBlocks(_keys(numbers, alphabet, bits), starts, blocks)
+        return
+    counts = np.zeros(1 << (SIZE * bits), np.uint32)
+    strings.mark(ranks, bits, 0, counts, None)
+    numbers = np.flatnonzero(counts)
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts[numbers], dtype=np.int64)])
+    start = 0
+    while start < len(numbers):
+        end = max(int(np.searchsorted(ends, ends[start] + _MAX_PAIRS, "right")) - 1, start + 1)
+        part, starts = numbers[start:end], ends[start : end + 1] - ends[start]
+        low = int(part[0])
+        positions = np.zeros(int(part[-1]) - low + 1, np.uint32)
+        positions[part - low] = starts[:-1]
+        blocks = np.empty(int(starts[-1]), np.uint32)
+        strings.mark(ranks, bits, low, positions, blocks)
+        yield NgramBlocks(_keys(part, alphabet, bits), starts, blocks)
+        start = end
 
 
 def _keys(numbers: Int64s, alphabet: Bytes, bits: int) -> ByteKeys:
@@ -150,20 +172,37 @@ class _Strings:
             yield (*self._folded(start, end), start // self._block_rows)
             start = end
 
-    def mark(
-        self, ranks: Bytes, bits: int, low: int, high: int, counts: UInt32s, blocks: UInt32s | None
-    ) -> UInt32s:
-        """Add the blocks of the n-grams from ``low`` to ``high`` to ``counts``, list them, and return the counts.
+    def mark(self, ranks: Bytes, bits: int, low: int, positions: UInt32s, blocks: UInt32s | None) -> None:
+        """Count the blocks of the n-grams from ``low`` on in ``positions``, or list them.
 
         Args:
-            blocks: receives the blocks, those of each n-gram from the number on that it has in ``counts``.
+            positions: of each n-gram, its blocks so far, or where the next one is put.
+            blocks: receives the blocks; None to count them.
         """
-        last = np.zeros(high - low, np.uint32)
+        last_blocks = np.zeros(len(positions), np.uint32)
         for characters, ends, first in self.chunks():
             kernel.mark_ngrams(
-                characters, ends, self._block_rows, first, ranks, bits, low, last, counts, blocks
+                characters, ends, self._block_rows, first, ranks, bits, low, last_blocks, positions, blocks
             )
-        return counts
+
+    def sorted_blocks(self, ranks: Bytes, bits: int) -> tuple[Int64s, Int64s, UInt32s]:
+        """List the blocks by sorting: return the n-grams' numbers, where the blocks of each start, and the blocks."""
+        pairs = [np.zeros(0, np.int64)]
+        for characters, ends, first in self.chunks():
+            if len(characters) < SIZE:
+                continue
+            numbers = ranks[characters].astype(np.int64)
+            for _ in range(SIZE - 1):
+                numbers = (numbers[:-1] << bits) | ranks[characters][len(characters) - len(numbers) + 1 :]
+            lengths = np.diff(ends, prepend=0)
+            rows = np.repeat(np.arange(len(ends)), lengths)
+            is_within = rows[: len(numbers)] == rows[SIZE - 1 :]
+            blocks = first + rows[: len(numbers)] // self._block_rows
+            pairs.append((numbers << 32 | blocks)[is_within])
+        distinct = np.unique(np.concatenate(pairs))
+        numbers, counts = np.unique(distinct >> 32, return_counts=True)
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        return numbers, starts, (distinct & 0xFFFFFFFF).astype(np.uint32)
 
     def _folded(self, start: int, end: int) -> tuple[Bytes, Int64s]:
         """Return the bytes of some strings, and where each ends."""

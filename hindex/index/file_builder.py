@@ -23,14 +23,20 @@ from hindex.index.roaring import MAX_ROWS
 from hindex.orc.metadata.types import OrcType
 
 
-def _values_per_page(text: str) -> str:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if not 1 <= value <= MAX_KEYS:
-        raise ValueError(f"a whole number from 1 to {MAX_KEYS} is expected")
+def whole_number(text: str, most: int) -> str:
+    """Return a property's value as digits.
+
+    Raises:
+        ValueError: if it is no whole number from 1 to ``most``.
+    """
+    value = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+    if not 1 <= value <= most:
+        raise ValueError(f"a whole number from 1 to {most} is expected")
     return str(value)
+
+
+def _values_per_page(text: str) -> str:
+    return whole_number(text, MAX_KEYS)
 
 
 #: The property of the types whose files are B+trees.

@@ -3,7 +3,8 @@
 It finds strings that contain another one. Blocks in place of rows make the index several times smaller. That costs
 little, since an ORC reader decompresses far more rows at once.
 
-A stripe is a B+tree, as in `hindex.index.bitmap`, whose keys are n-grams in UTF-8 and whose rows are numbers of blocks.
+A stripe is a B+tree, as in `hindex.index.bitmap`: its keys are folded n-grams, three bytes each, and its rows are
+numbers of blocks.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from hindex.index import roaring
 from hindex.index.bitmap import join_trees, open_tree, set_tree
 from hindex.index.character_ngrams import block_ngrams
 from hindex.index.column_stats import ColumnStats
-from hindex.index.file_builder import VALUES_PER_PAGE, FileBuilder
+from hindex.index.file_builder import VALUES_PER_PAGE, FileBuilder, whole_number
 from hindex.index.index_file import MAGIC, BinarySink, IndexFileReader, IndexFileWriter
 from hindex.index.index_type import (
     Bounds,
@@ -42,7 +43,7 @@ from hindex.keys import KeyKind
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import index_file_pb2 as pb
 
-#: N-grams that a lookup intersects the blocks of: more leave hardly fewer.
+#: Maximum number of n-grams of a lookup: more exclude hardly any further block.
 _MAX_LOOKED_UP = 16
 _MAX_BLOCK_ROWS = 1 << 16
 
@@ -101,24 +102,24 @@ class NgramReader:
             IndexFileError: if a page that it needs is corrupt.
         """
         directory = self._stripes[stripe]
-        ngrams = _looked_up(domain)
+        ngrams = _sampled_ngrams(domain)
         parts = directory.tree.find(directory.tree.select(ngrams))
         if sum(len(part.counts) for part in parts) < len(ngrams):
             return Bounds.none()
-        return Bounds(BitMap(), self._block_members(directory, _common_blocks(directory.tree, parts)))
+        return Bounds(BitMap(), self._rows_of_blocks(directory, _common_blocks(directory.tree, parts)))
 
     def close(self) -> None:
         """Close the file."""
         self.file.close()
 
-    def _block_members(self, directory: _Stripe, blocks: BitMap) -> BitMap:
+    def _rows_of_blocks(self, directory: _Stripe, blocks: BitMap) -> BitMap:
         """Return the rows of some blocks."""
         starts = np.asarray(blocks.to_array()).astype(np.int64) * self._block_rows
         rows = (starts[:, None] + np.arange(self._block_rows)).ravel()
         return roaring.from_sorted(rows[rows < directory.rows].astype(np.uint32)) if len(rows) else BitMap()
 
 
-def _looked_up(domain: Domain) -> Sequence[Range]:
+def _sampled_ngrams(domain: Domain) -> Sequence[Range]:
     ngrams = domain.ranges
     if len(ngrams) <= _MAX_LOOKED_UP:
         return ngrams
@@ -126,7 +127,7 @@ def _looked_up(domain: Domain) -> Sequence[Range]:
 
 
 def _common_blocks(tree: TreeReader, parts: Sequence[LeafKeys]) -> BitMap:
-    """Return the blocks that every key has: of keys whose rows are inline first, and of the others if any are left."""
+    """Return the blocks that all keys have. Reads bitmap pages only if the inline rows leave a block."""
     inline: list[BitMap] = []
     for part in parts:
         counts = part.inline_counts
@@ -183,13 +184,7 @@ class NgramBuilder(FileBuilder):
 
 
 def _block_rows(text: str) -> str:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if not 1 <= value <= _MAX_BLOCK_ROWS:
-        raise ValueError(f"a whole number from 1 to {_MAX_BLOCK_ROWS} is expected")
-    return str(value)
+    return whole_number(text, _MAX_BLOCK_ROWS)
 
 
 class NgramIndex:

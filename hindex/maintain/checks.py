@@ -23,10 +23,10 @@ from hindex.index.page_cache import Cache
 from hindex.index.reader_cache import open_bundle
 from hindex.maintain.results import CheckResult, IndexState
 from hindex.orc.reader.file_cache import FileCache
-from hindex.plan.filter import Indexable, indexable
+from hindex.plan.filter import Indexable, Residual, indexable
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason, group_notes
-from hindex.scan.planning import plan_scan
+from hindex.scan.planning import is_on_ngrams, plan_scan
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.sql.literals import of_value
 from hindex.sql.predicate import (
@@ -275,7 +275,7 @@ class _Verifier:
         if values is None:
             return False
         has_answers = False
-        for predicate in _probes(self._column, values, self._rng):
+        for predicate in _probes(self._column, values, self._rng, has_parts=is_on_ngrams(self._entry)):
             plan = plan_scan(snapshot, predicate, [self._column.parts], cache=self._cache)
             # planning reads an index of many files, tasks read the others
             self._report_damage(plan.notes)
@@ -301,6 +301,9 @@ class _Verifier:
         location: tuple[FileView, int],
     ) -> None:
         """Report the rows of a stripe that the index's answer has too many, or misses."""
+        if isinstance(leaf, Residual):
+            # its condition has no value for a string that is not UTF-8
+            values = _valid_strings(values)
         truth = mask(leaf, {leaf.column: values}, len(values))
         lower, upper = _mask(bounds.lower, values), _mask(bounds.upper, values)
         surplus, missing = int(np.count_nonzero(lower & ~truth)), int(np.count_nonzero(truth & ~upper))
@@ -356,7 +359,27 @@ def _mask(rows: BitMap, values: pa.Array) -> npt.NDArray[np.bool_]:
     return selected
 
 
-def _probes(column: ColumnRef, values: pa.Array, rng: random.Random) -> Iterator[Predicate]:
+def _valid_strings(strings: pa.Array) -> pa.Array:
+    """Return strings with NULL in the place of those that are not UTF-8."""
+    try:
+        strings.validate(full=True)
+    except pa.ArrowInvalid:
+        is_valid = [item is not None and _is_utf8(item) for item in strings.cast(pa.binary()).to_pylist()]
+        return pc.if_else(pa.array(is_valid), strings, pa.scalar(None, strings.type))
+    return strings
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _probes(
+    column: ColumnRef, values: pa.Array, rng: random.Random, *, has_parts: bool
+) -> Iterator[Predicate]:
     """Yield predicates for nulls, for sampled values of a stripe, ranges up to them, and parts of strings."""
     yield IsNull(column)
     distinct = pc.drop_null(pc.unique(values))
@@ -370,6 +393,6 @@ def _probes(column: ColumnRef, values: pa.Array, rng: random.Random) -> Iterator
         if literal is not None:
             yield Comparison(ComparisonOp.EQ, column, literal)
             yield Comparison(ComparisonOp.LE, column, literal)
-        if isinstance(value, str):
+        if has_parts and isinstance(value, str):
             part = Literal(value[1 : 1 + _PART_CHARACTERS], LiteralKind.STRING)
             yield BooleanValue(Call("contains", (column, part)))

@@ -18,7 +18,7 @@ from pyroaring import BitMap
 from hindex.aggregate.groups import groups_from_key_counts, groups_from_values, sort_groups
 from hindex.aggregate.top_n import recorded_stats
 from hindex.domain import Domain
-from hindex.errors import IndexFileError
+from hindex.errors import IndexFileError, PredicateError
 from hindex.formatting import plural
 from hindex.index.column_stats import ColumnStats, array_stats, merge_stats
 from hindex.index.index_type import Bounds, KeyedReader
@@ -215,7 +215,11 @@ def _wrong_lookups(
             results += records.lookups(leaf, truth.stripe, truth.num_rows)
         if not results:
             continue
-        true = _matching_rows(full, truth, leaf)
+        try:
+            true = _matching_rows(full, truth, leaf)
+        except PredicateError:
+            # it has no value for a row that the rest of the filter excludes
+            continue
         for name, bounds in results:
             is_upper = isinstance(leaf, Leaf) and leaf.is_superset
             lower = BitMap() if is_upper else bounds.lower

@@ -25,8 +25,8 @@ T = TypeVar("T")
 class Ngrams:
     """What a column must contain where a condition is TRUE: all n-grams of one domain of ``alternatives``.
 
-    Of `hindex.index.character_ngrams`, each domain has one at least. ``message RLIKE 'lost|out of'`` has two
-    alternatives: ``los ost`` and ``out`` with ``ut_ t_o _of``, where ``_`` is a blank.
+    Each domain is a set of one n-gram or more (`hindex.index.character_ngrams`). ``message RLIKE 'lost|out of'`` has
+    two alternatives: ``los ost`` and ``out ut_ t_o _of``, where ``_`` is a blank.
     """
 
     column: str

@@ -20,7 +20,7 @@ from hindex.plan.filter import Atom, Filter, Leaf, Ngrams, Residual
 from hindex.plan.rules import transform
 
 #: Alternatives, such as members of an IN list, that are looked up.
-_MAX_ALTERNATIVES = 16
+MAX_ALTERNATIVES = 16
 #: Functions whose result is a part of their first argument, in upper or lower case.
 _PART_OF_ARGUMENT = frozenset({"left", "lower", "ltrim", "right", "rtrim", "substring", "trim"})
 _KINDS = frozenset({Kind.STRING, Kind.VARCHAR})
@@ -33,19 +33,19 @@ def with_ngrams(root: Filter, columns: Mapping[str, bool]) -> Filter:
     """Add the n-grams that conditions need to a filter.
 
     Args:
-        columns: the columns with an index on n-grams, and whether each has an index on values, too, which then answers
-            conditions that are sets of values.
+        columns: the columns with an index on n-grams, and whether each has an index that finds the rows of values, too,
+            so that conditions that are sets of values need no n-grams.
     """
 
     def atom(node: Atom) -> Filter:
-        found: tuple[str, _Alternatives] | None = None
+        required: tuple[str, _Alternatives] | None = None
         if isinstance(node, Residual) and node.wanted:
-            found = _of_expression(node.expression)
+            required = _of_expression(node.expression)
         elif isinstance(node, Leaf) and not columns.get(node.column, True) and node.type.kind in _KINDS:
-            found = node.column, _of_domain(node.domain)
-        if found is None or found[0] not in columns or not isinstance(node, Leaf | Residual):
+            required = node.column, _of_domain(node.domain)
+        if required is None or required[0] not in columns or not isinstance(node, Leaf | Residual):
             return node
-        column, alternatives = found
+        column, alternatives = required
         return replace(node, ngrams=_ngrams(column, alternatives))
 
     return transform(root, atom) if columns else root
@@ -54,7 +54,7 @@ def with_ngrams(root: Filter, columns: Mapping[str, bool]) -> Filter:
 def _ngrams(column: str, alternatives: _Alternatives) -> Ngrams | None:
     """Return the n-grams of texts; None if some alternative has none, or there are too many."""
     domains = [Domain.points({part for text in texts for part in ngrams(text)}) for texts in alternatives]
-    if not 0 < len(domains) <= _MAX_ALTERNATIVES or any(domain.is_none for domain in domains):
+    if not 0 < len(domains) <= MAX_ALTERNATIVES or any(domain.is_none for domain in domains):
         return None
     return Ngrams(column, tuple(domains))
 
@@ -77,11 +77,11 @@ def _of_expression(node: nodes.Node) -> tuple[str, _Alternatives] | None:
             alternatives = tuple((text,) for text in texts if isinstance(text, str))
         case _:
             return None
-    column = _source(subject)
+    column = _string_column(subject)
     return None if column is None else (column.name, alternatives)
 
 
-def _source(node: nodes.Node) -> Column | None:
+def _string_column(node: nodes.Node) -> Column | None:
     """Return the column of strings that an expression is a part of, letter case aside; None for any other."""
     while isinstance(node, Apply) and node.function in _PART_OF_ARGUMENT:
         node = node.args[0]
@@ -90,7 +90,7 @@ def _source(node: nodes.Node) -> Column | None:
 
 def _of_domain(domain: Domain) -> _Alternatives:
     """Return the texts that the strings of a domain begin with."""
-    if domain.null_allowed or len(domain.ranges) > _MAX_ALTERNATIVES:
+    if domain.null_allowed or len(domain.ranges) > MAX_ALTERNATIVES:
         return ()
     return tuple((_common_prefix(item),) for item in domain.ranges)
 

@@ -382,7 +382,7 @@ class PlanReading:
         scan, plan = plan_table_scan(table, snapshot, where, names, self.zones)
         is_read = looks_up or always
         # Spark's Filter stays above the rows
-        plan = plan.map_tasks(lambda task: replace(task, always_looks_up=is_read, is_filtered_later=True))
+        plan = plan.map_tasks(lambda task: replace(task, always_looks_up=is_read, keeps_errors=True))
         is_indexed = plan.skipped or any(task.indexes or task.candidates for task in plan.tasks)
         # without a task, no row can satisfy the conditions
         if plan.tasks and not is_indexed:
@@ -442,7 +442,7 @@ class PlanReading:
             where = None
         names = [item.name for item in used]
         scan, plan = plan_table_scan(table, snapshot, where, names, self.zones)
-        plan = plan.map_tasks(lambda task: replace(task, is_filtered_later=True))
+        plan = plan.map_tasks(lambda task: replace(task, keeps_errors=True))
         decision = TableDecision(relation.name, None if where is None else str(where))
         return RelationReading(relation, decision, used, scan, plan)
 

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @value_class
 class ColumnIndex:
-    """An index that answers conditions for a stripe. Those of a low ``order`` are asked first."""
+    """An index that answers conditions for a stripe. Those of a low ``order`` are looked up first."""
 
     name: str
     order: int

@@ -40,7 +40,7 @@ from hindex.plan.filter_evaluation import prune
 from hindex.plan.normalize import index_filter, normalize
 from hindex.plan.predicate_hints import predicate_hints
 from hindex.plan.reasons import REPLACED, Note, Reason, failure_reason
-from hindex.plan.required_ngrams import with_ngrams
+from hindex.plan.required_ngrams import MAX_ALTERNATIVES, with_ngrams
 from hindex.plan.time_zones import TimeZones, ZonesOf, has_time, is_about_time, no_zones
 from hindex.scan.file_columns import output_schema
 from hindex.scan.file_pruning import (
@@ -265,12 +265,12 @@ def plan_scan(
 
 
 def _ngram_columns(snapshot: Snapshot) -> dict[str, bool]:
-    """Return the columns with an index on n-grams, and whether they have other indexes, too."""
-    has_others: dict[str, bool] = {}
-    for column, entries in columns_of_indexes(snapshot).items():
-        if any(map(is_on_ngrams, entries)):
-            has_others[column] = not all(map(is_on_ngrams, entries))
-    return has_others
+    """Return the columns with an index on n-grams, and whether each has an index that finds the rows of values, too."""
+    return {
+        column: any(entry.type.upper() == "BITMAP" for entry in entries)
+        for column, entries in indexes_by_column(snapshot).items()
+        if any(map(is_on_ngrams, entries))
+    }
 
 
 def is_on_ngrams(index: IndexEntry) -> bool:
@@ -281,7 +281,7 @@ def is_on_ngrams(index: IndexEntry) -> bool:
         return False  # an index type of a later version
 
 
-def columns_of_indexes(snapshot: Snapshot) -> dict[str, list[IndexEntry]]:
+def indexes_by_column(snapshot: Snapshot) -> dict[str, list[IndexEntry]]:
     """Return the indexes of the columns that the table still has, by the present name of the column."""
     by_column: dict[str, list[IndexEntry]] = {}
     for entry in snapshot.manifest.indexes:
@@ -480,7 +480,7 @@ class _Planner:
         self._set_aside: dict[str, str] = {}
         on_ngrams = {item.column for item in indexable(root) if item.ngrams is not None}
         on_values = {leaf.column for leaf in leaves(root)} | {column.name for column in lookups}
-        for name, entries in columns_of_indexes(snapshot).items():
+        for name, entries in indexes_by_column(snapshot).items():
             for entry in entries:
                 if name not in (on_ngrams if is_on_ngrams(entry) else on_values):
                     continue
@@ -707,7 +707,7 @@ class _Planner:
         if problem is not None and self._types:
             return [Note(failure_reason(problem), "the manifest", str(problem))]
         notes = [
-            Note(Reason.NO_INDEX, column, self._without_index())
+            Note(Reason.NO_INDEX, column, self._without_index(column))
             if can_have_one
             else Note(Reason.UNSUPPORTED_TYPE, column, f"it is of type {self._types[column]}")
             for column, can_have_one in sorted(self._unindexed)
@@ -721,7 +721,7 @@ class _Planner:
         notes += self._notes
         notes += self._shared.notes
         notes += [
-            Note(Reason.UNSUPPORTED_PREDICATE, str(part), self._without_ngrams(part))
+            Note(Reason.UNSUPPORTED_PREDICATE, str(part), self._reason_without_ngrams(part))
             for part in residuals(self._root)
             if part.ngrams is None
             and any(not self._snapshot.schema.is_partition(name) for name in columns(part))
@@ -733,17 +733,22 @@ class _Planner:
             ]
         return notes
 
-    def _without_ngrams(self, condition: Residual) -> str:
+    def _reason_without_ngrams(self, condition: Residual) -> str:
         """Return why no index answers a condition that is evaluated."""
-        for name, entries in columns_of_indexes(self._snapshot).items():
-            for index in entries if name in columns(condition) else ():
-                if is_on_ngrams(index):
-                    return (
-                        f"{index.name} answers conditions that require {SIZE} characters in a row, and no NOT"
-                    )
-        return "no index answers an expression"
+        names = [index.name for column in columns(condition) for index in self._ngram_indexes(column)]
+        if not names:
+            return "no index answers an expression"
+        return (
+            f"{names[0]} answers conditions on parts of strings, of {SIZE} characters in a row or more, with "
+            f"{MAX_ALTERNATIVES} alternatives at most, and neither NOT nor upper"
+        )
 
-    def _without_index(self) -> str:
+    def _ngram_indexes(self, column: str) -> list[IndexEntry]:
+        return [index for index in indexes_by_column(self._snapshot).get(column, ()) if is_on_ngrams(index)]
+
+    def _without_index(self, column: str) -> str:
+        for index in self._ngram_indexes(column):
+            return f"{index.name} answers conditions on parts of the strings, and this one needs an index on values"
         missing = self._snapshot.store.missing_root() if self._snapshot.manifest.number == 0 else None
         return "no index on this column" + (f": there is no store at {missing!r}" if missing else "")
 

@@ -63,8 +63,8 @@ class ScanTask:
 
     ``filter`` has no partition columns left. ``lookups`` are columns that are asked of indexes and, where these do not
     tell, read: those of aggregates and of an order. With ``reads_all``, nothing is asked but the data; with
-    ``always_looks_up``, indexes are read even if decoding the column takes no longer; with ``is_filtered_later``, rows
-    stay whose condition is an error here. ``indexes`` and
+    ``always_looks_up``, indexes are read even if decoding the column takes no longer; with ``keeps_errors``,
+    rows whose condition raises an error are kept, for a filter above to decide. ``indexes`` and
     ``candidates`` may be used only if the file's length, modification time and tail checksum are still ``length``,
     ``mtime_ns``, both as listed, and ``tail_checksum``.
     ``binding`` names the table's data columns, against which the file's own columns are matched by name; these are
@@ -89,7 +89,7 @@ class ScanTask:
     lookups: tuple[OutputColumn, ...] = ()
     reads_all: bool = False
     always_looks_up: bool = False
-    is_filtered_later: bool = False
+    keeps_errors: bool = False
     acid: AcidFile | None = None
     names: tuple[str, ...] = ()
     timezone: str | None = None

@@ -290,7 +290,7 @@ class ScanTaskReader:
         try:
             matches = mask(self.task.filter, decoded, len(rows))
         except PredicateError:
-            if not self.task.is_filtered_later:
+            if not self.task.keeps_errors:
                 raise
             matches = np.ones(len(rows), np.bool_)
         return rows.to_array()[matches], matches, decoded

@@ -80,6 +80,8 @@ def texts_of(root: Filter) -> list[tuple[str, list[str]]]:
         ("s RLIKE 'abc?'", []),
         ("s RLIKE '(abc)*'", []),
         ("s IN ('abc', 'd')", []),
+        ("lower(s) IN ('abc', v)", []),
+        ("contains(s, 'a\ua7dcb')", []),
         ("s = 'abc' OR s IS NULL", []),
         ("upper(s) = 'ABC'", []),
         ("concat(s, 'x') = 'abcx'", []),

@@ -115,7 +115,7 @@ def test_rows(table: Table, texts: list[str | None], where: str, matches: Matche
         ("s IS NULL", Reason.NO_INDEX),
     ],
 )
-def test_conditions_without_ngrams(table: Table, where: str, reason: Reason) -> None:
+def test_conditions_reason_without_ngrams(table: Table, where: str, reason: Reason) -> None:
     """Read every row, and say why."""
     scan = table.scan(where, ["id"])
     assert reason in reasons(scan)
@@ -127,7 +127,11 @@ def test_conditions_without_ngrams(table: Table, where: str, reason: Reason) -> 
 
 def test_the_note_names_the_index_and_what_it_needs(table: Table) -> None:
     text = str(table.scan("s LIKE '%ab%'").explain())
-    assert "by_s answers conditions that require 3 characters in a row" in " ".join(text.split())
+    assert "by_s answers conditions on parts of strings, of 3 characters in a row" in " ".join(text.split())
+    text = str(table.scan("s < 'x'").explain())
+    assert "by_s answers conditions on parts of the strings, and this one needs an index" in " ".join(
+        text.split()
+    )
 
 
 @pytest.mark.parametrize("others", [(), ("bitmap",), ("btree", "minmax", "bloom")])
@@ -170,9 +174,13 @@ def test_files_that_changed_or_came_later_are_read(tmp_path: Path, table: Table)
 
 def test_a_file_without_the_column_has_no_match(tmp_path: Path, table: Table) -> None:
     write_columns(tmp_path / "2.orc", {"id": pa.array([9000, 9001], pa.int64())})
+    assert 9000 not in ids(table.scan("s = 'alpha id=123' OR s = 'x id=005'", ["id"]))
     scan = table.scan("contains(s, 'id=12')", ["id"])
+    before = candidates(scan)
     assert max(ids(scan)) < 9000
-    assert candidates(scan) < ROWS
+    write_columns(tmp_path / "3.orc", {"id": pa.array([9002], pa.int64())})
+    assert candidates(scan) == before
+    assert before < ROWS
 
 
 def test_an_index_on_values_answers_what_it_can(table: Table) -> None:
@@ -231,6 +239,26 @@ def test_small_files(tmp_path: Path, connection: LocalConnection) -> None:
     scan = table.scan("s LIKE '%0077%'", ["id"])
     assert ids(scan) == [77]
     assert candidates(scan) == 1
+
+
+def test_strings_that_are_not_utf8(tmp_path: Path, connection: LocalConnection) -> None:
+    """VERIFY compares the others, and prove passes over conditions that have no value."""
+    bad = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff\xfe alpha"], pa.binary()).buffers())
+    texts = pa.concat_arrays([pa.array(["alpha beta", "gamma"]), bad])
+    write_columns(tmp_path / "0.orc", {"id": pa.array([0, 1, 2]), "s": texts})
+    table = connection.table(str(tmp_path))
+    table.create_index("n", "s", "ngram")
+    checked = table.index("n").check(verify=True)
+    assert (checked.problems, checked.verified_stripes) == ((), 1)
+    assert ids(table.scan("contains(s, 'beta') AND id = 0", ["id"], mode="prove")) == [0]
+
+
+@pytest.mark.parametrize("using", ["bloom", "minmax"])
+def test_indexes_of_row_groups_leave_ngrams_to_narrow(table: Table, using: str) -> None:
+    table.create_index("values", "s", using)
+    scan = table.scan("s = 'x id=005' OR s LIKE 'alpha x id=00%'", ["id"])
+    assert "by_s" in str(scan.explain())
+    assert candidates(scan) <= 100
 
 
 def test_errors_of_rows_that_no_index_excludes(tmp_path: Path, connection: LocalConnection) -> None:
