@@ -45,7 +45,7 @@ from hindex.spark.scan import MAX_LOCAL_FILES, MAX_LOCAL_VALUES, collect_if_smal
 from hindex.spark.session import session_time_zones
 from hindex.spark.settings import setting_reason
 from hindex.spark.types import is_same_type, spark_ddl
-from hindex.sql.predicate import Predicate, columns, quote_name
+from hindex.sql.predicate import BooleanValue, Like, Predicate, RLike, columns, leaves, quote_name
 from hindex.sql.statements import TableRef
 from hindex.store.manifest import Manifest
 from hindex.store.snapshot import Snapshot
@@ -291,6 +291,11 @@ class PlanReading:
         """
         return frozenset(entry.column.lower() for entry in self.manifest(relation).indexes)
 
+    def _ngram_columns(self, relation: Relation) -> frozenset[str]:
+        """Return the columns of a relation that have an index on n-grams, in lower case."""
+        entries = self.manifest(relation).indexes
+        return frozenset(entry.column.lower() for entry in entries if is_on_ngrams(entry))
+
     def manifest(self, relation: Relation) -> Manifest:
         """Return the manifest of the indexes of a relation, an empty one if there are none.
 
@@ -318,7 +323,7 @@ class PlanReading:
 
     def condition(self, relation: Relation, access: Access) -> tuple[Predicate | None, bool, ConditionReader]:
         """Return the condition on the rows of a relation, and whether it is all that is above it."""
-        on_ngrams = {entry.column.lower() for entry in self.manifest(relation).indexes if is_on_ngrams(entry)}
+        on_ngrams = self._ngram_columns(relation)
         reader = ConditionReader(access.paths, lambda: self.zones().is_session_utc, on_ngrams)
         predicate, is_exact = reader.predicate(access.conditions)
         return predicate, is_exact, reader
@@ -372,7 +377,15 @@ class PlanReading:
         if difference is not None:
             return self.declined(relation, Reason.UNSUPPORTED_TABLE, difference, where)
         rows = snapshot.num_rows
-        if rows * len(used) < selectivity.MIN_VALUES and not always:
+        on_ngrams = self._ngram_columns(relation)
+        parts = [
+            leaf
+            for leaf in leaves(where)
+            if isinstance(leaf, BooleanValue | Like | RLike)
+            and any(".".join(column.parts).lower() in on_ngrams for column in columns(leaf))
+        ]
+        values = rows * (len(used) + selectivity.PART_VALUES * len(parts))
+        if values < selectivity.MIN_VALUES and not always:
             detail = f"Spark reads {counted(len(used), 'column')} of {counted(rows, 'row')} sooner"
             selectivity.DECLINED.put(key, selectivity.Declined(Reason.TOO_SMALL, detail))
             return self.declined(relation, Reason.TOO_SMALL, detail, where)

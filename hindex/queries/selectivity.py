@@ -35,6 +35,9 @@ MAX_CANDIDATE_VALUES = 1_000_000
 #: Minimum number of values (rows times needed columns) for using indexes at all: planning takes about as long as Spark
 #: takes to decode so many.
 MIN_VALUES = 5_000_000
+#: Values that Spark decodes while it compares a string with a part of it. On two million rows of a log, ``contains``
+#: took 0.4 µs a row; patterns took five times as long.
+PART_VALUES = 16
 #: Problems of index files that end without a change of the manifest.
 _FAILURES = frozenset({Reason.INDEX_MISSING, Reason.UNREADABLE, Reason.CORRUPT})
 #: Maximum number of data files whose indexes are sampled.

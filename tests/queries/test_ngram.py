@@ -184,3 +184,20 @@ def random_condition(chance: random.Random) -> Column:
         ]
     )
     return ~condition if chance.random() < 0.15 else condition
+
+
+def test_small_tables_are_read_for_parts_of_strings_first(
+    spark: SparkSession, folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Comparing parts takes Spark longer than decoding, so fewer rows are enough."""
+    monkeypatch.setattr(selectivity, "MIN_VALUES", 2 * ROWS * 10)
+    monkeypatch.setattr(selectivity, "MAX_SHARE", 1.0)
+    logs = []
+    for condition in ("contains(s, 'alpha Beta')", "t = 't3'"):
+        frame = spark.read.orc(str(folder)).where(condition)
+        with hindex.accelerate(spark), caplog.at_level(logging.INFO, "hindex.queries"):
+            caplog.clear()
+            frame.where("true").collect()
+            logs.append(caplog.text)
+    assert "not accelerated" not in logs[0]
+    assert "TOO_SMALL" in logs[1]
