@@ -2361,7 +2361,7 @@ def mark_ngrams(
     """
     cdef int64_t s, at, begin = 0, row = 0
     cdef uint32_t block = <uint32_t> first_block + 1
-    cdef uint64_t number, mask = (<uint64_t> 1 << (3 * bits)) - 1
+    cdef uint64_t number, mask
     cdef uint64_t slot, size = <uint64_t> last_blocks.shape[0], capacity = 0
     cdef bint is_wrong = False, lists = blocks is not None
     cdef uint32_t *listed = NULL
@@ -2374,6 +2374,7 @@ def mark_ngrams(
     if not size or positions.shape[0] != last_blocks.shape[0]:
         raise ValueError("n-grams and their counts do not fit each other")
     last, next_position, numbers = &last_blocks[0], &positions[0], &ranks[0]
+    mask = (<uint64_t> 1 << (3 * bits)) - 1
     if lists and blocks.shape[0]:
         listed, capacity = &blocks[0], <uint64_t> blocks.shape[0]
     with nogil:

@@ -290,6 +290,23 @@ class Inputs:
         scales = [chance.choice([scale, 0, 3, 18, *_ODD]) for _ in range(count)]
         return [_ints(values).reshape(-1, 2), _ints(scales), scale, _room(count)]
 
+    def _mark_ngrams(self, chance: random.Random) -> Arguments:
+        characters = chance.randbytes(chance.choice([0, 1, 5, 300]))
+        ends = sorted(chance.choices(range(len(characters) + 1), k=chance.choice([0, 1, 20])))
+        _odd_number(chance, [ends])
+        bits = chance.choice([1, 3, 5, chance.choice([0, 9, -1])])
+        size = chance.choice([1 << (3 * max(bits, 1)), 1, 100]) if bits < 9 else 1
+        low = chance.choice([0, 0, 50, *_ODD])
+        room = chance.choice([0, 3, 400])
+        ranks = [chance.randrange(1 << max(bits, 1)) & 0xFF for _ in range(256)]
+        return [
+            *(characters, _ints(ends), chance.choice([1, 3, *_ODD]), chance.choice([0, 7, *_ODD])),
+            *(np.array(ranks, np.uint8), bits, low),
+            np.zeros(size, np.uint32),
+            np.array(chance.choices([0, 0, 5, room], k=size), np.uint32),
+            np.zeros(room, np.uint32) if chance.random() < 0.7 else None,
+        ]
+
     def _list_leaf_blocks(self, chance: random.Random) -> Arguments:
         return _leaf_pages(chance)[0]
 
