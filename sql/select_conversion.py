@@ -339,7 +339,7 @@ class _SelectConverter(Converter):
                 self._check_distinct_order(node, written)
             value = self._aliased(node, written)
             if written is not qualified and not is_same_value(value, written):
-                # a column of the table, of which an alias has the name
+                # a column of the table whose name is also an alias
                 self._fail_of_many(node, qualified)
         elif isinstance(value, ColumnRef):
             # the same as its name, where columns are selected in several spellings

@@ -107,6 +107,7 @@ def test_every_benchmark_section_has_a_place() -> None:
         "s3",
         "scales",
         "selectivity",
+        "substrings",
         "to-spark",
         "tpch",
     }

@@ -191,9 +191,8 @@ class _Strings:
         for characters, ends, first in self.chunks():
             if len(characters) < SIZE:
                 continue
-            numbers = ranks[characters].astype(np.int64)
-            for _ in range(SIZE - 1):
-                numbers = (numbers[:-1] << bits) | ranks[characters][len(characters) - len(numbers) + 1 :]
+            ranked = ranks[characters].astype(np.int64)
+            numbers = (ranked[:-2] << (2 * bits)) | (ranked[1:-1] << bits) | ranked[2:]
             lengths = np.diff(ends, prepend=0)
             rows = np.repeat(np.arange(len(ends)), lengths)
             is_within = rows[: len(numbers)] == rows[SIZE - 1 :]

@@ -106,17 +106,13 @@ class NgramReader:
         parts = directory.tree.find(directory.tree.select(ngrams))
         if sum(len(part.counts) for part in parts) < len(ngrams):
             return Bounds.none()
-        return Bounds(BitMap(), self._rows_of_blocks(directory, _common_blocks(directory.tree, parts)))
+        blocks = _common_blocks(directory.tree, parts)
+        mask = roaring.to_mask(blocks, -(-directory.rows // self._block_rows))
+        return Bounds(BitMap(), roaring.from_groups(mask, self._block_rows, directory.rows))
 
     def close(self) -> None:
         """Close the file."""
         self.file.close()
-
-    def _rows_of_blocks(self, directory: _Stripe, blocks: BitMap) -> BitMap:
-        """Return the rows of some blocks."""
-        starts = np.asarray(blocks.to_array()).astype(np.int64) * self._block_rows
-        rows = (starts[:, None] + np.arange(self._block_rows)).ravel()
-        return roaring.from_sorted(rows[rows < directory.rows].astype(np.uint32)) if len(rows) else BitMap()
 
 
 def _sampled_ngrams(domain: Domain) -> Sequence[Range]:

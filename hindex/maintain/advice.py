@@ -55,6 +55,7 @@ from hindex.plan.filter import (
     indexable,
     is_indexable,
     leaves,
+    lookup_domains,
     residuals,
 )
 from hindex.plan.filter_evaluation import mask, prune
@@ -336,10 +337,7 @@ class _Stripe:
 
     def _answer(self, candidate: _Candidate, condition: Indexable) -> Bounds:
         kind = index_type(candidate.type)
-        if has_ngrams(kind):
-            domains = () if condition.ngrams is None else condition.ngrams.alternatives
-        else:
-            domains = (condition.domain,) if isinstance(condition, Leaf) else ()
+        domains = lookup_domains(condition, on_ngrams=has_ngrams(kind))
         if not domains or condition.column not in self.arrays:
             return Bounds.unknown(self.rows)
         if isinstance(condition, Leaf) and Level.STRIPE not in kind.levels:

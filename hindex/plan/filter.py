@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @value_class
 class Ngrams:
-    """What a column must contain where a condition is TRUE: all n-grams of one domain of ``alternatives``.
+    """The n-grams that a condition requires of a column: where it is TRUE, all those of one of ``alternatives``.
 
     Each domain is a set of one n-gram or more (`hindex.index.character_ngrams`). ``message RLIKE 'lost|out of'`` has
     two alternatives: ``los ost`` and ``out ut_ t_o _of``, where ``_`` is a blank.
@@ -150,6 +150,16 @@ def indexable(root: Filter) -> Iterator[Indexable]:
 def is_indexable(node: Filter) -> TypeGuard[Indexable]:
     """Return True if an index may answer a node."""
     return isinstance(node, Leaf) or (isinstance(node, Residual) and node.ngrams is not None)
+
+
+def lookup_domains(condition: Indexable, *, on_ngrams: bool) -> tuple[Domain, ...]:
+    """Return the domains that an index on values or on n-grams looks up for a condition; it needs the rows of all.
+
+    Empty if such an index does not answer the condition.
+    """
+    if on_ngrams:
+        return () if condition.ngrams is None else condition.ngrams.alternatives
+    return (condition.domain,) if isinstance(condition, Leaf) else ()
 
 
 def atoms(root: Filter) -> Iterator[Atom]:

@@ -17,7 +17,7 @@ from hindex.index.page_cache import Cache
 from hindex.index.reader_cache import open_index_file
 from hindex.keys import key_kind, same_keys
 from hindex.orc.metadata.types import OrcType
-from hindex.plan.filter import Indexable, Leaf
+from hindex.plan.filter import Indexable, Leaf, lookup_domains
 from hindex.plan.reasons import Note, Reason, failure_reason
 from hindex.scan.file_columns import FileColumns
 from hindex.scan.scan_task import CandidateRowGroups, IndexUse, ScanTask
@@ -40,10 +40,9 @@ class ColumnIndex:
 
     def domains(self, condition: Indexable) -> tuple[Domain, ...]:
         """Return the domains whose rows together are those of a condition; empty if it does not support that."""
-        if self.has_ngrams:
-            return () if condition.ngrams is None else condition.ngrams.alternatives
-        if isinstance(condition, Leaf) and self.operators & Operator.for_domain(condition.domain):
-            return (condition.domain,)
+        domains = lookup_domains(condition, on_ngrams=self.has_ngrams)
+        if self.has_ngrams or any(self.operators & Operator.for_domain(domain) for domain in domains):
+            return domains
         return ()
 
 

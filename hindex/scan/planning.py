@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, overload
 
 import numpy as np
@@ -266,6 +266,8 @@ def plan_scan(
 
 def _ngram_columns(snapshot: Snapshot) -> dict[str, bool]:
     """Return the columns with an index on n-grams, and whether each has an index that finds the rows of values, too."""
+    if not any(map(is_on_ngrams, snapshot.manifest.indexes)):
+        return {}
     return {
         column: any(entry.type.upper() == "BITMAP" for entry in entries)
         for column, entries in indexes_by_column(snapshot).items()
@@ -275,8 +277,14 @@ def _ngram_columns(snapshot: Snapshot) -> dict[str, bool]:
 
 def is_on_ngrams(index: IndexEntry) -> bool:
     """Return True if an index is on the n-grams of a column, and not on its values."""
+    return _is_type_on_ngrams(index.type.upper())
+
+
+@cache
+def _is_type_on_ngrams(name: str) -> bool:
+    # types of other packages are found among all that are installed, which takes long
     try:
-        return has_ngrams(index_type(index.type))
+        return has_ngrams(index_type(name))
     except HindexError:
         return False  # an index type of a later version
 
@@ -480,7 +488,8 @@ class _Planner:
         self._set_aside: dict[str, str] = {}
         on_ngrams = {item.column for item in indexable(root) if item.ngrams is not None}
         on_values = {leaf.column for leaf in leaves(root)} | {column.name for column in lookups}
-        for name, entries in indexes_by_column(snapshot).items():
+        self._all_indexes = indexes_by_column(snapshot)
+        for name, entries in self._all_indexes.items():
             for entry in entries:
                 if name not in (on_ngrams if is_on_ngrams(entry) else on_values):
                     continue
@@ -744,7 +753,7 @@ class _Planner:
         )
 
     def _ngram_indexes(self, column: str) -> list[IndexEntry]:
-        return [index for index in indexes_by_column(self._snapshot).get(column, ()) if is_on_ngrams(index)]
+        return [index for index in self._all_indexes.get(column, ()) if is_on_ngrams(index)]
 
     def _without_index(self, column: str) -> str:
         for index in self._ngram_indexes(column):

@@ -377,7 +377,7 @@ class ConditionReader:
             boolean = self.column([kind, *parts])
             return None if boolean is None else (BooleanValue(boolean), True)
         value, *others = parts
-        if kind in _COMPARISONS and others and others[0][0] not in ("Literal", "Value"):
+        if kind in _COMPARISONS and others[0][0] not in ("Literal", "Value"):
             (value, *others), op = (others[0], value), _COMPARISONS[kind].flipped
         else:
             op = _COMPARISONS.get(kind, ComparisonOp.EQ)
@@ -413,7 +413,7 @@ class ConditionReader:
         if kind == "StartsWith" and isinstance(values[0].value, str):
             escaped = re.sub(r"([\\%_])", r"\\\1", values[0].value)
             return Like(subject, f"{escaped}%"), is_exact
-        if kind in _PARTS and values and isinstance(values[0].value, str):
+        if kind in _PARTS and isinstance(values[0].value, str):
             return as_predicate(call(kind.lower(), [subject, values[0]])), is_exact
         return None
 

@@ -51,7 +51,7 @@ CONDITIONS = {
     "20 rows: two parts": (f"message LIKE '%{RARE}%down%' OR message LIKE '%{RARE}%client=%'", None),
     "1 token": ("message LIKE '%{token}%'", "contains(message, '{token}')"),
     "no row": ("contains(message, 'no such text')", "contains(message, 'no such text')"),
-    "0.5 % of the rows": (
+    "0.2 % of the rows": (
         "contains(message, 'failed with code 17 after 1')", "contains(message, 'failed with code 17 after 1')"
     ),
 }  # fmt: skip

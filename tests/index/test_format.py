@@ -280,7 +280,7 @@ def test_the_example_of_ngrams() -> None:
 
 
 def test_ngrams_of_random_strings() -> None:
-    """Of more than one leaf, and of frequent n-grams, whose blocks are bitmap pages."""
+    """Of more than one leaf, and of frequent n-grams with bitmap pages."""
     rng = np.random.default_rng(4)
     words = ["".join(rng.choice(list("ABcdé"), 5)) for _ in range(60)]
     stripes = [[" ".join(rng.choice(words, 4)) for _ in range(rows)] for rows in (20_000, 7)]

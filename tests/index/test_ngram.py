@@ -42,7 +42,7 @@ def windows(folded: bytes) -> set[bytes]:
 
 
 def strings(values: Values) -> pa.Array:
-    """Return an array of strings, some of which may not be UTF-8."""
+    """Return an array of strings; bytes may be invalid UTF-8."""
     as_bytes = pa.array([v.encode() if isinstance(v, str) else v for v in values], pa.binary())
     return pa.Array.from_buffers(pa.string(), len(as_bytes), as_bytes.buffers())
 
@@ -72,13 +72,13 @@ def expected_blocks(values: Values, block_rows: int) -> dict[bytes, list[int]]:
 
 
 def listed_blocks(array: pa.Array, block_rows: int) -> dict[bytes, list[int]]:
-    found: dict[bytes, list[int]] = {}
+    listed: dict[bytes, list[int]] = {}
     for part in block_ngrams(array, block_rows):
         for at in range(len(part.keys)):
-            assert part.keys[at] not in found
-            found[part.keys[at]] = part.blocks[part.starts[at] : part.starts[at + 1]].tolist()
-    assert list(found) == sorted(found)
-    return found
+            assert part.keys[at] not in listed
+            listed[part.keys[at]] = part.blocks[part.starts[at] : part.starts[at + 1]].tolist()
+    assert list(listed) == sorted(listed)
+    return listed
 
 
 @pytest.mark.parametrize("sizes", [None, (1 << 20, 1 << 20), (1, 1), (5, 10), (50, 1000)])
@@ -108,15 +108,15 @@ def test_dictionaries_and_other_types_of_strings() -> None:
 def test_every_string_that_contains_a_text_has_its_ngrams(rng: np.random.Generator) -> None:
     """Also a string whose lower case contains the text."""
     chance = random.Random(int(rng.integers(1 << 32)))
-    found = 0
+    checked = 0
     for _ in range(3000):
         alphabet = chance.choice(ALPHABETS)
         value = "".join(chance.choices(alphabet, k=chance.randint(0, 12)))
         start = chance.randint(0, 9)
         text = chance.choice([value, value.lower()])[start : start + chance.randint(0, 6)]
-        found += len(ngrams(text))
+        checked += len(ngrams(text))
         assert set(ngrams(text)) <= windows(fold(value)), (value, text)
-    assert found > 800
+    assert checked > 800
     assert ngrams("ab") == ngrams("a\ufffdb") == []
     assert ngrams("aBcabC") == [b"abc", b"bca", b"cab"]
 

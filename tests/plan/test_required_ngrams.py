@@ -39,13 +39,13 @@ def planned(where: str, *, others: bool = False) -> Filter:
 
 def texts_of(root: Filter) -> list[tuple[str, list[str]]]:
     """Return the column of each part with n-grams, and its alternatives as texts."""
-    found = []
+    required = []
     for item in indexable(root):
         if item.ngrams is not None:
             domains = item.ngrams.alternatives
             keys = [[bytes(part.low).decode("latin-1") for part in domain.ranges] for domain in domains]  # type: ignore[arg-type]
-            found.append((item.ngrams.column, [" ".join(part) for part in keys]))
-    return found
+            required.append((item.ngrams.column, [" ".join(part) for part in keys]))
+    return required
 
 
 @pytest.mark.parametrize(
