@@ -29,7 +29,8 @@ def whole_number(text: str, most: int) -> str:
     Raises:
         ValueError: if it is no whole number from 1 to ``most``.
     """
-    value = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+    digits = text.strip()
+    value = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else 0
     if not 1 <= value <= most:
         raise ValueError(f"a whole number from 1 to {most} is expected")
     return str(value)
