@@ -15,7 +15,7 @@ from sqlglot.errors import ErrorLevel
 
 from hindex.sql.convert import FILTER_WITH_SPARK, WRITTEN, to_predicate
 from hindex.sql.lexer import SqlSyntaxError, check_nesting, spark_tokens
-from hindex.sql.predicate import ColumnRef, Predicate
+from hindex.sql.predicate import ColumnRef, Expression, Predicate, as_value
 from hindex.sql.statements import Statement, TableRef
 from hindex.sql.words import KEYWORDS
 
@@ -325,6 +325,16 @@ class HindexParser(MarkingParser):
         while self.accept("."):
             parts.append(self.identifier("a column"))
         return ColumnRef(tuple(parts))
+
+    def column_or_value(self) -> Expression:
+        """Consume a column with dotted steps, or another value; a word alone is a column, keyword or not."""
+        start = self._index
+        if self.is_name and self.following in (",", ")", "."):
+            column = self.column()
+            if self.word() in (",", ")"):
+                return column
+            self._retreat(start)
+        return as_value(self.predicate())
 
     def unqualified(self, column: ColumnRef) -> ColumnRef:
         """Return a column without the name of its table; the same object if it has none."""

@@ -61,7 +61,7 @@ def create_index(parser: HindexParser) -> CreateIndex:
             f"unexpected 'USING': it stands before ON here, CREATE INDEX {quote_name(name)} USING type ON ..."
         )
     parser.expect("(")
-    columns = _list(parser, parser.column)
+    columns = _list(parser, parser.column_or_value)
     if not using:
         if not parser.accept_any("AS", "USING"):
             parser.fail(

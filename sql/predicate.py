@@ -11,10 +11,10 @@ import datetime
 import enum
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, fields, is_dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 
 from hindex.errors import ArgumentError, ArgumentTypeError
 from hindex.sql.string_values import format_date
@@ -23,6 +23,8 @@ from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+T = TypeVar("T")
 
 LiteralValue = bool | int | Decimal | float | str | datetime.date | bytes | None
 
@@ -652,6 +654,19 @@ def columns(root: Expression) -> tuple[ColumnRef, ...]:
         else:
             stack.extend(reversed(operands(node)))
     return tuple(distinct)
+
+
+def with_columns(root: T, spelled: Mapping[ColumnRef, ColumnRef]) -> T:
+    """Return an expression, or a part of one, with other columns in the place of some."""
+    value: Any = root
+    if isinstance(root, ColumnRef):
+        value = spelled.get(root, root)
+    elif isinstance(root, tuple):
+        value = tuple(with_columns(part, spelled) for part in root)
+    elif is_dataclass(root) and not isinstance(root, Literal):
+        changed = {item.name: with_columns(getattr(root, item.name), spelled) for item in fields(root)}
+        value = replace(root, **changed)  # type: ignore[type-var]
+    return cast("T", value)
 
 
 def operands(node: Expression) -> tuple[Expression, ...]:

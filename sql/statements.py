@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import TypeAlias
 
-from hindex.sql.predicate import ColumnRef, Comparison, Predicate, quote_name, quote_string
+from hindex.sql.predicate import ColumnRef, Comparison, Expression, Predicate, quote_name, quote_string
 from hindex.value_class import value_class
 
 #: Formats of Spark's, beside ORC, whose files are a table by their path.
@@ -73,7 +73,7 @@ class CreateIndex:
 
     name: str
     table: TableRef
-    columns: tuple[ColumnRef, ...]
+    columns: tuple[Expression, ...]
     using: str
     if_not_exists: bool = False
     where: Predicate | None = None

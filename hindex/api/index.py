@@ -6,29 +6,36 @@ import datetime
 import getpass
 import os
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, Union, cast
 
 import numpy as np
 
+from hindex.api.conditions import Expr
 from hindex.api.predicate_input import Where, parse_condition
-from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError, warn
+from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError, StatementError, warn
 from hindex.formatting import counted, percent_down, plural
 from hindex.index.index_type import IndexType, Level, has_ngrams, index_type, resolve_properties
 from hindex.plan.filter import ALWAYS, Filter
+from hindex.plan.index_columns import IndexColumn, expression_column, index_column, parsed
 from hindex.plan.normalize import index_filter
+from hindex.sql.predicate import ColumnRef, as_value
 from hindex.store.manifest import IndexEntry, new_index_id
 from hindex.store.snapshot import Snapshot
-from hindex.table.schema import ColumnName, ResolvedColumn, check_path
+from hindex.table.schema import ColumnName, TableSchema, check_path, column_name
 from hindex.validation import check_string, suggestion
 from hindex.value_class import value_class
 
 if TYPE_CHECKING:
+    import pyspark.sql
+
     from hindex.api.table import Table
     from hindex.maintain.results import CheckResult, DropResult, IndexState, RefreshResult, RenameResult
     from hindex.store.build_files import BuildMarker
 
 #: Properties of openLooKeng that say how it keeps indexes in memory: they are only recorded.
 _WITHOUT_EFFECT = ("autoload", "mmapEnabled", "bloom.mmapEnabled")
+#: A column by its name, or an expression: as SQL, of `hindex.col`, or of PySpark.
+IndexedColumn: TypeAlias = Union[ColumnName, Expr, "pyspark.sql.Column"]
 #: Properties of every index type.
 _OTHER_PROPERTIES = ("level", *_WITHOUT_EFFECT)
 
@@ -38,6 +45,7 @@ class IndexSpec:
     """An index to create.
 
     Args:
+        column: the name of a column or field; or an expression, as SQL text, of `hindex.col`, or a PySpark column.
         where: a predicate on partition columns; the whole table if None.
         properties: properties of the index type, and ``level`` of every type; those of openLooKeng that have no effect
             here are only recorded, with a `hindex.errors.HindexWarning`.
@@ -46,7 +54,7 @@ class IndexSpec:
     """
 
     name: str
-    column: ColumnName
+    column: IndexedColumn
     using: str = "bitmap"
     where: Where | None = None
     properties: Mapping[str, str] | None = None
@@ -77,9 +85,9 @@ class Index:
         self._building = building
         self._is_lost = is_lost
         where: Filter = ALWAYS
-        resolved: ResolvedColumn | None = None
+        resolved: IndexColumn | None = None
         try:
-            resolved = snapshot.schema.resolve(entry.column, is_stored=True)
+            resolved = index_column(entry, snapshot.schema)
             where = index_filter(entry, snapshot.schema)
         except HindexError as error:
             problem = problem or str(error)
@@ -324,22 +332,7 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
         check_string(spec.comment, "the comment of an index", "for lookups")
     _check_mapping(spec.properties, "properties")
     _check_mapping(spec.annotations, "annotations")
-    resolved = snapshot.schema.resolve(spec.column)
-    if resolved.is_partition:
-        raise ColumnError(
-            f"Column {resolved.name!r} is a partition column: its values are in the directory names, so it needs no "
-            "index"
-        )
-    check_path(resolved, snapshot.schema)
-    if not all(resolved.path):
-        raise ColumnError(
-            f"Column {resolved.name!r} has an empty name in its path: no condition can name it, so it needs no index"
-        )
-    if not kind.supports(resolved.type):
-        raise ColumnError(
-            f"Column {resolved.name!r} is of type {resolved.type}, which {kind.name} cannot index: choose a column of "
-            + ("type string or varchar" if has_ngrams(kind) else "a primitive type")
-        )
+    on = _indexed_column(spec.column, snapshot.schema, kind)
     where = parse_condition(spec.where)
     if where is not None:
         partition_filter(where, snapshot.schema, "index creation")
@@ -362,9 +355,9 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
     return IndexEntry(
         id=new_index_id(),
         name=spec.name,
-        column=resolved.name,
+        column=on.name,
         type=kind.name,
-        column_type=str(resolved.type),
+        column_type=str(on.type),
         properties=tuple(known_properties.items()),
         where=None if where is None else str(where),
         created_ms=now_ms(),
@@ -373,7 +366,64 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
         deferred=spec.deferred,
         comment=spec.comment,
         annotations=tuple(sorted(annotations.items())),
+        inputs=on.input_types,
     )
+
+
+def _indexed_column(column: IndexedColumn, schema: TableSchema, kind: IndexType) -> IndexColumn:
+    """Resolve what a new index is on.
+
+    Raises:
+        ColumnError: if it cannot be resolved or indexed.
+        SqlError: if an expression is not SQL.
+    """
+    on = _column_or_expression(column, schema)
+    if on.expression is not None:
+        if has_ngrams(kind):
+            raise ColumnError(
+                f"{on.name} cannot be indexed by {kind.name}: create the index on the column, which answers conditions "
+                "on lower(column), trim(column) and parts of it, too"
+            )
+        if not kind.supports(on.type):
+            raise ColumnError(f"{on.name} is of type {on.type}, which {kind.name} cannot index")
+        return on
+    (resolved,) = on.inputs
+    if resolved.is_partition:
+        raise ColumnError(
+            f"Column {resolved.name!r} is a partition column: its values are in the directory names, so it needs no "
+            "index"
+        )
+    check_path(resolved, schema)
+    if not all(resolved.path):
+        raise ColumnError(
+            f"Column {resolved.name!r} has an empty name in its path: no condition can name it, so it needs no index"
+        )
+    if not kind.supports(resolved.type):
+        raise ColumnError(
+            f"Column {resolved.name!r} is of type {resolved.type}, which {kind.name} cannot index: choose a column of "
+            + ("type string or varchar" if has_ngrams(kind) else "a primitive type")
+        )
+    return on
+
+
+def _column_or_expression(column: IndexedColumn, schema: TableSchema) -> IndexColumn:
+    if isinstance(column, Expr):
+        return expression_column(column.node, schema)
+    if type(column).__module__.startswith("pyspark.sql."):
+        from hindex.api.spark_columns import column_predicate
+
+        return expression_column(as_value(column_predicate(column)), schema)
+    name = column_name(column)
+    try:
+        return IndexColumn.of(schema.resolve(name))
+    except ColumnError:
+        try:
+            expression = parsed(name) if isinstance(name, str) else None
+        except StatementError:
+            expression = None
+        if expression is None or isinstance(expression, ColumnRef):
+            raise
+    return expression_column(expression, schema)
 
 
 def split_index_properties(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from hindex.api.conditions import Expr
 from hindex.api.index import Index, split_index_properties
 from hindex.api.statement_table import RecordList
 from hindex.api.value_formatting import instant_text
@@ -23,7 +24,7 @@ from hindex.maintain.results import (
     RenameResult,
     VacuumResult,
 )
-from hindex.sql.predicate import all_of
+from hindex.sql.predicate import ColumnRef, all_of
 from hindex.sql.statements import (
     AdoptIndexes,
     CheckIndexes,
@@ -183,13 +184,14 @@ def _pairs(pairs: dict[str, str]) -> str | None:
 def _create(connection: Connection, statement: CreateIndex) -> Index | BuildEstimate:
     if len(statement.columns) != 1:
         raise ColumnError(
-            f"an index is on one column, and {statement.name!r} names {len(statement.columns)}: create one for "
-            "each; a scan combines them"
+            f"an index is on one column or expression, and {statement.name!r} names {len(statement.columns)}: create "
+            "one for each; a scan combines them"
         )
+    (column,) = statement.columns
     properties, annotations = split_index_properties(statement.using, dict(statement.index_properties))
     return connection.resolve(statement.table).create_index(
         statement.name,
-        statement.columns[0].parts,
+        column.parts if isinstance(column, ColumnRef) else Expr(column),
         statement.using,
         statement.where,
         {**properties, **dict(statement.properties)},

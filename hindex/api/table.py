@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
-from hindex.api.index import Index, IndexList, IndexSpec, definition_difference, new_entry
+from hindex.api.index import Index, IndexedColumn, IndexList, IndexSpec, definition_difference, new_entry
 from hindex.api.predicate_input import Where, parse_condition
 from hindex.api.scan import Scan, SchemaSnapshot, check_limit, listing_seconds
 from hindex.errors import (
@@ -477,7 +477,7 @@ class Table:
     def create_index(
         self,
         name: str,
-        column: ColumnName,
+        column: IndexedColumn,
         using: str = ...,
         where: Where | None = ...,
         properties: Mapping[str, str] | None = ...,
@@ -493,7 +493,7 @@ class Table:
     def create_index(
         self,
         name: str,
-        column: ColumnName,
+        column: IndexedColumn,
         using: str = ...,
         where: Where | None = ...,
         properties: Mapping[str, str] | None = ...,
@@ -509,7 +509,7 @@ class Table:
     def create_index(
         self,
         name: str,
-        column: ColumnName,
+        column: IndexedColumn,
         using: str = "bitmap",
         where: Where | None = None,
         properties: Mapping[str, str] | None = None,

@@ -30,7 +30,6 @@ from hindex.build.btree_task import (
     unpack_key,
     write_parts,
 )
-from hindex.build.task import table_values
 from hindex.build.task_splitting import split_entry_tasks, task_bytes
 from hindex.domain import Key
 from hindex.errors import BuildError, HindexError
@@ -41,7 +40,8 @@ from hindex.keys import array_keys, key_list
 from hindex.orc import RowSelection
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.file_tail import FileTail
-from hindex.orc.metadata.types import Kind, OrcType
+from hindex.orc.metadata.types import Kind
+from hindex.plan.index_columns import IndexColumn, table_values
 from hindex.progress import Progress
 from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
@@ -49,7 +49,7 @@ from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
 from hindex.store.snapshot import Snapshot, read_file_tail
 from hindex.store.store import Store
-from hindex.table.file_schema import bind_paths, file_schema
+from hindex.table.file_schema import file_schema
 from hindex.table.partitions import NULL_PARTITION, PartitionColumn, RawPartition
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
@@ -102,8 +102,7 @@ class BTreePlan:
 
     build_id: str
     index: IndexEntry
-    column: str
-    type: OrcType
+    on: IndexColumn
     binding: tuple[str, ...]
     store: Store
     groups: tuple[BTreeGroup, ...]
@@ -124,7 +123,7 @@ class BTreePlan:
 
 
 def plan_btree(
-    snapshot: Snapshot, index: IndexEntry, wanted: Mask, stays: Mask, build_id: str
+    snapshot: Snapshot, index: IndexEntry, column: IndexColumn, wanted: Mask, stays: Mask, build_id: str
 ) -> BTreePlan | None:
     """Plan a build; return None if there is nothing to build.
 
@@ -132,7 +131,6 @@ def plan_btree(
         wanted: a mask of the data files that the index covers.
         stays: a mask of those that are unchanged since they were indexed.
     """
-    resolved = snapshot.schema.resolve(index.column, is_stored=True)
     files = snapshot.views.files
     sets, set_numbers = _file_sets(snapshot, index)
     positions = np.flatnonzero(wanted)
@@ -151,7 +149,7 @@ def plan_btree(
     if not groups_to_build:
         return None
     binding = tuple(column.name for column in snapshot.schema.data_columns)
-    return BTreePlan(build_id, index, resolved.name, resolved.type, binding, snapshot.store, groups_to_build)
+    return BTreePlan(build_id, index, column, binding, snapshot.store, groups_to_build)
 
 
 def _partition_name(columns: Sequence[PartitionColumn], partition: RawPartition) -> str | None:
@@ -308,7 +306,8 @@ def _prepare(plan: BTreePlan, group: BTreeGroup) -> _PreparedGroup:
     changes = {view.file.path: view.file.change_to_record() for view in group.read}
     with ThreadPoolExecutor(_TAIL_READERS) as pool:
         tails = dict(zip((v.file.path for v in group.read), pool.map(_read_tail, group.read), strict=True))
-        views = group.read if plan.type.kind is Kind.TIMESTAMP else ()
+        has_times = any(item.type.kind is Kind.TIMESTAMP for item in plan.on.inputs)
+        views = group.read if has_times else ()
         lacking = zip(views, pool.map(_lacks_time_zone, views), strict=True)
         without_zone = frozenset(view.file.path for view, is_lacking in lacking if is_lacking)
     old = []
@@ -413,16 +412,13 @@ def _sample_keys(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail])
         try:
             acid = view.file.acid
             with open_data_file(view.file.uri, acid) as reader:
-                bound = bind_paths(
-                    plan.binding, reader.tail.schema, [plan.column], transactional=acid is not None
-                )
-                if plan.column not in bound or number >= len(reader.stripes):
+                column = plan.on.in_file(plan.binding, reader.tail.schema, transactional=acid is not None)
+                if column is None or number >= len(reader.stripes):
                     continue
-                array = reader.read_stripe(number, [bound[plan.column].path], selection).column(0)
-            values = table_values(array, bound[plan.column].type, plan.type).drop_null()
+                values = table_values(column.read(reader, number, selection), column.type, plan.on.type)
         except HindexError as error:
             raise BuildError(f"index build failed on data file {view.file.path!r}: {error}") from error
-        keys += key_list(array_keys(plan.type, values))
+        keys += key_list(array_keys(plan.on.type, values.drop_null()))
     return keys
 
 
@@ -435,8 +431,7 @@ def _job(plan: BTreePlan, prepared: Sequence[_PreparedGroup]) -> BTreeJob:
     min_entries, max_entries = _CHUNK_ENTRIES
     return BTreeJob(
         build_id=plan.build_id,
-        column=plan.column,
-        type=plan.type,
+        on=plan.on,
         binding=plan.binding,
         properties=plan.index.properties,
         metadata=(("level", plan.index.level),),
@@ -485,7 +480,7 @@ def _entries(
         shared = SharedIndexEntry(
             id=uuid.uuid4().hex,
             index_id=plan.index.id,
-            column_type=str(plan.type),
+            column_type=str(plan.on.type),
             partition=item.group.partition,
             num_files=len(item.files),
             num_row_groups=first_locations(item.files)[-1],

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hindex.build.task import TASK_ERRORS, ErrorLocation, table_values
+from hindex.build.task import TASK_ERRORS, ErrorLocation
 from hindex.domain import Key
 from hindex.errors import BuildError
 from hindex.index.btree import BTreeWriter, IndexedFile, first_locations, stripe_entries
@@ -29,9 +29,8 @@ from hindex.index.reader_cache import open_btree_file
 from hindex.index.tree_writer import Int64s, byte_keys, key_at
 from hindex.keys import KeyKind, key_kind
 from hindex.orc.acid.delta_files import AcidFile
-from hindex.orc.metadata.types import OrcType
+from hindex.plan.index_columns import IndexColumn, table_values
 from hindex.store.build_files import StagedFile
-from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
 from hindex.value_class import value_class
 
@@ -95,7 +94,7 @@ class BTreeJob:
     """The parameters that all tasks of a build share.
 
     Attributes:
-        type: the column's type in the table, which the keys have.
+        on: the column, or expression. Keys have its type in the table.
         binding: names of the table's data columns, which are matched with a file's own.
         parts: the index files to write, ordered by group and key.
         groups: the data files of each group, sorted by path.
@@ -103,8 +102,7 @@ class BTreeJob:
     """
 
     build_id: str
-    column: str
-    type: OrcType
+    on: IndexColumn
     binding: tuple[str, ...]
     properties: tuple[tuple[str, str], ...]
     metadata: tuple[tuple[str, str], ...]
@@ -116,7 +114,7 @@ class BTreeJob:
 
     @property
     def kind(self) -> KeyKind:
-        kind = key_kind(self.type)
+        kind = key_kind(self.on.type)
         assert kind is not None
         return kind
 
@@ -212,18 +210,15 @@ def _read_runs(job: BTreeJob, task: ReadTask, location: ErrorLocation) -> Iterat
             raise BuildError(
                 "it changed since the build began: run the build again when nothing writes to the table"
             )
-        transactional = task.acid is not None
-        bound = bind_paths(job.binding, tail.schema, [job.column], transactional=transactional)
-        if job.column not in bound:
-            raise BuildError(f"it no longer has the column {job.column!r}")
-        column = bound[job.column]
+        column = job.on.in_file(job.binding, tail.schema, transactional=task.acid is not None)
+        if column is None:
+            raise BuildError(f"it no longer has the column {job.on.name!r}")
         groups = file.stripe_groups
         first += sum(groups[:start])
         for number in range(start, end):
             location.stripe = number
-            values = reader.read_stripe(number, [column.path]).column(0)
-            array = table_values(values, column.type, job.type)
-            yield stripe_entries(job.type, array, row_group_rows=file.row_group_rows, first=first)
+            array = table_values(column.read(reader, number), column.type, job.on.type)
+            yield stripe_entries(job.on.type, array, row_group_rows=file.row_group_rows, first=first)
             first += groups[number]
 
 
@@ -328,7 +323,7 @@ def write_parts(job: BTreeJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
             row, current = current.finish(), None
             yield row
     except (*TASK_ERRORS, ValueError) as error:
-        raise ErrorLocation(f"column {job.column!r}").build_error(error) from error
+        raise ErrorLocation(f"column {job.on.name!r}").build_error(error) from error
     finally:
         if current is not None:
             current.abort()
@@ -344,9 +339,9 @@ class _PartWriter:
         self._file = StagedFile(job.absolute_directory, self._name)
         self._writer = BTreeWriter(
             self._file.sink,
-            job.type,
+            job.on.type,
             job.groups[job.parts[number].group],
-            column=job.column,
+            column=job.on.name,
             properties=dict(job.properties),
             metadata=dict(job.metadata),
         )

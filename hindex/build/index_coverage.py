@@ -10,9 +10,9 @@ from hindex.build.key_types import has_current_keys, has_keys_of_type, has_recor
 from hindex.index.column_stats import Mask
 from hindex.plan.filter import Filter, Never
 from hindex.plan.filter_evaluation import prune
+from hindex.plan.index_columns import IndexColumn
 from hindex.store.manifest import IndexEntry
 from hindex.store.snapshot import Snapshot, is_indexable
-from hindex.table.schema import ResolvedColumn
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def covered_files(snapshot: Snapshot, where: Filter) -> Mask:
 
 
 def index_coverage(
-    snapshot: Snapshot, index: IndexEntry, column: ResolvedColumn | None, where: Filter
+    snapshot: Snapshot, index: IndexEntry, column: IndexColumn | None, where: Filter
 ) -> IndexCoverage:
     """Compare an index with the files of its table.
 
@@ -56,7 +56,7 @@ def index_coverage(
     has_column = [
         kind.has_column(binding, index.column)
         if column is None
-        else is_indexable(kind, snapshot, binding, column)
+        else all(is_indexable(kind, snapshot, binding, item) for item in column.inputs)
         for kind in kinds
     ]
     in_partitions = covered_files(snapshot, where)

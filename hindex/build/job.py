@@ -36,6 +36,7 @@ from hindex.index.column_stats import ColumnStats, Mask, StatsColumn
 from hindex.index.index_type import Level, index_type
 from hindex.index.roaring import group_count
 from hindex.orc.metadata.types import OrcType
+from hindex.plan.index_columns import IndexColumn, index_column
 from hindex.plan.normalize import index_filter
 from hindex.progress import Progress
 from hindex.spark.jobs import collect
@@ -43,7 +44,7 @@ from hindex.spark.tasks import cores, task_frame
 from hindex.store.build_files import discard_files
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry
 from hindex.store.snapshot import Snapshot
-from hindex.table.schema import ResolvedColumn, TableSchema
+from hindex.table.schema import TableSchema
 from hindex.value_class import value_class
 
 if TYPE_CHECKING:
@@ -113,18 +114,17 @@ def plan_build(snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Mask
         if fresh is not None and index.quarantined is None:
             stays = fresh & coverage.is_current
         if is_shared(index):
-            planned.append(plan_btree(snapshot, index, coverage.wanted, stays, build_id))
+            planned.append(plan_btree(snapshot, index, resolved, coverage.wanted, stays, build_id))
             continue
         directory = store.index_directory(index.id)
         target = IndexTarget(
             index.id,
             index.name,
             index.type,
-            resolved.name,
+            resolved,
             index.properties,
             directory,
             store.absolute(directory),
-            resolved.type,
         )
         for at in np.flatnonzero(coverage.wanted & ~stays).tolist():
             targets.setdefault(at, []).append(target)
@@ -154,19 +154,21 @@ def plan_build(snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Mask
     )
 
 
-def _index_column(index: IndexEntry, schema: TableSchema) -> ResolvedColumn:
+def _index_column(index: IndexEntry, schema: TableSchema) -> IndexColumn:
     """Resolve an index's column in the table.
 
     Raises:
         ColumnError: if the table no longer has the column, or its type cannot be indexed.
     """
     try:
-        column = schema.resolve(index.column, is_stored=True)
+        column = index_column(index, schema)
     except ColumnError as error:
+        if index.inputs:
+            raise
         raise ColumnError(
             f"Index {index.name!r} is on a column that the table no longer has: drop the index ({error})"
         ) from error
-    if not column.is_partition and not _is_supported(index, column.type):
+    if not column.inputs[0].is_partition and not _is_supported(index, column.type):
         raise ColumnError(
             f"Index {index.name!r} is on column {column.name!r}, which now has type {column.type} and cannot be "
             "indexed: drop the index"

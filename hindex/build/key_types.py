@@ -9,16 +9,15 @@ from hindex.index.column_stats import are_of_kind
 from hindex.index.reader_cache import open_index_file
 from hindex.keys import key_kind, same_keys
 from hindex.orc.metadata.types import OrcType
+from hindex.plan.index_columns import IndexColumn
 from hindex.store.file_views import FileView
 from hindex.store.manifest import IndexEntry, SharedIndexEntry
 from hindex.store.store import Store
-from hindex.table.file_schema import recorded_type
-from hindex.table.schema import ResolvedColumn
 from hindex.table.type_text import parse_type
 
 
 def has_current_keys(
-    view: FileView, index: IndexEntry, column: ResolvedColumn, binding: tuple[str, ...], store: Store
+    view: FileView, index: IndexEntry, column: IndexColumn, binding: tuple[str, ...], store: Store
 ) -> bool:
     """Return True if the keys in an index file of one data file are of the column's current type.
 
@@ -41,13 +40,13 @@ def has_current_keys(
 
 
 def has_recorded_keys(
-    schema: str, index: IndexEntry, column: ResolvedColumn, binding: tuple[str, ...], *, is_acid: bool = False
+    schema: str, index: IndexEntry, column: IndexColumn, binding: tuple[str, ...], *, is_acid: bool = False
 ) -> bool:
     """Return True if a column had its current type in a data file of a recorded schema, and at the last build.
 
     True as well if the file lacks the column.
     """
-    in_file = recorded_type(schema, binding, column.name, is_acid)
+    in_file = column.recorded_type(schema, binding, transactional=is_acid)
     return in_file is None or (
         same_keys(in_file, column.type) and _has_same_keys(index.column_type, column.type)
     )

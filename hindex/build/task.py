@@ -34,10 +34,11 @@ from hindex.orc.io.thread_pool import ThreadPool
 from hindex.orc.metadata.statistics import ColumnStatistics, Distrust, Nulls, Value, value_range
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.orc.reader.file_indexes import FileIndexes
+from hindex.plan.index_columns import FileIndexColumn, IndexColumn, table_values
 from hindex.store.build_files import StagedFile, data_permissions
 from hindex.store.permissions import Permissions
 from hindex.store.storage import open_storage
-from hindex.table.file_schema import FilePath, bind_paths, convert_array, file_schema
+from hindex.table.file_schema import file_schema
 from hindex.table.location import is_local
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
@@ -49,27 +50,26 @@ class IndexTarget:
     """One index file to write. Each attempt of a task writes under a fresh name, so retries never collide.
 
     Args:
+        on: the column, or expression. Keys of a column have its type in the data file, or the table's if queries of the
+            table could not use those (`hindex.keys.same_keys`).
         directory: the directory relative to the store; ``absolute_directory`` is its URI.
-        table_type: the column's type in the table. Keys have the column's type in the data file, or the table's if
-            queries of the table could not use those (`hindex.keys.same_keys`). None: the data file's type.
     """
 
     index_id: str
     index: str
     type: str
-    column: str
+    on: IndexColumn
     properties: tuple[tuple[str, str], ...]
     directory: str
     absolute_directory: str
-    table_type: OrcType | None = None
 
     def has_file_keys(self, file_type: OrcType) -> bool:
         """Return True if the keys have the column's type in the data file."""
-        return self.table_type is None or same_keys(file_type, self.table_type)
+        return same_keys(file_type, self.on.type)
 
     def key_type(self, file_type: OrcType) -> OrcType:
         """Return the type of the keys for a column's type in the data file."""
-        return file_type if self.table_type is None or self.has_file_keys(file_type) else self.table_type
+        return file_type if self.has_file_keys(file_type) else self.on.type
 
 
 @value_class
@@ -110,10 +110,11 @@ class BuildTask:
         """
         return open_data_file(self.uri, self.acid)
 
-    def columns_in(self, root: OrcType) -> dict[str, FilePath]:
-        """Return the positions of the indexed columns in a file of some type, without those that it lacks."""
-        columns = {target.column for target in self.targets}
-        return bind_paths(self.binding, root, columns, transactional=self.acid is not None)
+    def columns_in(self, root: OrcType) -> dict[IndexColumn, FileIndexColumn]:
+        """Return the indexed columns in a file of some type, without those that it lacks."""
+        columns = {target.on: None for target in self.targets}
+        bound = (item.in_file(self.binding, root, transactional=self.acid is not None) for item in columns)
+        return {item.column: item for item in bound if item is not None}
 
 
 @value_class
@@ -291,7 +292,7 @@ def _write_bundles(results: Sequence[_Result]) -> list[_Result]:
         ]
         try:
             with contextlib.closing(StagedFile(target.absolute_directory, name, task.uri)) as staged:
-                write_bundle(staged.sink, target.column, contents, staged.restrict)
+                write_bundle(staged.sink, target.on.name, contents, staged.restrict)
                 staged.publish()
         except TASK_ERRORS as error:
             location = ErrorLocation(f"data files {task.path!r} and {len(members) - 1} more")
@@ -347,7 +348,7 @@ class _IndexFilesWriter:
         self._files: dict[IndexTarget, StagedFile] = {}
         self._buffers: dict[IndexTarget, io.BytesIO] = {}
         self._names: dict[IndexTarget, str] = {}
-        self._columns: dict[str, FilePath] = {}
+        self._columns: dict[IndexColumn, FileIndexColumn] = {}
 
     def run(self, reader: OrcReader, location: ErrorLocation) -> _Result:
         """Write the files, and set the stripe of ``location``."""
@@ -359,7 +360,9 @@ class _IndexFilesWriter:
         for number in stripes:
             location.stripe = number
             self._add_stripe(reader, statistics, number)
-        has_times = any(self._columns[target.column].type.kind is Kind.TIMESTAMP for target in self._builders)
+        has_times = any(
+            path.type.kind is Kind.TIMESTAMP for item in self._columns.values() for path in item.paths
+        )
         lacks_time_zone = has_times and not all(reader.stripe(number).writer_timezone for number in stripes)
         location.stripe = None
         row = {
@@ -379,20 +382,21 @@ class _IndexFilesWriter:
         rows = reader.stripes[number].num_rows
         to_read: dict[IndexTarget, IndexBuilder] = {}
         for target, builder in self._builders.items():
-            file_type = self._columns[target.column].type
+            file_type = self._columns[target.on].type
             if not (
-                target.has_file_keys(file_type)
+                target.on.expression is None
+                and target.has_file_keys(file_type)
                 and _add_statistics(builder, statistics, number, rows, file_type)
             ):
                 to_read[target] = builder
         if not to_read:
             return
         # each column once for all indexes on it
-        paths = sorted({self._columns[target.column].path for target in to_read})
+        paths = sorted({path.path for target in to_read for path in self._columns[target.on].paths})
         batch = reader.read_stripe(number, paths)
         for target, builder in to_read.items():
-            column = self._columns[target.column]
-            array = batch.column(paths.index(column.path))
+            column = self._columns[target.on]
+            array = column.values([batch.column(paths.index(path.path)) for path in column.paths])
             if not target.has_file_keys(column.type):
                 array = table_values(array, column.type, target.key_type(column.type))
             builder.add_stripe(array)
@@ -406,7 +410,7 @@ class _IndexFilesWriter:
             "tail_checksum": str(reader.tail.checksum),
         }
         for target in task.targets:
-            if target.column not in self._columns:
+            if target.on not in self._columns:
                 continue
             sink: str | BinarySink
             if self._in_memory:
@@ -417,8 +421,8 @@ class _IndexFilesWriter:
                 sink = file.sink
             self._builders[target] = file_index_type(target.type).builder(
                 sink,
-                target.key_type(self._columns[target.column].type),
-                column=target.column,
+                target.key_type(self._columns[target.on].type),
+                column=target.on.name,
                 properties=dict(target.properties),
                 metadata=metadata,
                 row_group_rows=reader.tail.row_index_stride,
@@ -436,7 +440,7 @@ class _IndexFilesWriter:
                 path = f"{target.directory}/{self._names[target]}"
             stripe_stats: tuple[ColumnStats, ...] = ()
             # statistics in a manifest are of the data file's type
-            file_type = self._columns[target.column].type
+            file_type = self._columns[target.on].type
             if file_index_type(target.type).summarizes and target.has_file_keys(file_type):
                 stripe_stats = tuple(item.stats for item in summary.stripes)
             built.append(
@@ -471,20 +475,6 @@ def _add_statistics(
         return False
     builder.add_stats(rows, stats)
     return True
-
-
-def table_values(array: pa.Array, file_type: OrcType, table_type: OrcType) -> pa.Array:
-    """Convert a data file's values to the table's type, as queries do.
-
-    Raises:
-        BuildError: if a value does not fit.
-    """
-    try:
-        return convert_array(array, file_type, table_type)
-    except pa.ArrowException as error:
-        raise BuildError(
-            f"a value of type {array.type} does not fit the table's {table_type}: {error}"
-        ) from error
 
 
 #: Errors of a task because of one file: of its bytes, its values, or their memory.

@@ -10,6 +10,7 @@ from dataclasses import replace
 from hindex.errors import ColumnError, IndexFileError, IndexNotFoundError
 from hindex.maintain.checks import damaged_files, verify_index
 from hindex.maintain.results import AdoptResult
+from hindex.plan.index_columns import index_column
 from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry, Manifest
 from hindex.store.snapshot import Snapshot
@@ -128,7 +129,7 @@ def _usable_indexes(snapshot: Snapshot) -> Iterator[IndexEntry]:
         if index.deferred or index.quarantined is not None:
             continue
         try:
-            snapshot.schema.resolve(index.column, is_stored=True)
+            index_column(index, snapshot.schema)
         except ColumnError:
             continue
         yield index

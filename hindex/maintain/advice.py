@@ -65,6 +65,7 @@ from hindex.scan.orc_statistics import OrcStatistics
 from hindex.scan.planning import PredicateColumns
 from hindex.sql.predicate import Predicate, quote_name, quote_string
 from hindex.store.file_views import FileView
+from hindex.store.manifest import IndexEntry
 from hindex.store.snapshot import Snapshot
 from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
@@ -209,7 +210,7 @@ def advise(
     have = frozenset(
         _Candidate(snapshot.schema.resolve(entry.column, is_stored=True).name, entry.type.lower())
         for entry in snapshot.manifest.indexes
-        if entry.quarantined is None and not entry.deferred and _is_there(snapshot, entry.column)
+        if entry.quarantined is None and not entry.deferred and _is_there(snapshot, entry)
     )
     create: list[AdvisedIndex] = []
     total = costs.total(frozenset())
@@ -231,9 +232,12 @@ def advise(
     )
 
 
-def _is_there(snapshot: Snapshot, column: str) -> bool:
+def _is_there(snapshot: Snapshot, index: IndexEntry) -> bool:
+    """Return True for an index on a column that the table still has."""
+    if index.inputs:
+        return False  # of an expression, which is not advised on
     try:
-        snapshot.schema.resolve(column, is_stored=True)
+        snapshot.schema.resolve(index.column, is_stored=True)
     except HindexError:
         return False
     return True
@@ -638,7 +642,7 @@ def _unused(snapshot: Snapshot, workload: Workload, names: Sequence[str]) -> Ite
     if not workload.queries and not workload.used_indexes:
         return
     for entry in snapshot.manifest.indexes:
-        if not _is_there(snapshot, entry.column):
+        if not _is_there(snapshot, entry):
             continue
         column = snapshot.schema.resolve(entry.column, is_stored=True).name
         used = workload.used_indexes

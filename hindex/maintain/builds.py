@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from hindex.build.job import BuildPlan, discard_build, plan_build, run_build
-from hindex.build.task import table_values
 from hindex.errors import CommitConflictError, IndexExistsError, TableError
 from hindex.formatting import counted, megabytes
 from hindex.index.btree import IndexedFile, sample_bytes
@@ -22,6 +21,7 @@ from hindex.keys import same_keys
 from hindex.maintain.coverage import covered_partitions, remove_partitions
 from hindex.maintain.results import BuildEstimate, DropResult, RefreshResult
 from hindex.orc.metadata.types import OrcType
+from hindex.plan.index_columns import IndexColumn, index_column, table_values
 from hindex.plan.modes import Mode
 from hindex.plan.normalize import index_filter
 from hindex.plan.time_zones import TimeZones
@@ -42,7 +42,6 @@ from hindex.store.manifest import (
 )
 from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
-from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
@@ -387,7 +386,8 @@ def estimate_build(table: str, snapshot: Snapshot, entry: IndexEntry, plan: Buil
     if len(sampled) > SAMPLED_FILES:
         sampled = [sampled[at * len(sampled) // SAMPLED_FILES] for at in range(SAMPLED_FILES)]
     binding = tuple(item.name for item in snapshot.schema.data_columns)
-    samples = [_sample(view, turn, entry, binding) for turn, view in enumerate(sampled)]
+    on = index_column(entry, snapshot.schema)
+    samples = [_sample(view, turn, on, binding) for turn, view in enumerate(sampled)]
     sampled_rows = sum(len(sample.values) for sample in samples)
     scale = rows / sampled_rows if sampled_rows else 0.0
     return BuildEstimate(
@@ -399,28 +399,30 @@ def estimate_build(table: str, snapshot: Snapshot, entry: IndexEntry, plan: Buil
         stripes=sum(view.num_stripes for view in views),
         rows=rows,
         read_bytes=round(scale * sum(sample.read_bytes for sample in samples)),
-        index_bytes=round(scale * _index_bytes(entry, snapshot, samples)),
+        index_bytes=round(scale * _index_bytes(entry, on.type, samples)),
         sampled_stripes=len(samples),
     )
 
 
-def _sample(view: FileView, turn: int, entry: IndexEntry, binding: tuple[str, ...]) -> _Sample:
+def _sample(view: FileView, turn: int, on: IndexColumn, binding: tuple[str, ...]) -> _Sample:
     acid = view.file.acid
     with open_data_file(view.file.uri, acid) as reader:
         schema, transactional = reader.tail.schema, acid is not None
-        column = bind_paths(binding, schema, [entry.column], transactional=transactional)[entry.column]
+        column = on.in_file(binding, schema, transactional=transactional)
+        assert column is not None
         # stripes of different positions; never the last one, which is often small
         number = turn % max(len(reader.stripes) - 1, 1)
-        values = reader.read_stripe(number, [column.path]).column(0)
+        values = column.read(reader, number)
         file = IndexedFile(view.file.path, 0, 0, reader.tail.row_index_stride, (len(values),))
-        return _Sample(file, column.type, values, reader.stripe(number).data_length(column.type.column))
+        stripe = reader.stripe(number)
+        read_bytes = sum(stripe.data_length(path.type.column) for path in column.paths)
+        return _Sample(file, column.type, values, read_bytes)
 
 
-def _index_bytes(entry: IndexEntry, snapshot: Snapshot, samples: Sequence[_Sample]) -> int:
+def _index_bytes(entry: IndexEntry, data_type: OrcType, samples: Sequence[_Sample]) -> int:
     """Return the size of an index on some stripes, which is built in memory."""
     properties = dict(entry.properties)
     if Level.STRIPE not in index_type(entry.type).levels:
-        data_type = snapshot.schema.resolve(entry.column, is_stored=True).type
         arrays = [table_values(sample.values, sample.type, data_type) for sample in samples]
         return sample_bytes(data_type, [sample.file for sample in samples], arrays, properties)
     size = 0

@@ -23,8 +23,9 @@ from hindex.index.page_cache import Cache
 from hindex.index.reader_cache import open_bundle
 from hindex.maintain.results import CheckResult, IndexState
 from hindex.orc.reader.file_cache import FileCache
-from hindex.plan.filter import Indexable, Residual, indexable
+from hindex.plan.filter import Indexable, Leaf, Residual, indexable
 from hindex.plan.filter_evaluation import mask
+from hindex.plan.index_columns import index_column, parsed, table_values
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason, group_notes
 from hindex.scan.planning import is_on_ngrams, plan_scan
 from hindex.scan.scan_task_reader import ScanTaskReader
@@ -35,6 +36,7 @@ from hindex.sql.predicate import (
     ColumnRef,
     Comparison,
     ComparisonOp,
+    Expression,
     IsNull,
     Literal,
     LiteralKind,
@@ -44,7 +46,6 @@ from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry
 from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
-from hindex.table.file_schema import bind_paths, convert_array
 from hindex.table.transactional import open_data_file
 
 #: Reasons for unusable indexes that are problems.
@@ -236,8 +237,10 @@ class _Verifier:
         self._entry = entry
         self._problems = problems
         self._remedy = remedy
-        resolved = snapshot.schema.resolve(entry.column, is_stored=True)
-        self._column, self._type = ColumnRef(resolved.path), resolved.type
+        self._on = index_column(entry, snapshot.schema)
+        (first, *_) = self._on.inputs
+        #: What conditions are on.
+        self._subject = ColumnRef(first.path) if self._on.expression is None else parsed(self._on.name)
         self._binding = tuple(item.name for item in snapshot.schema.data_columns)
         self._rng = random.Random()  # noqa: S311 no secret
         # own caches: those of the process may hold pages and tails of files that changed on disk
@@ -253,7 +256,7 @@ class _Verifier:
             and view.entry
             and view.entry.is_covered_by(self._entry.id)
             # after a change of the table's columns, the indexed column may be in other files only
-            and view.kind.has_column(self._binding, self._column.name)
+            and all(view.kind.has_column(self._binding, item.name) for item in self._on.inputs)
             and not ((file := view.entry.index_file(self._entry.id)) and file.path in self._damaged)
         ]
         verified = 0
@@ -275,8 +278,9 @@ class _Verifier:
         if values is None:
             return False
         has_answers = False
-        for predicate in _probes(self._column, values, self._rng, has_parts=is_on_ngrams(self._entry)):
-            plan = plan_scan(snapshot, predicate, [self._column.parts], cache=self._cache)
+        names = [item.path for item in self._on.inputs]
+        for predicate in _probes(self._subject, values, self._rng, has_parts=is_on_ngrams(self._entry)):
+            plan = plan_scan(snapshot, predicate, names, cache=self._cache)
             # planning reads an index of many files, tasks read the others
             self._report_damage(plan.notes)
             if not plan.tasks:
@@ -304,6 +308,9 @@ class _Verifier:
         if isinstance(leaf, Residual):
             # its condition has no value for a string that is not UTF-8
             values = _valid_strings(values)
+        if isinstance(leaf, Leaf):
+            # the values of an expression are those that its condition would compute
+            leaf = replace(leaf, condition=None)
         truth = mask(leaf, {leaf.column: values}, len(values))
         lower, upper = _mask(bounds.lower, values), _mask(bounds.upper, values)
         surplus, missing = int(np.count_nonzero(lower & ~truth)), int(np.count_nonzero(truth & ~upper))
@@ -323,7 +330,7 @@ class _Verifier:
 
     def _values(self, view: FileView, stripe: int) -> pa.Array | None:
         """Read the column; return None if the file was replaced or deleted since it was listed."""
-        acid, column = view.file.acid, self._column.name
+        acid = view.file.acid
         try:
             opened = open_data_file(view.file.uri, acid, self._file_cache)
         except OrcError as error:
@@ -333,9 +340,9 @@ class _Verifier:
         with opened as reader:
             if reader.tail.file_length != view.file.length or reader.has_other_mtime(view.file.mtime_ns):
                 return None
-            bound = bind_paths(self._binding, reader.tail.schema, [column], transactional=acid is not None)
-            values = reader.read_stripe(stripe, [bound[column].path]).column(0)
-            return convert_array(values, bound[column].type, self._type)
+            column = self._on.in_file(self._binding, reader.tail.schema, transactional=acid is not None)
+            assert column is not None
+            return table_values(column.read(reader, stripe), column.type, self._on.type)
 
 
 def _physical(view: FileView) -> FileView:
@@ -378,7 +385,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _probes(
-    column: ColumnRef, values: pa.Array, rng: random.Random, *, has_parts: bool
+    column: Expression, values: pa.Array, rng: random.Random, *, has_parts: bool
 ) -> Iterator[Predicate]:
     """Yield predicates for nulls, for sampled values of a stripe, ranges up to them, and parts of strings."""
     yield IsNull(column)

@@ -74,6 +74,8 @@ def column_domain(condition: Node, *, negated: bool = False) -> ColumnDomain | N
     match condition:
         case Column(_, OrcType(kind=Kind.BOOLEAN)):
             return condition, Domain.points([0 if negated else 1])
+        case Apply("IS NULL", (Column() as column,)):
+            return column, Domain.not_null() if negated else Domain.only_null()
         case Apply("startswith", (Column(_, data_type) as column, Constant(str() as text))):
             if data_type.kind is Kind.CHAR:
                 return None

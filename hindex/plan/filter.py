@@ -44,6 +44,9 @@ class Leaf:
     ``domain``, too. `hindex.plan.time_zones` makes such leaves.
 
     ``ngrams`` are those of the domain's strings, where an index on them may be used.
+
+    A leaf may be on an expression, which only indexes have the values of (`hindex.plan.index_columns`): ``column`` is
+    its SQL text, and ``condition`` the filter on the table's columns that decides rows whose values are read.
     """
 
     column: str
@@ -53,6 +56,7 @@ class Leaf:
     values: Domain | None = None
     is_superset: bool = False
     ngrams: Ngrams | None = None
+    condition: Filter | None = None
 
     @property
     def decoded(self) -> Domain:
@@ -182,7 +186,9 @@ def column_types(root: Filter) -> dict[str, OrcType]:
     """Return the columns that a filter reads with their types, in order of first mention."""
     types: dict[str, OrcType] = {}
     for atom in atoms(root):
-        if isinstance(atom, Leaf):
+        if isinstance(atom, Leaf) and atom.condition is not None:
+            types = column_types(atom.condition) | types
+        elif isinstance(atom, Leaf):
             types.setdefault(atom.column, atom.type)
         elif isinstance(atom, Residual):
             for name, data_type in nodes.columns(atom.expression).items():

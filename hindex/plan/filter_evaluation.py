@@ -33,6 +33,7 @@ from hindex.plan.filter import (
     Never,
     Residual,
     fold,
+    leaves,
     residuals,
 )
 from hindex.plan.rules import transform
@@ -60,6 +61,7 @@ def mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int
         PredicateError: if an expression has no value in a row that nothing else decides, because Spark would raise an
             error too, or the value is not evaluated as Spark does.
     """
+    root = on_columns(root)
     if next(residuals(root), None) is None:
         return _leaf_mask(root, columns, n, unknown=False)
     # expressions are evaluated on the rows only that the rest of the filter leaves open
@@ -70,6 +72,15 @@ def mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int
         undecided_columns = {name: _one_array(array).take(rows) for name, array in columns.items()}
         lower[undecided] = _full_mask(root, undecided_columns, len(undecided))
     return lower
+
+
+def on_columns(root: Filter) -> Filter:
+    """Return a filter with the conditions of its leaves on expressions in their place."""
+    if all(leaf.condition is None for leaf in leaves(root)):
+        return root
+    return transform(
+        root, lambda node: node.condition if isinstance(node, Leaf) and node.condition is not None else node
+    )
 
 
 def _full_mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int) -> Mask:
@@ -150,6 +161,9 @@ def prune(root: Filter, values: Mapping[str, Key | None]) -> Filter:
     """
 
     def atom(node: Atom) -> Filter:
+        if isinstance(node, Leaf) and node.condition is not None:
+            condition = prune(node.condition, values)
+            return condition if isinstance(condition, Always | Never) else replace(node, condition=condition)
         if isinstance(node, Leaf) and node.column in values:
             return ALWAYS if node.decoded.contains(values[node.column]) else NEVER
         return evaluate_partially(node, values) if isinstance(node, Residual) else node

@@ -15,6 +15,7 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.column_domains import OPPOSITES, array_domain, column_domain, like_domain
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
 from hindex.plan.filter_evaluation import evaluate_partially
+from hindex.plan.index_columns import NO_EXPRESSIONS, IndexedExpressions
 from hindex.plan.rules import all_of, build, leaf
 from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, has_time, keyed_by_wall_clocks, makes_times
 from hindex.sql.predicate import (
@@ -64,7 +65,12 @@ class SchemaLookup(Protocol):
         ...
 
 
-def normalize(predicate: Predicate, schema: SchemaLookup, zones: TimeZones | None = None) -> Filter:
+def normalize(
+    predicate: Predicate,
+    schema: SchemaLookup,
+    zones: TimeZones | None = None,
+    expressions: IndexedExpressions = NO_EXPRESSIONS,
+) -> Filter:
     """Return the filter that keeps the rows for which a predicate is TRUE.
 
     NOT is pushed down to the leaves, where three-valued logic ends: a leaf's domain has exactly the values
@@ -74,12 +80,13 @@ def normalize(predicate: Predicate, schema: SchemaLookup, zones: TimeZones | Non
     Args:
         zones: those of the query: with them, timestamps are compared as instants, and leaves on them have the keys that
             columns store. Without them, wall clocks are compared, and instants with times of UTC.
+        expressions: those that indexes are on.
 
     Raises:
         ColumnError: if a column cannot be resolved.
         PredicateError: if Spark refuses a comparison, or it is not evaluated here.
     """
-    root = build((predicate, False), _group, lambda item: _leaf(item, schema, zones))
+    root = build((predicate, False), _group, lambda item: _leaf(item, schema, zones, expressions))
     return root if zones is None else keyed_by_wall_clocks(root, zones)
 
 
@@ -100,7 +107,9 @@ def _without_not(node: Predicate, negated: bool) -> _Negatable:
     return node, negated
 
 
-def _leaf(item: _Negatable, schema: SchemaLookup, zones: TimeZones | None) -> Filter:
+def _leaf(
+    item: _Negatable, schema: SchemaLookup, zones: TimeZones | None, expressions: IndexedExpressions
+) -> Filter:
     node, negated = _without_not(*item)
     assert not isinstance(node, And | Or | Not)
     if isinstance(node, TruthValue):
@@ -109,7 +118,7 @@ def _leaf(item: _Negatable, schema: SchemaLookup, zones: TimeZones | None) -> Fi
         check_depth(node)
     text = leaf_text(node, negated)
     try:
-        return _bound(node, negated, schema, zones, text)
+        return _bound(node, negated, schema, zones, text, expressions)
     except PredicateError as error:
         raise PredicateError(f"cannot evaluate {text}: {error}") from None
     except ColumnError as error:
@@ -125,9 +134,14 @@ def _leaf(item: _Negatable, schema: SchemaLookup, zones: TimeZones | None) -> Fi
 
 
 def _bound(
-    node: PredicateLeaf, negated: bool, schema: SchemaLookup, zones: TimeZones | None, text: str
+    node: PredicateLeaf,
+    negated: bool,
+    schema: SchemaLookup,
+    zones: TimeZones | None,
+    text: str,
+    expressions: IndexedExpressions,
 ) -> Filter:
-    """Return a leaf if the condition is equivalent to a test of one column, otherwise a residual."""
+    """Return a leaf if the condition is equivalent to a test of one column or expression, otherwise a residual."""
     _check_zone(node, schema, zones)
     tested = tested_column(node)
     column = None if tested is None else schema.resolve(tested.parts)
@@ -145,8 +159,10 @@ def _bound(
     answer = column_domain(condition, negated=negated)
     if answer is not None and (is_plain or not has_instants or not has_time(answer[0].column_type)):
         subject, domain = answer
-        return leaf(subject.name, subject.column_type if column is None else column.type, domain, text)
-    return evaluate_partially(Residual(condition, not negated, text))
+        bound = leaf(subject.name, subject.column_type if column is None else column.type, domain, text)
+    else:
+        bound = evaluate_partially(Residual(condition, not negated, text))
+    return expressions.leaf(node, condition, bound, negated=negated) if expressions else bound
 
 
 def _like(node: Like, negated: bool, column: Resolved, schema: SchemaLookup, text: str) -> Filter:

@@ -181,6 +181,15 @@ def _merge_leaves(group: type[AllOf] | type[AnyOf], same: list[Leaf]) -> Filter:
     if len(same) > _TEXTS_SHOWN:
         shown.append(f"… {len(same) - _TEXTS_SHOWN:,} more")
     text = " AND ".join(shown) if group is AllOf else f"({' OR '.join(shown)})"
+    conditions = [one.condition for one in same if one.condition is not None]
+    if conditions:
+        is_superset = any(one.is_superset for one in same)
+        if domain.is_none:
+            return NEVER
+        if domain.is_all and not is_superset:
+            return ALWAYS
+        condition = _simplified(group(tuple(conditions)))
+        return Leaf(first.column, first.type, domain, text, is_superset=is_superset, condition=condition)
     if all(one.values is None for one in same):
         return leaf(first.column, first.type, domain, text)
     values = _combined(group, [one.decoded for one in same])

@@ -14,7 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from hindex.explanations.explanation import RowCount
 from hindex.formatting import counted
 from hindex.lru_cache import cached_property
 from hindex.orc.metadata.types import Kind, OrcType
+from hindex.plan.index_columns import is_indexed_expression
 from hindex.plan.reasons import Reason, group_notes
 from hindex.queries import selectivity
 from hindex.queries.decisions import QueryExplanation, TableDecision
@@ -52,6 +53,7 @@ from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
 from hindex.table.location import normalize_uri
 from hindex.table.schema import are_positional
+from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
 
 if TYPE_CHECKING:
@@ -284,12 +286,18 @@ class PlanReading:
         return None if self.indexed_columns(relation) else (Reason.NO_INDEX, "it has no index")
 
     def indexed_columns(self, relation: Relation) -> frozenset[str]:
-        """Return the columns of a relation that have an index, in lower case. The table is not listed.
+        """Return the columns of a relation that have an index or are in the expression of one, in lower case.
+
+        The table is not listed.
 
         Raises:
             HindexError: if its store cannot be read.
         """
-        return frozenset(entry.column.lower() for entry in self.manifest(relation).indexes)
+        indexes = self.manifest(relation).indexes
+        inputs = (
+            name.lower() for entry in indexes if entry.inputs for name in parse_type(entry.inputs).field_names
+        )
+        return frozenset(entry.column.lower() for entry in indexes if not entry.inputs).union(inputs)
 
     def _ngram_columns(self, relation: Relation) -> frozenset[str]:
         """Return the columns of a relation that have an index on n-grams, in lower case."""
@@ -324,7 +332,13 @@ class PlanReading:
     def condition(self, relation: Relation, access: Access) -> tuple[Predicate | None, bool, ConditionReader]:
         """Return the condition on the rows of a relation, and whether it is all that is above it."""
         on_ngrams = self._ngram_columns(relation)
-        reader = ConditionReader(access.paths, lambda: self.zones().is_session_utc, on_ngrams)
+        indexes = [entry for entry in self.manifest(relation).indexes if entry.inputs]
+        reader = ConditionReader(
+            access.paths,
+            lambda: self.zones().is_session_utc,
+            on_ngrams,
+            partial(is_indexed_expression, indexes=indexes) if indexes else None,
+        )
         predicate, is_exact = reader.predicate(access.conditions)
         return predicate, is_exact, reader
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hindex.plan.filter import columns as filter_columns
+from hindex.plan.filter import leaves
 from hindex.plan.reasons import Note
 from hindex.queries.decisions import TableDecision
 from hindex.scan.planning import ScanPlan
@@ -60,5 +61,6 @@ def used_indexes(plan: ScanPlan) -> list[str]:
     if not names and plan.skipped:
         # the manifest rules out all files, so there are no tasks
         filtered = {name.lower() for name in filter_columns(plan.filter)}
+        filtered.update(leaf.column.lower() for leaf in leaves(plan.filter))
         names = [index.name for index in plan.snapshot.manifest.indexes if index.column.lower() in filtered]
     return sorted(set(names))

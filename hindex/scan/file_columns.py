@@ -222,7 +222,7 @@ def constant_values(root: Filter) -> dict[str, pa.Array]:
     """
     constants: dict[str, pa.Array] = {}
     for part in root.children if isinstance(root, AllOf) else (root,):
-        if not isinstance(part, Leaf):
+        if not isinstance(part, Leaf) or part.condition is not None:
             continue
         domain = part.decoded
         if domain.null_allowed and not domain.ranges:

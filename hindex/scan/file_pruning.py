@@ -24,7 +24,7 @@ from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.acid.row_keys import bucket_property
 from hindex.orc.acid.schema import ROW_ID, ROW_ID_TYPE, is_row_key
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.plan.filter import AllOf, Always, AnyOf, Filter, Leaf, Never
+from hindex.plan.filter import AllOf, Always, AnyOf, Filter, Leaf, Never, columns
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.store.entry_table import EntryTable
 from hindex.store.file_views import FileViews
@@ -116,13 +116,23 @@ class FileGroup:
         for number in np.unique(numbers).tolist():
             for acid in (False, True):
                 mask = (numbers == number) & (is_acid == acid)
-                of = recorded_type(table.schemas[number], binding, leaf.column, acid) if mask.any() else None
+                of = recorded_leaf_type(table.schemas[number], binding, leaf, acid) if mask.any() else None
                 if of is None:
                     continue
                 if of.kind is Kind.TIMESTAMP and not self._time_indexes_apply:
                     mask &= ~table.lacks_time_zone[self.rows]
                 types.append((of, mask))
         return types
+
+
+def recorded_leaf_type(
+    schema: str, binding: tuple[str, ...], leaf: Leaf, transactional: bool
+) -> OrcType | None:
+    """Return the type of what a leaf is on in a file of a recorded schema; None if the file lacks a column of it."""
+    if leaf.condition is None:
+        return recorded_type(schema, binding, leaf.column, transactional)
+    types = [recorded_type(schema, binding, name, transactional) for name in columns(leaf.condition)]
+    return None if None in types else leaf.type
 
 
 @dataclass(slots=True)

@@ -141,8 +141,12 @@ class OpenIndexes:
     def _opened(self, column: str) -> list[ColumnIndex]:
         """Those of a column, opened when they are first asked for; the lock is held."""
         if column not in self._sources:
-            uses = [use for use in self._task.indexes if use.column == column and self._in_file.has(column)]
-            opened = [self._open(use, self._in_file.type_in_table(column)) for use in uses]
+            uses = [use for use in self._task.indexes if use.column == column]
+            opened = [
+                self._open(use, use.expression_type or self._in_file.type_in_table(column))
+                for use in uses
+                if use.expression_type is not None or self._in_file.has(column)
+            ]
             candidates = [item for item in self._task.candidates if item.column == column]
             self._sources[column] = [
                 *(item for item in opened if item is not None),

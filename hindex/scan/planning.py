@@ -37,6 +37,12 @@ from hindex.plan.filter import (
     residuals,
 )
 from hindex.plan.filter_evaluation import prune
+from hindex.plan.index_columns import (
+    NO_EXPRESSIONS,
+    IndexColumn,
+    IndexedExpressions,
+    index_column,
+)
 from hindex.plan.normalize import index_filter, normalize
 from hindex.plan.predicate_hints import predicate_hints
 from hindex.plan.reasons import REPLACED, Note, Reason, failure_reason
@@ -58,7 +64,7 @@ from hindex.scan.shared_index_pruning import RemoteLookup, SharedIndexPruner
 from hindex.sql.predicate import Predicate
 from hindex.sql.predicate import columns as predicate_columns
 from hindex.store.entry_table import EntryTable
-from hindex.store.file_views import FileView, FileViews
+from hindex.store.file_views import FileKind, FileView, FileViews
 from hindex.store.manifest import IndexEntry, IndexFileEntry, Manifest, MetadataCopy
 from hindex.store.metadata_copy import fetch_copies
 from hindex.store.snapshot import Snapshot
@@ -242,7 +248,8 @@ def plan_scan(
         time_zones = zones()
         if time_zones is not None:
             time_zones.check_reader()
-    root = ALWAYS if where is None else normalize(where, resolver, time_zones)
+    expressions = _indexed_expressions(snapshot, time_zones)
+    root = ALWAYS if where is None else normalize(where, resolver, time_zones, expressions)
     root = with_ngrams(root, _ngram_columns(snapshot))
     planner = _Planner(snapshot, root, output, lookup_columns, time_zones, cache)
     planner.prefetch()
@@ -262,6 +269,28 @@ def plan_scan(
         file_pruners=tuple(planner.file_pruners),
         zones=time_zones,
     )
+
+
+def _indexed_expressions(snapshot: Snapshot, zones: TimeZones | None) -> IndexedExpressions:
+    """Return the expressions that indexes are on and that have the values of the query's time zones."""
+    built = [entry for entry in snapshot.manifest.indexes if not entry.deferred]
+    if not any(entry.inputs for entry in built):
+        return NO_EXPRESSIONS
+    expressions: list[IndexColumn] = []
+    columns: list[str] = []
+    for entry in built:
+        with suppress(ColumnError, UnsupportedError):
+            column = index_column(entry, snapshot.schema)
+            if column.expression is None and not is_on_ngrams(entry):
+                columns.append(column.name)
+            elif column.expression is not None and (_is_utc(zones) or not column.has_time):
+                expressions.append(column)
+    return IndexedExpressions(expressions, columns)
+
+
+def _is_utc(zones: TimeZones | None) -> bool:
+    """Return True if parts of timestamps are those of the stored wall clocks."""
+    return zones is None or (zones.is_reader_utc and zones.is_session_utc)
 
 
 def _ngram_columns(snapshot: Snapshot) -> dict[str, bool]:
@@ -290,12 +319,12 @@ def _is_type_on_ngrams(name: str) -> bool:
 
 
 def indexes_by_column(snapshot: Snapshot) -> dict[str, list[IndexEntry]]:
-    """Return the indexes of the columns that the table still has, by the present name of the column."""
+    """Return the indexes of the columns that the table still has, by the present name of the column or expression."""
     by_column: dict[str, list[IndexEntry]] = {}
     for entry in snapshot.manifest.indexes:
         with suppress(ColumnError, UnsupportedError):
             # the table may spell the column in another letter case by now
-            name = snapshot.schema.resolve(entry.column, is_stored=True).name
+            name = index_column(entry, snapshot.schema).name
             by_column.setdefault(name, []).append(entry)
     return by_column
 
@@ -469,6 +498,10 @@ class _Planner:
         self._zones = zones
         self._types = {name: self._stored(name, data_type) for name, data_type in column_types(root).items()}
         self._types |= {column.name: column.type for column in lookups}
+        self._inputs = {
+            leaf.column: columns(leaf.condition) for leaf in leaves(root) if leaf.condition is not None
+        }
+        self._types |= {leaf.column: leaf.type for leaf in leaves(root) if leaf.column in self._inputs}
         self._indexes: dict[str, list[IndexEntry]] = {}
         self._quarantined: dict[str, list[IndexEntry]] = {}
         self._where: dict[str, Filter] = {}
@@ -625,7 +658,7 @@ class _Planner:
                 for kind, of_kind in _by_number(views.kind_numbers[at]):
                     here = usable & of_root & of_kind
                     for name in self._index_columns(roots[number]):
-                        if views.kinds[kind].has_column(self._binding, name):
+                        if self._has_column(views.kinds[kind], name):
                             here &= self._has_index_files(table, name)[rows]
                     result[at[here]] = True
         return result
@@ -730,7 +763,7 @@ class _Planner:
         notes += self._notes
         notes += self._shared.notes
         notes += [
-            Note(Reason.UNSUPPORTED_PREDICATE, str(part), self._reason_without_ngrams(part))
+            Note(Reason.UNSUPPORTED_PREDICATE, str(part), self._reason_to_evaluate(part))
             for part in residuals(self._root)
             if part.ngrams is None
             and any(not self._snapshot.schema.is_partition(name) for name in columns(part))
@@ -742,15 +775,31 @@ class _Planner:
             ]
         return notes
 
-    def _reason_without_ngrams(self, condition: Residual) -> str:
+    def _reason_to_evaluate(self, condition: Residual) -> str:
         """Return why no index answers a condition that is evaluated."""
         names = [index.name for column in columns(condition) for index in self._ngram_indexes(column)]
         if not names:
-            return "no index answers an expression"
+            similar = self._similar_index(columns(condition))
+            return f"no index answers an expression{similar and '; ' + similar}"
         return (
             f"{names[0]} answers conditions on parts of strings, of {SIZE} characters in a row or more, with "
             f"{MAX_ALTERNATIVES} alternatives at most, and neither NOT nor upper"
         )
+
+    def _similar_index(self, names: Sequence[str]) -> str:
+        """Return why an index on an expression of some columns is not used; "" if there is no such index."""
+        for index in self._snapshot.manifest.indexes:
+            if not index.inputs or index.deferred:
+                continue
+            try:
+                on = index_column(index, self._snapshot.schema)
+            except (ColumnError, UnsupportedError) as error:
+                return str(error)
+            if not {item.name for item in on.inputs}.isdisjoint(names):
+                if on.has_time and not _is_utc(self._zones):
+                    return f"{index.name} on {on.name} has the values of time zone UTC, which is not the session's"
+                return f"{index.name} is on {on.name}"
+        return ""
 
     def _ngram_indexes(self, column: str) -> list[IndexEntry]:
         return [index for index in self._all_indexes.get(column, ()) if is_on_ngrams(index)]
@@ -759,6 +808,9 @@ class _Planner:
         for index in self._ngram_indexes(column):
             return f"{index.name} answers conditions on parts of the strings, and this one needs an index on values"
         missing = self._snapshot.store.missing_root() if self._snapshot.manifest.number == 0 else None
+        similar = self._similar_index([column])
+        if similar:
+            return f"no index on this column; {similar}"
         return "no index on this column" + (f": there is no store at {missing!r}" if missing else "")
 
     def _part(self, partition: RawPartition, names: tuple[str, ...]) -> _Part:
@@ -858,8 +910,8 @@ class _Planner:
             if view.file.acid is not None and is_row_key(name, self._binding):
                 self._row_keys.add(name)
                 continue
-            if not view.kind.has_column(self._binding, name):
-                # null in every row: known without an index
+            if not self._has_column(view.kind, name):
+                # null in every row: known without an index; or an expression without one
                 continue
             indexes = self._indexes.get(name, [])
             for index in self._quarantined.get(name, ()):
@@ -882,7 +934,10 @@ class _Planner:
                             Note(Reason.CORRUPT, f"{index.name} on {view.file.path}", str(error))
                         )
                         continue
-                    uses.append(IndexUse(index.name, name, path, file.length, file.footer_checksum))
+                    expression_type = self._types[name] if name in self._inputs else None
+                    uses.append(
+                        IndexUse(index.name, name, path, file.length, file.footer_checksum, expression_type)
+                    )
                     if self._has_other_keys(view, file, name):
                         self._notes.append(
                             Note(Reason.CORRUPT, f"{index.name} on {view.file.path}", _OTHER_KEYS)
@@ -905,6 +960,10 @@ class _Planner:
                     has_stale_note = True
                     self._notes.append(self._staleness(view, index))
         return uses
+
+    def _has_column(self, kind: FileKind, name: str) -> bool:
+        """Return True if files of a kind have a column, or all of an expression."""
+        return all(kind.has_column(self._binding, item) for item in self._inputs.get(name, (name,)))
 
     def _has_other_keys(self, view: FileView, file: IndexFileEntry, column: str) -> bool:
         """Return True if the manifest's keys of an index file have another kind than the column's present type.

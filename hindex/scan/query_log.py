@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import textwrap
 from collections.abc import Callable
+from contextlib import suppress
 
 from hindex.errors import ColumnError, warn
 from hindex.formatting import counted
 from hindex.plan.filter import columns, residuals
+from hindex.plan.index_columns import index_column
 from hindex.plan.reasons import Note, Reason, group_notes
 from hindex.scan.metrics import QueryMetrics
 from hindex.scan.planning import ScanPlan
@@ -88,10 +90,8 @@ def _is_problem(note: Note, plan: ScanPlan) -> bool:
         return note.reason.is_problem
     indexed = set()
     for entry in plan.snapshot.manifest.indexes:
-        try:
-            indexed.add(plan.snapshot.schema.resolve(entry.column, is_stored=True).name)
-        except ColumnError:
-            continue  # the column is gone
+        with suppress(ColumnError):  # the column is gone
+            indexed.add(index_column(entry, plan.snapshot.schema).name)
     return any(
         str(part) == note.subject and indexed.intersection(columns(part)) for part in residuals(plan.filter)
     )

@@ -32,13 +32,17 @@ class OutputColumn:
 
 @value_class
 class IndexUse:
-    """An index file that may answer for a column; ``path`` is absolute."""
+    """An index file that may answer for a column; ``path`` is absolute.
+
+    ``expression_type`` is the type of an expression, which is no column of the file; None for a column.
+    """
 
     name: str
     column: str
     path: str
     length: int
     footer_checksum: int
+    expression_type: OrcType | None = None
 
 
 @value_class

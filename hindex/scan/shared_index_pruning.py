@@ -18,14 +18,13 @@ from hindex.keys import key_kind, same_keys
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import Filter, Leaf, leaves
 from hindex.plan.reasons import Note, Reason, failure_reason
-from hindex.scan.file_pruning import FileGroup, StripeAnswer
+from hindex.scan.file_pruning import FileGroup, StripeAnswer, recorded_leaf_type
 from hindex.scan.scan_task import CandidateRowGroups
 from hindex.store.entry_table import EntryTable
 from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
 from hindex.store.segment import string_array
 from hindex.store.snapshot import Snapshot
-from hindex.table.file_schema import recorded_type
 from hindex.table.type_text import parse_type
 
 #: Leaf pages of one index file beyond which a range is too wide to look at.
@@ -123,7 +122,7 @@ class SharedIndexPruner:
         if entry is None or not view.is_listed_fresh or not entry.shared:
             return
         transactional = view.file.acid is not None
-        if recorded_type(entry.schema, self._binding, leaf.column, transactional) is None:
+        if recorded_leaf_type(entry.schema, self._binding, leaf, transactional) is None:
             # what was indexed under that name is by now another column of the table, and this one is null in every row
             return
         for index in self._indexes.get(leaf.column, ()):

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 from hindex.errors import PredicateError
 from hindex.expr.patterns import java_regex
+from hindex.spark.catalyst_values import value
 from hindex.sql.functions import call
 from hindex.sql.predicate import (
     NULL,
@@ -27,6 +28,7 @@ from hindex.sql.predicate import (
     ColumnRef,
     Comparison,
     ComparisonOp,
+    Expression,
     In,
     IsNull,
     Like,
@@ -252,6 +254,8 @@ class ConditionReader:
         is_session_utc: returns True if strings and literals of times are those of UTC.
         ngram_columns: the dotted names, in lower case, of columns with an index on n-grams: of others, conditions on
             parts of strings are not understood.
+        is_indexed: returns True for an expression that an index is on; None if there is no such index. Conditions on
+            other expressions are not understood.
     """
 
     def __init__(
@@ -259,10 +263,12 @@ class ConditionReader:
         columns: Mapping[int, tuple[str, ...]],
         is_session_utc: Callable[[], bool] = lambda: False,
         ngram_columns: Collection[str] = (),
+        is_indexed: Callable[[Expression], bool] | None = None,
     ) -> None:
         self._columns = columns
         self._is_session_utc = is_session_utc
         self._ngram_columns = ngram_columns
+        self._is_indexed = is_indexed
         #: Columns that are compared as they are stored, without the blanks of CHAR.
         self.unpadded: set[ColumnRef] = set()
 
@@ -376,25 +382,51 @@ class ConditionReader:
         if kind in ("Attribute", "Field"):
             boolean = self.column([kind, *parts])
             return None if boolean is None else (BooleanValue(boolean), True)
-        value, *others = parts
+        subject_part, *others = parts
         if kind in _COMPARISONS and others[0][0] not in ("Literal", "Value"):
-            (value, *others), op = (others[0], value), _COMPARISONS[kind].flipped
+            (subject_part, *others), op = (others[0], subject_part), _COMPARISONS[kind].flipped
         else:
             op = _COMPARISONS.get(kind, ComparisonOp.EQ)
-        is_exact = value[0] != "Padded"
-        is_lower = value[0] == "Lower"
-        column = self.column(value[1] if is_lower or not is_exact else value)
+        is_exact = subject_part[0] != "Padded"
+        is_lower = subject_part[0] == "Lower"
+        expression = self._indexed_expression(subject_part)
+        if expression is not None and kind not in _PARTS:
+            return self._test(kind, op, expression, others, is_exact=True)
+        column = self.column(subject_part[1] if is_lower or not is_exact else subject_part)
         if column is None:
             return None
         if kind == "IsNull" or kind == "IsNotNull":
-            test = is_null(column)
-            return (test if kind == "IsNull" else Not(test)), True
+            return self._test(kind, op, column, others, is_exact=True)
         if is_exact:
             self.unpadded.add(column)
         subject = call("lower", [column]) if is_lower else column
         is_part = is_lower or kind in _PARTS
         if is_part and ".".join(column.parts).lower() not in self._ngram_columns:
             return None
+        return self._test(kind, op, subject, others, is_exact=is_exact)
+
+    def _indexed_expression(self, expression: CatalystExpression) -> Expression | None:
+        """Return the expression that a value is, if an index is on it."""
+        if self._is_indexed is None or expression[0] in ("Attribute", "Field", "Padded"):
+            return None
+
+        def leaf(part: CatalystExpression) -> Expression | None:
+            return self.column(part) or self._literal(part)
+
+        def condition(part: CatalystExpression) -> Predicate | None:
+            read = self._condition(part)
+            return read[0] if read is not None and read[1] else None
+
+        converted = value(expression, leaf, condition)
+        return converted if converted is not None and self._is_indexed(converted) else None
+
+    def _test(
+        self, kind: str, op: ComparisonOp, subject: Expression, others: list[Any], *, is_exact: bool
+    ) -> tuple[Predicate, bool] | None:
+        """Return a condition on a column, or on an expression."""
+        if kind == "IsNull" or kind == "IsNotNull":
+            test = is_null(subject)
+            return (test if kind == "IsNull" else Not(test)), is_exact
         if kind == "Like" or kind == "RLike":
             pattern = self._literal(others[0])
             if pattern is None or not isinstance(pattern.value, str):

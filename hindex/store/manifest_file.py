@@ -147,6 +147,7 @@ def _to_message(manifest: Manifest, locations: Places, commit_id: bytes) -> pb.M
             comment=item.comment,
             annotations=[pb.Property(key=key, value=value) for key, value in item.annotations],
             quarantined=item.quarantined,
+            inputs=item.inputs,
         )
     shared = manifest.shared_indexes()
     shared_at = {item.id: at for at, item in enumerate(shared)}
@@ -190,6 +191,7 @@ def _from_message(
             comment=item.comment if item.HasField("comment") else None,
             annotations=tuple((pair.key, pair.value) for pair in item.annotations),
             quarantined=item.quarantined if item.HasField("quarantined") else None,
+            inputs=item.inputs,
         )
         for item in message.indexes
     )

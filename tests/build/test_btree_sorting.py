@@ -24,6 +24,7 @@ from hindex.keys import KeyKind
 from hindex.orc import OrcReader
 from hindex.orc.metadata.types import Kind, OrcType
 from tests.build.btree_sets import contents, groups, sets, union
+from tests.support.columns import index_on
 from tests.support.oracle import spark_where
 from tests.support.small import ids, write_rows
 
@@ -94,8 +95,7 @@ def test_a_writer_holds_back_only_what_overlaps(
     files = tuple(IndexedFile(f"f{n}", 1, n, 10, (each * 10,)) for n in range(runs))
     job = BTreeJob(
         "b",
-        "c",
-        data_type,
+        index_on("c", data_type),
         ("c",),
         (),
         (),
@@ -158,7 +158,16 @@ def _job(directory: Path, kind: KeyKind, file: IndexedFile, chunk_entries: int) 
     data_type = OrcType(Kind.LONG) if kind is KeyKind.INT64 else OrcType(Kind.STRING)
     parts = (SortedPart(0, None),)
     return BTreeJob(
-        "b", "a", data_type, ("a",), (), (), "data/x", str(directory), parts, ((file,),), chunk_entries
+        "b",
+        index_on("a", data_type),
+        ("a",),
+        (),
+        (),
+        "data/x",
+        str(directory),
+        parts,
+        ((file,),),
+        chunk_entries,
     )
 
 

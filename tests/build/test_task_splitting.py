@@ -33,10 +33,12 @@ from hindex.index.index_file import IndexFileReader
 from hindex.index.merge import merge_index_files
 from hindex.orc import OrcReader
 from hindex.orc.io.file_system import open_source
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.store.manifest import FileEntry, IndexEntry, new_index_id
 from hindex.store.store import Store
 from tests.fuzz.parts import joined, put_together, take_apart
 from tests.support import local_build
+from tests.support.columns import index_on
 from tests.support.local_build import LocalConnection
 from tests.support.oracle import spark_where
 from tests.support.small import ids, reasons, store_state, write_rows
@@ -138,9 +140,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory, columns: dict[str, pa.Array]
     with OrcReader(str(root / "x.orc")) as reader:
         assert len(reader.stripes) == STRIPES
         length, checksum = reader.tail.file_length, reader.tail.checksum
+        types = dict(zip(reader.tail.schema.field_names, reader.tail.schema.children, strict=True))
     targets = tuple(
         IndexTarget(
-            f"{name}-{column}", "i", name, column, (), f"data/{name}-{column}", str(root / name / column)
+            f"{name}-{column}",
+            "i",
+            name,
+            index_on(column, types[column]),
+            (),
+            f"data/{name}-{column}",
+            str(root / name / column),
         )
         for name in TYPES
         for column in columns
@@ -204,7 +213,15 @@ def test_any_part_tells_of_a_missing_time_zone(tmp_path: Path, lacking: int) -> 
         assert [not reader.stripe(at).writer_timezone for at in range(3)] == [
             at == lacking for at in range(3)
         ]
-    target = IndexTarget("b" * 32, "i", "BITMAP", "t", (), "data/b", str(tmp_path / "index"))
+    target = IndexTarget(
+        "b" * 32,
+        "i",
+        "BITMAP",
+        index_on("t", OrcType(Kind.TIMESTAMP)),
+        (),
+        "data/b",
+        str(tmp_path / "index"),
+    )
     task = BuildTask("b", "x.orc", str(path), length, 0, ("t",), (target,), tail_checksum=checksum)
     assert [built(task, cuts, 3).lacks_time_zone for cuts in ([], [1], [2], [1, 2])] == [True] * 4
 

@@ -108,7 +108,7 @@ def test_columns_and_types(queries: list[str], column: str, types: set[str], eve
     assert first.queries == len(queries)
     statement = parse(first.statement)
     assert isinstance(statement, CreateIndex)
-    assert (statement.columns[0].name, statement.using.upper()) == (column, first.type)
+    assert (str(statement.columns[0]), statement.using.upper()) == (column, first.type)
 
 
 def test_parts_of_strings(tmp_path: Path) -> None:

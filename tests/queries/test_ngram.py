@@ -16,10 +16,11 @@ from pyspark.sql import functions as F  # noqa: N812 the usual name
 
 import hindex
 from hindex.queries import selectivity
+from tests.queries.comparison import compare
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
 ROWS = 1200
 WORDS = [
@@ -73,18 +74,6 @@ def compares(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     selectivity.DECLINED.clear()
     yield
     selectivity.DECLINED.clear()
-
-
-def compare(frame: DataFrame, caplog: pytest.LogCaptureFixture) -> tuple[int, str]:
-    """Compare a frame with and without the rule; return its rows, and the line of the log."""
-    spark = frame.sparkSession
-    expected = sorted(map(repr, frame.collect()))
-    with hindex.accelerate(spark, always=True), caplog.at_level(logging.INFO, "hindex.queries"):
-        caplog.clear()
-        again = frame.where("true")
-        assert sorted(map(repr, again.collect())) == expected
-        assert again.schema == frame.schema
-    return len(expected), "; ".join(record.getMessage() for record in caplog.records)
 
 
 CONDITIONS = [

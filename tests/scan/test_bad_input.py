@@ -260,7 +260,7 @@ def test_one_clear_error(path: Path, act: Action, error: type[Exception], messag
         (
             "CREATE INDEX i USING bitmap ON '{}' (s, a)",
             ColumnError,
-            r"an index is on one column, and 'i' names 2",
+            r"an index is on one column or expression, and 'i' names 2",
         ),
         ("CREATE INDEX by_a USING bitmap ON '{}' (s)", IndexExistsError, r"^Index 'by_a' already exists"),
         ("CREATE INDEX i USING bitmap ON '{}' (part)", ColumnError, r"^Column 'part' is a partition column"),

@@ -1,0 +1,326 @@
+"""What indexes are on: columns of a table, and expressions of its columns.
+
+The definition of an expression index is SQL text. It is typed anew wherever it is needed, and the index serves only if
+the columns have the types that they had when it was created: an expression of other types may have other values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+
+import pyarrow as pa
+
+from hindex.errors import BuildError, ColumnError, PredicateError
+from hindex.expr.coerce import type_of
+from hindex.expr.evaluate import evaluate
+from hindex.expr.nodes import Apply, Column, Node, walk
+from hindex.expr.nodes import columns as node_columns
+from hindex.expr.typing import typed
+from hindex.orc import OrcReader, RowSelection
+from hindex.orc.metadata.types import Kind, OrcType
+from hindex.plan.column_domains import column_domain, like_domain
+from hindex.plan.filter import Filter, Leaf, Residual
+from hindex.plan.rules import leaf
+from hindex.plan.time_zones import TIMESTAMP_KINDS
+from hindex.sql.predicate import ColumnRef, Expression, Like, PredicateLeaf, as_value, with_columns
+from hindex.store.manifest import IndexEntry
+from hindex.table.file_schema import FilePath, bind_paths, convert_array, recorded_type
+from hindex.table.schema import ResolvedColumn, TableSchema, check_path, path_name
+from hindex.table.type_text import parse_type, type_text
+from hindex.value_class import value_class
+
+
+@value_class
+class IndexColumn:
+    """A column of a table, or an expression of some: the values that an index has.
+
+    Attributes:
+        name: the column's name, or the expression as SQL.
+        inputs: the columns that the values are computed from; of a column, itself.
+        expression: None for a column.
+    """
+
+    name: str
+    type: OrcType
+    inputs: tuple[ResolvedColumn, ...]
+    expression: Node | None = None
+
+    @classmethod
+    def of(cls, column: ResolvedColumn) -> IndexColumn:
+        """Return a column of the table."""
+        return cls(column.name, column.type, (column,))
+
+    @property
+    def input_types(self) -> str:
+        """The types of an expression's columns as text; "" for a column."""
+        if self.expression is None:
+            return ""
+        names, types = zip(*((item.name, item.type) for item in self.inputs), strict=True)
+        return type_text(OrcType(Kind.STRUCT, children=types, field_names=names))
+
+    @property
+    def has_time(self) -> bool:
+        """Return True for an expression of timestamps: its values are those of wall clocks in UTC."""
+        if self.expression is None:
+            return False
+        types = (
+            node.column_type if isinstance(node, Column) else node.type for node in walk(self.expression)
+        )
+        return any(item is not None and item.kind in TIMESTAMP_KINDS for item in types)
+
+    def in_file(
+        self, binding: tuple[str, ...], root: OrcType, *, transactional: bool = False
+    ) -> FileIndexColumn | None:
+        """Bind it to a data file; None if the file lacks a column.
+
+        Args:
+            binding: the table's data columns.
+            root: the file's type.
+            transactional: see `hindex.table.file_schema.bind_paths`.
+        """
+        names = [item.name for item in self.inputs]
+        bound = bind_paths(binding, root, names, transactional=transactional)
+        if len(bound) < len(set(names)):
+            return None
+        return FileIndexColumn(self, tuple(bound[name] for name in names))
+
+    def recorded_type(self, schema: str, binding: tuple[str, ...], *, transactional: bool) -> OrcType | None:
+        """Return the type of its keys in a file of a recorded schema; None if the file lacks a column."""
+        types = [recorded_type(schema, binding, item.name, transactional) for item in self.inputs]
+        if None in types:
+            return None
+        return types[0] if self.expression is None else self.type
+
+
+@value_class
+class FileIndexColumn:
+    """An index's column in a data file.
+
+    Attributes:
+        paths: the columns of the file to read, in the order of ``column.inputs``.
+    """
+
+    column: IndexColumn
+    paths: tuple[FilePath, ...]
+
+    @property
+    def type(self) -> OrcType:
+        """The type of the values: a column's type in the file, or that of an expression."""
+        return self.paths[0].type if self.column.expression is None else self.column.type
+
+    def read(self, reader: OrcReader, stripe: int, selection: RowSelection | None = None) -> pa.Array:
+        """Read the values of a stripe; errors are those of `values`."""
+        paths = list(dict.fromkeys(path.path for path in self.paths))
+        batch = reader.read_stripe(stripe, paths, selection)
+        return self.values([batch.column(paths.index(path.path)) for path in self.paths])
+
+    def values(self, arrays: Sequence[pa.Array]) -> pa.Array:
+        """Return the values, given those of `paths`.
+
+        Raises:
+            BuildError: if an expression has no value in some row.
+        """
+        if self.column.expression is None:
+            return arrays[0]
+        inputs = {
+            item.name: table_values(array, path.type, item.type)
+            for item, path, array in zip(self.column.inputs, self.paths, arrays, strict=True)
+        }
+        return expression_values(self.column, inputs, len(arrays[0]))
+
+
+def expression_values(column: IndexColumn, inputs: Mapping[str, pa.Array], n: int) -> pa.Array:
+    """Evaluate the expression of an index.
+
+    Args:
+        inputs: ``n`` values of each of its columns, in the table's types.
+
+    Raises:
+        BuildError: if it has no value in some row.
+    """
+    assert column.expression is not None
+    try:
+        value = evaluate(column.expression, inputs, n)
+    except PredicateError as error:
+        raise BuildError(f"{column.name} cannot be evaluated: {error}") from None
+    if value.errors is not None:
+        raise BuildError(
+            f"{column.name} has no value in some row: {value.errors.problem}, which is an error in Spark too; use "
+            "TRY_CAST, or CASE to leave such rows out"
+        )
+    arrow = column.type.to_arrow()
+    return value.array if value.array.type == arrow else value.array.cast(arrow)
+
+
+def table_values(array: pa.Array, file_type: OrcType, table_type: OrcType) -> pa.Array:
+    """Convert a data file's values to the table's type, as queries do.
+
+    Raises:
+        BuildError: if a value does not fit.
+    """
+    try:
+        return convert_array(array, file_type, table_type)
+    except pa.ArrowException as error:
+        raise BuildError(
+            f"a value of type {array.type} does not fit the table's {table_type}: {error}"
+        ) from error
+
+
+def index_column(entry: IndexEntry, schema: TableSchema) -> IndexColumn:
+    """Return what an index is on.
+
+    Raises:
+        ColumnError: if the table no longer has it, or an expression's columns have other types than at its creation.
+        UnsupportedError: if only Spark can read it.
+    """
+    if not entry.inputs:
+        return IndexColumn.of(schema.resolve(entry.column, is_stored=True))
+    column = expression_column(entry.column, schema)
+    if column.input_types != entry.inputs:
+        raise ColumnError(
+            f"index {entry.name!r} on {entry.column} was created for {entry.inputs}, and the columns are "
+            f"{column.input_types} now: drop the index and create it again"
+        )
+    return column
+
+
+@lru_cache(maxsize=256)
+def parsed(text: str) -> Expression:
+    """Parse the SQL of a value."""
+    from hindex.sql import parse_predicate
+
+    return as_value(parse_predicate(text))
+
+
+def expression_column(expression: str | Expression, schema: TableSchema) -> IndexColumn:
+    """Type an expression that an index is on, or a column, as SQL text or parsed.
+
+    Raises:
+        ColumnError: if it cannot be indexed: it has no column or one of a partition, cannot be evaluated here, or its
+            text is the name of a column.
+        SqlError: if text is not SQL.
+    """
+    if isinstance(expression, str):
+        expression = parsed(expression)
+    inputs: dict[str, ResolvedColumn] = {}
+    spelled: dict[ColumnRef, ColumnRef] = {}
+
+    def resolve(parts: tuple[str, ...]) -> tuple[str, OrcType]:
+        column = schema.resolve(parts)
+        check_path(column, schema)
+        inputs[column.name] = column
+        spelled[ColumnRef(parts)] = ColumnRef(column.path)
+        return column.name, column.type
+
+    if isinstance(expression, ColumnRef):
+        resolve(expression.parts)
+        return IndexColumn.of(*inputs.values())
+    try:
+        node = typed(expression, resolve)
+    except PredicateError as error:
+        raise ColumnError(f"{expression} cannot be indexed: {error}") from None
+    text = str(with_columns(expression, spelled))
+    if not inputs:
+        raise ColumnError(f"{text} cannot be indexed: it names no column")
+    for column in inputs.values():
+        if column.is_partition:
+            raise ColumnError(
+                f"{text} cannot be indexed: {column.name!r} is a partition column, whose values are in the directory "
+                "names"
+            )
+    if not node_columns(node):
+        raise ColumnError(f"{text} cannot be indexed: it has the same value in all rows")
+    data_type = type_of(node)
+    if data_type.kind in TIMESTAMP_KINDS:
+        raise ColumnError(f"{text} cannot be indexed: it makes timestamps; index parts of them, or a date")
+    if any(text.lower() == name.lower() for name in schema.names):
+        raise ColumnError(f"{text} cannot be indexed: the table has a column of that name")
+    return IndexColumn(text, data_type, tuple(inputs.values()), node)
+
+
+def is_indexed_expression(expression: Expression, indexes: Iterable[IndexEntry]) -> bool:
+    """Return True if some index is on an expression, however that is spelled. The table is not looked at."""
+    for index in indexes:
+        if not index.inputs:
+            continue
+        inputs = parse_type(index.inputs)
+        types = {
+            name.lower(): (name, data_type)
+            for name, data_type in zip(inputs.field_names, inputs.children, strict=True)
+        }
+
+        def resolve(
+            parts: tuple[str, ...], types: Mapping[str, tuple[str, OrcType]] = types
+        ) -> tuple[str, OrcType]:
+            column = types.get(path_name(parts).lower())
+            if column is None:
+                raise ColumnError(f"{'.'.join(parts)} is no column of the index")
+            return column
+
+        with suppress(ColumnError, PredicateError, ValueError):
+            if typed(expression, resolve) == typed(parsed(index.column), resolve):
+                return True
+    return False
+
+
+class IndexedExpressions:
+    """The expressions that the indexes of a table are on, and conditions as domains of them.
+
+    Args:
+        expressions: the expressions.
+        columns: names of the columns that have an index on their values: what these answer is left to them.
+    """
+
+    def __init__(self, expressions: Iterable[IndexColumn] = (), columns: Iterable[str] = ()) -> None:
+        self._by_node = {item.expression: item for item in expressions if item.expression is not None}
+        self._columns = frozenset(columns)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_node)
+
+    def leaf(self, written: PredicateLeaf, condition: Node, otherwise: Filter, *, negated: bool) -> Filter:
+        """Return a condition as a leaf on an indexed expression, if it is one; otherwise the filter that it is.
+
+        Args:
+            written: the condition as it was before it was typed.
+            otherwise: the filter on the table's columns that is equal to it.
+        """
+        if not isinstance(otherwise, Leaf | Residual):
+            return otherwise
+        if isinstance(otherwise, Leaf) and otherwise.column in self._columns:
+            return otherwise
+        text = str(otherwise)
+        if isinstance(written, Like) and isinstance(condition, Apply):
+            column = self._by_node.get(condition.args[0])
+            if column is None or negated:
+                return otherwise
+            domain, is_exact = like_domain(written.pattern, written.escape)
+            if domain.has_every_value:
+                return otherwise
+            return Leaf(column.name, column.type, domain, text, is_superset=not is_exact, condition=otherwise)
+        replaced = self._replaced(condition)
+        answer = None if replaced is condition else column_domain(replaced, negated=negated)
+        if answer is None:
+            return otherwise
+        subject, domain = answer
+        on_expression = leaf(subject.name, subject.column_type, domain, text)
+        if not isinstance(on_expression, Leaf):
+            return on_expression
+        return Leaf(subject.name, subject.column_type, on_expression.domain, text, condition=otherwise)
+
+    def _replaced(self, node: Node) -> Node:
+        """Replace indexed expressions within an expression by columns of their names."""
+        column = self._by_node.get(node)
+        if column is not None:
+            return Column(column.name, column.type)
+        if not isinstance(node, Apply):
+            return node
+        args = tuple(self._replaced(arg) for arg in node.args)
+        if all(new is old for new, old in zip(args, node.args, strict=True)):
+            return node
+        return Apply(node.function, args, node.type, node.options)
+
+
+NO_EXPRESSIONS = IndexedExpressions()

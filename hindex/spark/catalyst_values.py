@@ -1,0 +1,97 @@
+"""Values of Spark's optimized plans as SQL expressions: function calls, arithmetic, casts and CASE.
+
+Source: Apache Spark, ``org.apache.spark.sql.catalyst.expressions``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from hindex.errors import ArgumentError
+from hindex.sql.functions import call
+from hindex.sql.predicate import CAST_TYPES, Arithmetic, ArithmeticOp, Case, Cast, Expression, Predicate
+
+_ARITHMETIC = {
+    "Add": ArithmeticOp.ADD,
+    "Subtract": ArithmeticOp.SUBTRACT,
+    "Multiply": ArithmeticOp.MULTIPLY,
+    "Divide": ArithmeticOp.DIVIDE,
+    "Remainder": ArithmeticOp.REMAINDER,
+    "IntegralDivide": ArithmeticOp.DIV,
+}
+#: Functions by Spark's classes. Those with the name of their class in lower case are in `_SAME_NAME`.
+_FUNCTIONS = {
+    "DateAdd": "date_add",
+    "DateSub": "date_sub",
+    "DayOfMonth": "day",
+    "LastDay": "last_day",
+    "StringInstr": "instr",
+    "StringReplace": "replace",
+    "StringTrim": "trim",
+    "StringTrimLeft": "ltrim",
+    "StringTrimRight": "rtrim",
+    "UnaryMinus": "negative",
+}
+_SAME_NAME = frozenset(
+    {
+        *("Abs", "Ceil", "Coalesce", "Concat", "Contains", "DateDiff", "DayOfWeek", "DayOfYear", "EndsWith"),
+        *("Floor", "Greatest", "Hour", "IsNaN", "Least", "Length", "Lower", "Minute", "Month", "Quarter"),
+        *("Second", "StartsWith", "Substring", "Upper", "WeekDay", "WeekOfYear", "Year"),
+    }
+)
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+def value(
+    expression: list[Any],
+    leaf: Callable[[list[Any]], Expression | None],
+    condition: Callable[[list[Any]], Predicate | None],
+) -> Expression | None:
+    """Return the SQL expression of a value; None if some part is not understood.
+
+    Args:
+        leaf: returns a column or literal, None for anything else.
+        condition: returns the condition of a CASE; None if it is not understood.
+    """
+    own = leaf(expression)
+    if own is not None:
+        return own
+    kind, *parts = expression
+    if kind == "Cast":
+        child = value(parts[0], leaf, condition)
+        to = _DECIMAL.sub(r"DECIMAL(\1, \2)", parts[2]).upper()
+        return None if child is None or not (to in CAST_TYPES or "(" in to) else Cast(child, to)
+    if kind in ("CaseWhen", "If"):
+        return _case(parts, leaf, condition)
+    args = [value(part, leaf, condition) for part in parts]
+    known = [arg for arg in args if arg is not None]
+    if len(known) < len(args):
+        return None
+    if kind in _ARITHMETIC:
+        return Arithmetic(_ARITHMETIC[kind], *known)
+    name = _FUNCTIONS.get(kind) or (kind.lower() if kind in _SAME_NAME else None)
+    try:
+        return None if name is None else call(name, known)
+    except ArgumentError:
+        return None
+
+
+def _case(
+    parts: list[Any],
+    leaf: Callable[[list[Any]], Expression | None],
+    condition: Callable[[list[Any]], Predicate | None],
+) -> Expression | None:
+    """Return CASE of conditions and values in turn, and the value of ELSE if their number is odd."""
+    conditions = [condition(part) for part in parts[:-1:2]]
+    values = [value(part, leaf, condition) for part in parts[1::2]]
+    otherwise = value(parts[-1], leaf, condition) if len(parts) % 2 else None
+    whens = tuple(
+        (test, item)
+        for test, item in zip(conditions, values, strict=True)
+        if test is not None and item is not None
+    )
+    if len(whens) < len(conditions) or (len(parts) % 2 and otherwise is None):
+        return None
+    return Case(whens, otherwise)

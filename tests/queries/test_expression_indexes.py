@@ -1,0 +1,115 @@
+"""Conditions on indexed expressions in an accelerated session: rows and schema of Spark alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 the usual name
+
+import hindex
+from hindex.api.table import IndexSpec
+from hindex.queries import selectivity
+from tests.queries.comparison import compare
+from tests.scan.test_expression_indexes import EXPRESSIONS, evaluated, random_condition, write_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Of conditions on them, Spark's optimizer makes conditions on the columns.
+REWRITTEN = ("CASE", "coalesce")
+
+
+@pytest.fixture(scope="module")
+def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("expressions")
+    for number in range(2):
+        write_file(path / f"{number}.orc", number, number * 1200)
+    table = hindex.connect(spark=spark).table(path)
+    table.create_indexes([IndexSpec(f"e{at}", text) for at, text in enumerate(EXPRESSIONS)])
+    return path
+
+
+@pytest.fixture(autouse=True)
+def compares() -> Iterator[None]:
+    """Also candidates that have to be compared are read by the driver."""
+    selectivity.DECLINED.clear()
+    yield
+    selectivity.DECLINED.clear()
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "lower(s) = 'bob@x.orgx'",
+        "lcase(s) LIKE 'bob%7'",
+        "startswith(lower(s), 'bob')",
+        "2017 = year(d)",
+        "year(d) IN (2016, 2018) AND quarter(d) = 2",
+        "NOT year(d) IN (2016, 2017, 2018, 2019, 2020, 2021)",
+        "a % 7 + 1 = 3 AND t = 'a'",
+        "q * 2 BETWEEN 1.5 AND 2.5",
+        "CAST(q AS BIGINT) = 4",
+        "substr(s, 2, 3) <=> NULL",
+        "hour(ts) = 3 OR length(s) > 17",
+        "concat(s, '/', t) = 'ann@Example.comx/b'",
+    ],
+)
+def test_conditions(
+    spark: SparkSession, folder: Path, condition: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    count, log = compare(spark.read.orc(str(folder)).where(condition), caplog)
+    assert count
+    assert "accelerated: " in log
+    assert "not accelerated" not in log
+    assert " through e" in log
+
+
+@pytest.mark.parametrize("condition", ["upper(s) = 'BOB@X.ORG'", "year(ts) = 2020", "weekday(d) = 1"])
+def test_other_expressions_stay_for_spark(
+    spark: SparkSession, folder: Path, condition: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, log = compare(spark.read.orc(str(folder)).where(condition), caplog)
+    assert "not accelerated" in log
+
+
+def test_counts_come_from_the_index(spark: SparkSession, folder: Path) -> None:
+    frame = spark.read.orc(str(folder)).where("year(d) = 2018").agg(F.count("*"))
+    expected = frame.collect()
+    with hindex.accelerate(spark, always=True) as acceleration:
+        again = spark.read.orc(str(folder)).where("year(d) = 2018").agg(F.count("*"))
+        assert again.collect() == expected
+        assert "through its indexes" in str(acceleration.explain(again))
+
+
+def test_a_setting_of_casts_does_not_matter(
+    spark: SparkSession, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without errors, a value is the same in ANSI mode and outside it."""
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        count, _ = compare(
+            spark.read.orc(str(folder)).where("CAST(q AS BIGINT) = 4 AND a % 7 + 1 = 3"), caplog
+        )
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert count
+
+
+def test_random_conditions(spark: SparkSession, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    chance = random.Random(17)
+    frame = spark.read.orc(str(folder))
+    rows = hindex.connect(spark=spark).table(folder).scan().to_arrow()
+    used = 0
+    for _ in range(25):
+        expressions = [text for text in EXPRESSIONS if not text.startswith(REWRITTEN)]
+        parts = [
+            random_condition(chance, text, [*dict.fromkeys(evaluated(text, rows)), None])
+            for text in chance.choices(expressions, k=chance.randint(1, 2))
+        ]
+        _, log = compare(frame.where(chance.choice([" AND ", " OR "]).join(parts)), caplog)
+        used += " through e" in log
+    assert used > 12

@@ -1,0 +1,372 @@
+"""Indexes on expressions: rows against scans without an index, and what was skipped."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hindex
+from hindex.api.scan import Scan
+from hindex.api.table import IndexSpec, Table
+from hindex.errors import BuildError, ColumnError, IndexExistsError, StatementError
+from hindex.maintain.results import BuildEstimate
+from hindex.plan.reasons import Reason
+from hindex.plan.time_zones import TimeZones
+from hindex.store.definitions import PREFIX, decode_definition, encode_definition
+from tests.support.local_build import LocalConnection
+from tests.support.small import ids, reasons, write_columns
+
+ROWS = 1200
+TYPES = ("bitmap", "btree", "bloom", "minmax")
+WORDS = ("ann@Example.com", "Ann@example.com", "BOB@x.org", "épée", "ΩMEGA", "😀x", "", "  pad ", "a_b%c")
+EXPRESSIONS = (
+    "lower(s)",
+    "length(s)",
+    "substring(s, 2, 3)",
+    "year(d)",
+    "quarter(d)",
+    "a % 7 + 1",
+    "coalesce(a, 0)",
+    "CAST(q AS BIGINT)",
+    "q * 2",
+    "CASE WHEN a > 20 THEN 'many' WHEN a > 5 THEN 'some' END",
+    "contains(s, 'x')",
+    "concat(s, '/', t)",
+    "hour(ts)",
+)
+
+
+def values(chance: random.Random, rows: int) -> dict[str, pa.Array]:
+    """Some nulls in every column; dates and numbers of few values in a stripe."""
+
+    def some(value: object) -> object:
+        return None if chance.random() < 0.07 else value
+
+    days = [
+        datetime.date(2015 + row * 8 // rows, 1, 1) + datetime.timedelta(chance.randrange(365))
+        for row in range(rows)
+    ]
+    start = datetime.datetime(2020, 1, 1)
+    return {
+        "id": pa.array(range(rows), pa.int64()),
+        "s": pa.array(
+            [some(chance.choice(WORDS) + chance.choice(["", "x", "7"])) for _ in range(rows)], pa.string()
+        ),
+        "t": pa.array([some(chance.choice("abc")) for _ in range(rows)], pa.string()),
+        "d": pa.array([some(day) for day in days], pa.date32()),
+        "a": pa.array([some(chance.randrange(-9, 40)) for _ in range(rows)], pa.int32()),
+        "q": pa.array(
+            [some(Decimal(chance.randrange(-500, 500)) / 100) for _ in range(rows)], pa.decimal128(9, 2)
+        ),
+        "ts": pa.array(
+            [some(start + datetime.timedelta(minutes=chance.randrange(9999))) for _ in range(rows)],
+            pa.timestamp("ns"),
+        ),
+    }
+
+
+def write_file(path: Path, seed: int, first_id: int) -> None:
+    columns = values(random.Random(seed), ROWS)
+    columns["id"] = pa.array(range(first_id, first_id + ROWS), pa.int64())
+    write_columns(path, columns, stripe=16 << 10, stride=100)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    for number in range(2):
+        write_file(tmp_path / f"{number}.orc", number, number * ROWS)
+    return tmp_path
+
+
+@pytest.fixture
+def bare(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """The same table without indexes."""
+    return hindex.connect(store=str(tmp_path_factory.mktemp("none"))).table(path)
+
+
+def candidates(scan: Scan) -> int:
+    """Return how many rows the indexes leave."""
+    rows = scan.explain().rows
+    assert rows is not None
+    assert rows.kept is not None
+    return rows.kept
+
+
+def random_condition(chance: random.Random, expression: str, found: list[object]) -> str:
+    """Return a condition on an expression, given its values."""
+
+    def literal() -> str:
+        value = chance.choice(found)
+        if value is None:
+            return "NULL"
+        if isinstance(value, str):
+            return hindex.lit(value).node.__str__()
+        return str(value).upper() if isinstance(value, bool) else str(value)
+
+    texts = [item for item in found if isinstance(item, str)]
+    kinds = ["=", "<>", "<", "<=", ">", ">=", "<=>", "IN", "NOT IN", "BETWEEN", "IS NULL", "IS NOT NULL"]
+    kind = chance.choice(kinds + ["LIKE"] * bool(texts))
+    match kind:
+        case "IN" | "NOT IN":
+            return f"{expression} {kind} ({', '.join(literal() for _ in range(chance.randint(1, 4)))})"
+        case "BETWEEN":
+            return f"{expression} BETWEEN {literal()} AND {literal()}"
+        case "LIKE":
+            text = chance.choice(texts)
+            head = hindex.lit(
+                text[: chance.randint(0, 4)].replace("%", "\\%") + chance.choice(["%", "", "%m"])
+            )
+            return f"{expression} LIKE {head}"
+        case "IS NULL" | "IS NOT NULL":
+            return f"{expression} {kind}"
+    sides = (expression, literal())
+    return " ".join((sides[0], kind, sides[1]) if chance.random() < 0.8 else (sides[1], kind, sides[0]))
+
+
+@pytest.mark.parametrize("using", TYPES)
+def test_random_conditions(path: Path, bare: Table, connection: LocalConnection, using: str) -> None:
+    """Alone and combined: the rows of a scan without an index; all conditions on expressions are looked up."""
+    chance = random.Random(using)
+    table = connection.table(path)
+    table.create_indexes([IndexSpec(f"e{at}", text, using) for at, text in enumerate(EXPRESSIONS)])
+    arrays = bare.scan().to_arrow()
+    found: Mapping[str, list[object]] = {
+        text: [*dict.fromkeys(evaluated(text, arrays)), None] for text in EXPRESSIONS
+    }
+    skipped = 0
+    for turn in range(25):
+        parts = [
+            random_condition(chance, text, found[text])
+            for text in chance.choices(EXPRESSIONS, k=chance.randint(1, 3))
+        ]
+        parts = [f"NOT ({part})" if chance.random() < 0.2 else part for part in parts]
+        where = chance.choice([" AND ", " OR "]).join(parts)
+        expected = ids(bare.scan(where, ["id"]))
+        scan = table.scan(where, ["id"])
+        assert ids(scan) == expected, where
+        assert scan.count() == len(expected), where
+        kept = candidates(scan)
+        assert kept >= len(expected), where
+        skipped += 2 * ROWS - kept
+        if turn < 5:
+            assert ids(table.scan(where, ["id"], mode="prove")) == expected, where
+    assert skipped > (12 * ROWS if using == "bitmap" else ROWS)
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        ("LOWER(S) = 'bob@x.orgx'", "BITMAP by_lower  exact"),
+        ("lcase(s) LIKE 'bob%'", "BITMAP by_lower  exact"),
+        ("lower(s) LIKE 'bob%x'", "BITMAP by_lower  may match"),
+        ("NOT lower(s) IN ('bob@x.org', 'a')", "BITMAP by_lower  exact"),
+        ("CAST(year(d) AS BIGINT) = 2017", "BITMAP by_year  exact"),
+        ("2017 <= year(d) AND year(d) < 2018", "BITMAP by_year  exact"),
+        ("year(d) = 2016 OR year(d) = 2018 OR lower(s) IS NULL", "BITMAP by_year  exact"),
+        ("1 + a % 7 = 3", "UNSUPPORTED_PREDICATE"),
+    ],
+)
+def test_conditions_use_an_index_however_they_are_spelled(
+    path: Path, bare: Table, connection: LocalConnection, where: str, text: str
+) -> None:
+    table = connection.table(path)
+    table.create_indexes(
+        [IndexSpec("by_lower", "lower(s)"), IndexSpec("by_year", "year(d)"), IndexSpec("by_a", "a % 7 + 1")]
+    )
+    expected = ids(bare.scan(where, ["id"]))
+    assert ids(table.scan(where, ["id"])) == expected
+    assert table.scan(where).count() == len(expected) > 0
+    assert text in str(table.scan(where).explain())
+
+
+def test_a_similar_condition_is_told_which_expression_is_indexed(
+    path: Path, connection: LocalConnection
+) -> None:
+    table = connection.table(path)
+    table.create_index("by_lower", "lower(s)")
+    for where, reason in (
+        ("s = 'x'", Reason.NO_INDEX),
+        ("upper(s) = 'X'", Reason.UNSUPPORTED_PREDICATE),
+        ("NOT lower(s) LIKE 'ab%'", Reason.UNSUPPORTED_PREDICATE),
+    ):
+        assert "by_lower is on lower(s)" in " ".join(str(table.scan(where).explain()).split()), where
+        assert list(reasons(table.scan(where))) == [reason]
+
+
+def test_a_column_with_an_index_of_its_own_is_preferred(path: Path, connection: LocalConnection) -> None:
+    """Both would do; that of the column also has the statistics of the data file."""
+    table = connection.table(path)
+    table.create_indexes([IndexSpec("by_year", "year(d)"), IndexSpec("by_d", "d")])
+    text = str(table.scan("year(d) = 2018").explain())
+    assert "BITMAP by_d  exact" in text
+    assert "by_year" not in text
+
+
+@pytest.mark.parametrize("column", ["year(d)", "YEAR( `D` )", hindex.call("year", hindex.col("D"))])
+def test_spellings_of_a_definition(path: Path, connection: LocalConnection, column: Any) -> None:
+    index = connection.table(path).create_index("y", column, "minmax")
+    assert (index.column, index.column_type) == ("year(d)", "int")
+    with pytest.raises(IndexExistsError):
+        connection.table(path).create_index("z", "Year(d)", "minmax")
+    statement = f"CREATE INDEX w USING bitmap ON '{path}' (a % 7 + year(d))"
+    assert connection.sql(statement).column == "a % 7 + year(d)"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("year(nothing)", "Column 'nothing' cannot be resolved"),
+        ("lower(s", "lower\\(s"),
+        ("soundex(s)", "soundex"),
+        ("1 + 2", "it names no column"),
+        ("year(a)", "cannot be indexed"),
+        ("CAST(d AS TIMESTAMP)", "it makes timestamps"),
+        ("lower(s) AND a", "cannot be indexed"),
+    ],
+)
+def test_what_cannot_be_indexed(path: Path, connection: LocalConnection, column: str, message: str) -> None:
+    with pytest.raises((ColumnError, StatementError), match=message):
+        connection.table(path).create_index("i", column)
+    assert not connection.table(path).indexes()
+
+
+def test_ngrams_and_partitions_are_refused(tmp_path: Path, connection: LocalConnection) -> None:
+    (tmp_path / "p=1").mkdir()
+    write_file(tmp_path / "p=1" / "0.orc", 0, 0)
+    table = connection.table(tmp_path)
+    with pytest.raises(ColumnError, match="create the index on the column"):
+        table.create_index("i", "lower(s)", "ngram")
+    with pytest.raises(ColumnError, match="'p' is a partition column"):
+        table.create_index("i", "p + a")
+
+
+def test_a_value_without_a_result_ends_the_build(path: Path, connection: LocalConnection) -> None:
+    """It names the file and the expression; TRY_CAST does it."""
+    table = connection.table(path)
+    with pytest.raises(BuildError, match=r"0\.orc.*CAST\(s AS INT\) has no value in some row"):
+        table.create_index("i", "CAST(s AS INT)")
+    assert not table.indexes()
+    table.create_index("i", "TRY_CAST(s AS INT)")
+    assert ids(table.scan("TRY_CAST(s AS INT) = 7", ["id"])) == [
+        row for row, s in enumerate(table.scan().to_arrow()["s"].to_pylist()) if s == "7"
+    ]
+
+
+def test_changed_and_new_files_are_read(path: Path, bare: Table, connection: LocalConnection) -> None:
+    table = connection.table(path)
+    table.create_indexes([IndexSpec("by_lower", "lower(s)"), IndexSpec("m", "lower(s)", "minmax")])
+    write_file(path / "1.orc", 7, ROWS)
+    write_file(path / "2.orc", 8, 2 * ROWS)
+    where = "lower(s) = 'bob@x.orgx'"
+    expected = ids(bare.scan(where, ["id"]))
+    assert ids(table.scan(where, ["id"])) == expected
+    assert set(reasons(table.scan(where))) == {Reason.STALE_FILE, Reason.NEW_FILE}
+    assert table.index("by_lower").status.startswith("stale: 1 changed, 1 added")
+    table.refresh_indexes()
+    assert ids(table.scan(where, ["id"])) == expected
+    assert not table.scan(where).explain().notes
+    assert [item.verified_stripes > 0 and not item.problems for item in table.check_indexes(verify=True)] == [
+        True
+    ] * 2
+
+
+def test_files_without_a_column_are_read(path: Path, bare: Table, connection: LocalConnection) -> None:
+    """NULL in, and perhaps a value out."""
+    rows = {"id": pa.array(range(9000, 9010), pa.int64()), "a": pa.array(range(10), pa.int32())}
+    write_columns(path / "3.orc", rows)
+    table = connection.table(path)
+    table.create_indexes([IndexSpec("i", "coalesce(length(s), a)"), IndexSpec("y", "year(d)")])
+    for where in (
+        "coalesce(length(s), a) = 3",
+        "coalesce(length(s), a) IS NULL",
+        "year(d) IS NULL",
+        "year(d) = 2016",
+    ):
+        assert ids(table.scan(where, ["id"])) == ids(bare.scan(where, ["id"])), where
+    assert 9003 in ids(table.scan("coalesce(length(s), a) = 3", ["id"]))
+    assert table.index("y").files_without_column == ("3.orc",)
+
+
+def test_columns_of_other_types_end_the_use(path: Path, connection: LocalConnection) -> None:
+    """`a % 7` of a bigint is another expression: the index is named unusable, and the data is read."""
+    table = connection.table(path)
+    table.create_index("i", "a % 7 + 1")
+    rows = {"id": pa.array([9000], pa.int64()), "a": pa.array([1 << 40], pa.int64())}
+    write_columns(path / "3.orc", rows)
+    where = "a % 7 + 1 = 3"
+    expected = [
+        row
+        for row, a in zip(*(table.scan().to_arrow()[name].to_pylist() for name in ("id", "a")), strict=True)
+        if a is not None and a >= 0 and a % 7 == 2
+    ]
+    assert ids(table.scan(where, ["id"])) == sorted(expected)
+    assert "the columns are struct<a:bigint> now" in str(table.scan(where).explain())
+    assert "unusable" in table.index("i").status
+
+
+def test_parts_of_times_serve_only_clocks_of_utc(path: Path, connection: LocalConnection) -> None:
+    table = connection.table(path)
+    table.create_indexes([IndexSpec("h", "hour(ts)"), IndexSpec("y", "year(d)")])
+    scan = table.scan("hour(ts) = 3 AND year(d) = 2018", ["id"])
+    utc = scan.with_zones(lambda: TimeZones("UTC", "UTC"))
+    elsewhere = scan.with_zones(lambda: TimeZones("America/Los_Angeles", "UTC"))
+    assert ids(scan) == ids(utc)
+    assert "BITMAP h  exact" in str(utc.explain())
+    assert "BITMAP h" not in str(elsewhere.explain())
+    assert "h on hour(ts) has the values of time zone UTC" in " ".join(str(elsewhere.explain()).split())
+    assert "BITMAP y  exact" in str(elsewhere.explain())
+
+
+def test_estimates_and_definitions(path: Path, connection: LocalConnection) -> None:
+    """DRY RUN reads the columns of the expression; the definition survives as text."""
+    table = connection.table(path)
+    for using in TYPES:
+        estimate = table.create_index("i", "lower(s)", using, dry_run=True)
+        index = table.create_index("i", "lower(s)", using)
+        assert isinstance(estimate, BuildEstimate)
+        assert 0.3 < estimate.index_bytes / index.size_bytes < 3
+        assert estimate.read_bytes > 1000
+        table.drop_index("i")
+    table.create_index("i", "concat(s, '/', t)")
+    (entry,) = table.snapshot().manifest.indexes
+    assert decode_definition(PREFIX + entry.id, encode_definition(entry)) == replace(entry, refreshed_ms=0)
+    assert entry.inputs == "struct<s:string,t:string>"
+
+
+def evaluated(expression: str, rows: pa.Table) -> list[object]:
+    """Return the values of an expression, told by plain Python."""
+    columns = rows.to_pydict()
+    functions: dict[str, Callable[[dict[str, Any]], object]] = {
+        "lower(s)": lambda row: row["s"].lower(),
+        "length(s)": lambda row: len(row["s"]),
+        "substring(s, 2, 3)": lambda row: row["s"][1:4],
+        "year(d)": lambda row: row["d"].year,
+        "quarter(d)": lambda row: (row["d"].month + 2) // 3,
+        "a % 7 + 1": lambda row: abs(row["a"]) % 7 * (-1 if row["a"] < 0 else 1) + 1,
+        "coalesce(a, 0)": lambda row: row["a"] or 0,
+        "CAST(q AS BIGINT)": lambda row: int(row["q"]),
+        "q * 2": lambda row: row["q"] * 2,
+        "CASE WHEN a > 20 THEN 'many' WHEN a > 5 THEN 'some' END": lambda row: (
+            "many" if row["a"] > 20 else "some" if row["a"] > 5 else None
+        ),
+        "contains(s, 'x')": lambda row: "x" in row["s"],
+        "concat(s, '/', t)": lambda row: row["s"] + "/" + row["t"],
+        "hour(ts)": lambda row: row["ts"].hour,
+    }
+    function = functions[expression]
+    evaluated = []
+    for at in range(rows.num_rows):
+        row = {name: column[at] for name, column in columns.items()}
+        try:
+            evaluated.append(function(row))
+        except (AttributeError, TypeError):
+            evaluated.append(None)
+    return evaluated
