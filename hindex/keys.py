@@ -190,6 +190,12 @@ def array_keys(data_type: OrcType, array: pa.Array) -> KeyArray:
     return _fixed_width(array, np.dtype(f"i{array.type.bit_width // 8}")).astype(np.int64, copy=False)
 
 
+def list_elements(lists: pa.ListArray) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Return the elements of all lists, one behind the other, and the row of each."""
+    lengths = np.asarray(pc.list_value_length(lists).fill_null(0)).astype(np.int64)
+    return lists.flatten(), np.repeat(np.arange(len(lists)), lengths)
+
+
 def key_array(data_type: OrcType, keys: KeyArray) -> pa.Array:
     """Return the values of keys, one a key, none null: the inverse of `array_keys`.
 

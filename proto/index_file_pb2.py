@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhindex/proto/index_file.proto\x12\x0fhindex.index.v1\"9\n\x07PageRef\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0e\n\x06length\x18\x02 \x01(\r\x12\x0e\n\x06\x63rc32c\x18\x03 \x01(\x07\"$\n\x05\x45ntry\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\xe5\x01\n\nFileFooter\x12\x12\n\nindex_type\x18\x01 \x01(\t\x12\x0e\n\x06\x63olumn\x18\x02 \x01(\t\x12\x13\n\x0b\x63olumn_type\x18\x03 \x01(\t\x12*\n\x08key_kind\x18\x04 \x01(\x0e\x32\x18.hindex.index.v1.KeyKind\x12*\n\nproperties\x18\x05 \x03(\x0b\x32\x16.hindex.index.v1.Entry\x12(\n\x08metadata\x18\x06 \x03(\x0b\x32\x16.hindex.index.v1.Entry\x12\x0e\n\x06writer\x18\x07 \x01(\t\x12\x0c\n\x04\x62ody\x18\x08 \x01(\x0c\"<\n\nBitmapBody\x12.\n\x07stripes\x18\x01 \x03(\x0b\x32\x1d.hindex.index.v1.BitmapStripe\"\xfa\x01\n\x0c\x42itmapStripe\x12\x0c\n\x04rows\x18\x01 \x01(\x04\x12\x12\n\nnull_count\x18\x02 \x01(\x04\x12\'\n\x05nulls\x18\x03 \x01(\x0b\x32\x18.hindex.index.v1.PageRef\x12\x11\n\tkey_count\x18\x04 \x01(\x04\x12\x13\n\x0bleaf_offset\x18\x05 \x01(\x04\x12\x13\n\x0bleaf_length\x18\x06 \x03(\r\x12\x13\n\x0bleaf_crc32c\x18\x07 \x03(\x07\x12\x11\n\tleaf_keys\x18\x08 \x03(\r\x12\x11\n\tleaf_rows\x18\t \x03(\x04\x12\x12\n\nint_bounds\x18\n \x03(\x12\x12\x13\n\x0b\x62yte_bounds\x18\x0b \x03(\x0c\"N\n\tNgramBody\x12\x12\n\nblock_rows\x18\x01 \x01(\x04\x12-\n\x07stripes\x18\x02 \x03(\x0b\x32\x1c.hindex.index.v1.NgramStripe\"J\n\x0bNgramStripe\x12\x0c\n\x04rows\x18\x01 \x01(\x04\x12-\n\x06\x62locks\x18\x02 \x01(\x0b\x32\x1d.hindex.index.v1.BitmapStripe\"T\n\nMinMaxBody\x12\x16\n\x0erow_group_rows\x18\x01 \x01(\x04\x12.\n\x07stripes\x18\x02 \x03(\x0b\x32\x1d.hindex.index.v1.MinMaxStripe\"o\n\x0cMinMaxStripe\x12\x0c\n\x04rows\x18\x01 \x01(\x04\x12\'\n\x06\x65xtent\x18\x02 \x01(\x0b\x32\x17.hindex.index.v1.Extent\x12(\n\x06groups\x18\x03 \x01(\x0b\x32\x18.hindex.index.v1.PageRef\"\xbf\x01\n\x06\x45xtent\x12\x12\n\nnull_count\x18\x01 \x01(\x04\x12\x14\n\x07int_min\x18\x02 \x01(\x12H\x00\x88\x01\x01\x12\x14\n\x07int_max\x18\x03 \x01(\x12H\x01\x88\x01\x01\x12\x15\n\x08\x62yte_min\x18\x04 \x01(\x0cH\x02\x88\x01\x01\x12\x15\n\x08\x62yte_max\x18\x05 \x01(\x0cH\x03\x88\x01\x01\x12\x15\n\rmax_is_prefix\x18\x06 \x01(\x08\x42\n\n\x08_int_minB\n\n\x08_int_maxB\x0b\n\t_byte_minB\x0b\n\t_byte_max\"b\n\tBloomBody\x12\x16\n\x0erow_group_rows\x18\x01 \x01(\x04\x12\x0e\n\x06hashes\x18\x02 \x01(\r\x12-\n\x07stripes\x18\x03 \x03(\x0b\x32\x1c.hindex.index.v1.BloomStripe\"\xa6\x01\n\x0b\x42loomStripe\x12\x0c\n\x04rows\x18\x01 \x01(\x04\x12(\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x18.hindex.index.v1.PageRef\x12\x0c\n\x04\x62its\x18\x03 \x01(\x04\x12(\n\x06groups\x18\x04 \x01(\x0b\x32\x18.hindex.index.v1.PageRef\x12\x12\n\ngroup_bits\x18\x05 \x03(\x04\x12\x13\n\x0bgroup_nulls\x18\x06 \x03(\x04\"\xc6\x02\n\tBTreeBody\x12\x11\n\tlocations\x18\x01 \x01(\x04\x12\x35\n\x0elocation_pages\x18\x02 \x03(\x0b\x32\x1d.hindex.index.v1.LocationPage\x12\x12\n\nnull_count\x18\x03 \x01(\x04\x12\'\n\x05nulls\x18\x04 \x01(\x0b\x32\x18.hindex.index.v1.PageRef\x12\x11\n\tkey_count\x18\x05 \x01(\x04\x12&\n\x04runs\x18\x06 \x03(\x0b\x32\x18.hindex.index.v1.LeafRun\x12\x13\n\x0bleaf_length\x18\x07 \x03(\r\x12\x13\n\x0bleaf_crc32c\x18\x08 \x03(\x07\x12\x11\n\tleaf_keys\x18\t \x03(\r\x12\x11\n\tleaf_rows\x18\n \x03(\x04\x12\x12\n\nint_bounds\x18\x0b \x03(\x12\x12\x13\n\x0b\x62yte_bounds\x18\x0c \x03(\x0c\")\n\x07LeafRun\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0e\n\x06leaves\x18\x02 \x01(\r\"E\n\x0cLocationPage\x12&\n\x04page\x18\x01 \x01(\x0b\x32\x18.hindex.index.v1.PageRef\x12\r\n\x05\x66irst\x18\x02 \x01(\x04\"8\n\tLocations\x12+\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x1c.hindex.index.v1.LocatedFile\"u\n\x0bLocatedFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06length\x18\x02 \x01(\x04\x12\x15\n\rtail_checksum\x18\x04 \x01(\x07\x12\x16\n\x0erow_group_rows\x18\x05 \x01(\x04\x12\x13\n\x0bstripe_rows\x18\x06 \x03(\x04J\x04\x08\x03\x10\x04\"3\n\nBundleBody\x12\x0e\n\x06length\x18\x01 \x03(\r\x12\x15\n\rfooter_crc32c\x18\x02 \x03(\x07*K\n\x07KeyKind\x12\x18\n\x14KEY_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0eKEY_KIND_INT64\x10\x01\x12\x12\n\x0eKEY_KIND_BYTES\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhindex/proto/index_file.proto\x12\x0fhindex.index.v1\"9\n\x07PageRef\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0e\n\x06length\x18\x02 \x01(\r\x12\x0e\n\x06\x63rc32c\x18\x03 \x01(\x07\"$\n\x05\x45ntry\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\xe5\x01\n\nFileFooter\x12\x12\n\nindex_type\x18\x01 \x01(\t\x12\x0e\n\x06\x63olumn\x18\x02 \x01(\t\x12\x13\n\x0b\x63olumn_type\x18\x03 \x01(\t\x12*\n\x08key_kind\x18\x04 \x01(\x0e\x32\x18.hindex.index.v1.KeyKind\x12*\n\nproperties\x18\x05 \x03(\x0b\x32\x16.hindex.index.v1.Entry\x12(\n\x08metadata\x18\x06 \x03(\x0b\x32\x16.hindex.index.v1.Entry\x12\x0e\n\x06writer\x18\x07 \x01(\t\x12\x0c\n\x04\x62ody\x18\x08 \x01(\x0c\"<\n\nBitmapBody\x12.\n\x07stripes\x18\x01 \x03(\x0b\x32\x1d.hindex.index.v1.BitmapStripe\"\x8f\x02\n\x0c\x42itmapStripe\x12\x0c\n\x04rows\x18\x01 \x01(\x04\x12\x12\n\nnull_count\x18\x02 \x01(\x04\x12\'\n\x05nulls\x18\x03 \x01(\x0b\x32\x18.hindex.index.v1.PageRef\x12\x11\n\tkey_count\x18\x04 \x01(\x04\x12\x13\n\x0bleaf_offset\x18\x05 \x01(\x04\x12\x13\n\x0bleaf_length\x18\x06 \x03(\r\x12\x13\n\x0bleaf_crc32c\x18\x07 \x03(\x07\x12\x11\n\tleaf_keys\x18\x08 \x03(\r\x12\x11\n\tleaf_rows\x18\t \x03(\x04\x12\x12\n\nint_bounds\x18\n \x03(\x12\x12\x13\n\x0b\x62yte_bounds\x18\x0b \x03(\x0c\x12\x13\n\x0bshares_rows\x18\x0c \x01(\x08\"N\n\tNgramBody\x12\x12\n\nblock_rows\x18\x01 \x01(\x04\x12-\n\x07stripes\x18\x02 \x03(\x0b\x32\x1c.hindex.index.v1.NgramStripe\"J\n\x0bNgramStripe\x12\x0c\n\x04rows\x18\x01 \x01(\x04\x12-\n\x06\x62locks\x18\x02 \x01(\x0b\x32\x1d.hindex.index.v1.BitmapStripe\"T\n\nMinMaxBody\x12\x16\n\x0erow_group_rows\x18\x01 \x01(\x04\x12.\n\x07stripes\x18\x02 \x03(\x0b\x32\x1d.hindex.index.v1.MinMaxStripe\"o\n\x0cMinMaxStripe\x12\x0c\n\x04rows\x18\x01 \x01(\x04\x12\'\n\x06\x65xtent\x18\x02 \x01(\x0b\x32\x17.hindex.index.v1.Extent\x12(\n\x06groups\x18\x03 \x01(\x0b\x32\x18.hindex.index.v1.PageRef\"\xbf\x01\n\x06\x45xtent\x12\x12\n\nnull_count\x18\x01 \x01(\x04\x12\x14\n\x07int_min\x18\x02 \x01(\x12H\x00\x88\x01\x01\x12\x14\n\x07int_max\x18\x03 \x01(\x12H\x01\x88\x01\x01\x12\x15\n\x08\x62yte_min\x18\x04 \x01(\x0cH\x02\x88\x01\x01\x12\x15\n\x08\x62yte_max\x18\x05 \x01(\x0cH\x03\x88\x01\x01\x12\x15\n\rmax_is_prefix\x18\x06 \x01(\x08\x42\n\n\x08_int_minB\n\n\x08_int_maxB\x0b\n\t_byte_minB\x0b\n\t_byte_max\"b\n\tBloomBody\x12\x16\n\x0erow_group_rows\x18\x01 \x01(\x04\x12\x0e\n\x06hashes\x18\x02 \x01(\r\x12-\n\x07stripes\x18\x03 \x03(\x0b\x32\x1c.hindex.index.v1.BloomStripe\"\xa6\x01\n\x0b\x42loomStripe\x12\x0c\n\x04rows\x18\x01 \x01(\x04\x12(\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x18.hindex.index.v1.PageRef\x12\x0c\n\x04\x62its\x18\x03 \x01(\x04\x12(\n\x06groups\x18\x04 \x01(\x0b\x32\x18.hindex.index.v1.PageRef\x12\x12\n\ngroup_bits\x18\x05 \x03(\x04\x12\x13\n\x0bgroup_nulls\x18\x06 \x03(\x04\"\xc6\x02\n\tBTreeBody\x12\x11\n\tlocations\x18\x01 \x01(\x04\x12\x35\n\x0elocation_pages\x18\x02 \x03(\x0b\x32\x1d.hindex.index.v1.LocationPage\x12\x12\n\nnull_count\x18\x03 \x01(\x04\x12\'\n\x05nulls\x18\x04 \x01(\x0b\x32\x18.hindex.index.v1.PageRef\x12\x11\n\tkey_count\x18\x05 \x01(\x04\x12&\n\x04runs\x18\x06 \x03(\x0b\x32\x18.hindex.index.v1.LeafRun\x12\x13\n\x0bleaf_length\x18\x07 \x03(\r\x12\x13\n\x0bleaf_crc32c\x18\x08 \x03(\x07\x12\x11\n\tleaf_keys\x18\t \x03(\r\x12\x11\n\tleaf_rows\x18\n \x03(\x04\x12\x12\n\nint_bounds\x18\x0b \x03(\x12\x12\x13\n\x0b\x62yte_bounds\x18\x0c \x03(\x0c\")\n\x07LeafRun\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0e\n\x06leaves\x18\x02 \x01(\r\"E\n\x0cLocationPage\x12&\n\x04page\x18\x01 \x01(\x0b\x32\x18.hindex.index.v1.PageRef\x12\r\n\x05\x66irst\x18\x02 \x01(\x04\"8\n\tLocations\x12+\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x1c.hindex.index.v1.LocatedFile\"u\n\x0bLocatedFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06length\x18\x02 \x01(\x04\x12\x15\n\rtail_checksum\x18\x04 \x01(\x07\x12\x16\n\x0erow_group_rows\x18\x05 \x01(\x04\x12\x13\n\x0bstripe_rows\x18\x06 \x03(\x04J\x04\x08\x03\x10\x04\"3\n\nBundleBody\x12\x0e\n\x06length\x18\x01 \x03(\r\x12\x15\n\rfooter_crc32c\x18\x02 \x03(\x07*K\n\x07KeyKind\x12\x18\n\x14KEY_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0eKEY_KIND_INT64\x10\x01\x12\x12\n\x0eKEY_KIND_BYTES\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hindex.proto.index_file_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_KEYKIND']._serialized_start=2185
-  _globals['_KEYKIND']._serialized_end=2260
+  _globals['_KEYKIND']._serialized_start=2206
+  _globals['_KEYKIND']._serialized_end=2281
   _globals['_PAGEREF']._serialized_start=50
   _globals['_PAGEREF']._serialized_end=107
   _globals['_ENTRY']._serialized_start=109
@@ -42,31 +42,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BITMAPBODY']._serialized_start=379
   _globals['_BITMAPBODY']._serialized_end=439
   _globals['_BITMAPSTRIPE']._serialized_start=442
-  _globals['_BITMAPSTRIPE']._serialized_end=692
-  _globals['_NGRAMBODY']._serialized_start=694
-  _globals['_NGRAMBODY']._serialized_end=772
-  _globals['_NGRAMSTRIPE']._serialized_start=774
-  _globals['_NGRAMSTRIPE']._serialized_end=848
-  _globals['_MINMAXBODY']._serialized_start=850
-  _globals['_MINMAXBODY']._serialized_end=934
-  _globals['_MINMAXSTRIPE']._serialized_start=936
-  _globals['_MINMAXSTRIPE']._serialized_end=1047
-  _globals['_EXTENT']._serialized_start=1050
-  _globals['_EXTENT']._serialized_end=1241
-  _globals['_BLOOMBODY']._serialized_start=1243
-  _globals['_BLOOMBODY']._serialized_end=1341
-  _globals['_BLOOMSTRIPE']._serialized_start=1344
-  _globals['_BLOOMSTRIPE']._serialized_end=1510
-  _globals['_BTREEBODY']._serialized_start=1513
-  _globals['_BTREEBODY']._serialized_end=1839
-  _globals['_LEAFRUN']._serialized_start=1841
-  _globals['_LEAFRUN']._serialized_end=1882
-  _globals['_LOCATIONPAGE']._serialized_start=1884
-  _globals['_LOCATIONPAGE']._serialized_end=1953
-  _globals['_LOCATIONS']._serialized_start=1955
-  _globals['_LOCATIONS']._serialized_end=2011
-  _globals['_LOCATEDFILE']._serialized_start=2013
-  _globals['_LOCATEDFILE']._serialized_end=2130
-  _globals['_BUNDLEBODY']._serialized_start=2132
-  _globals['_BUNDLEBODY']._serialized_end=2183
+  _globals['_BITMAPSTRIPE']._serialized_end=713
+  _globals['_NGRAMBODY']._serialized_start=715
+  _globals['_NGRAMBODY']._serialized_end=793
+  _globals['_NGRAMSTRIPE']._serialized_start=795
+  _globals['_NGRAMSTRIPE']._serialized_end=869
+  _globals['_MINMAXBODY']._serialized_start=871
+  _globals['_MINMAXBODY']._serialized_end=955
+  _globals['_MINMAXSTRIPE']._serialized_start=957
+  _globals['_MINMAXSTRIPE']._serialized_end=1068
+  _globals['_EXTENT']._serialized_start=1071
+  _globals['_EXTENT']._serialized_end=1262
+  _globals['_BLOOMBODY']._serialized_start=1264
+  _globals['_BLOOMBODY']._serialized_end=1362
+  _globals['_BLOOMSTRIPE']._serialized_start=1365
+  _globals['_BLOOMSTRIPE']._serialized_end=1531
+  _globals['_BTREEBODY']._serialized_start=1534
+  _globals['_BTREEBODY']._serialized_end=1860
+  _globals['_LEAFRUN']._serialized_start=1862
+  _globals['_LEAFRUN']._serialized_end=1903
+  _globals['_LOCATIONPAGE']._serialized_start=1905
+  _globals['_LOCATIONPAGE']._serialized_end=1974
+  _globals['_LOCATIONS']._serialized_start=1976
+  _globals['_LOCATIONS']._serialized_end=2032
+  _globals['_LOCATEDFILE']._serialized_start=2034
+  _globals['_LOCATEDFILE']._serialized_end=2151
+  _globals['_BUNDLEBODY']._serialized_start=2153
+  _globals['_BUNDLEBODY']._serialized_end=2204
 # @@protoc_insertion_point(module_scope)

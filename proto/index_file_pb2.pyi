@@ -60,7 +60,7 @@ class BitmapBody(_message.Message):
     def __init__(self, stripes: _Optional[_Iterable[_Union[BitmapStripe, _Mapping]]] = ...) -> None: ...
 
 class BitmapStripe(_message.Message):
-    __slots__ = ("rows", "null_count", "nulls", "key_count", "leaf_offset", "leaf_length", "leaf_crc32c", "leaf_keys", "leaf_rows", "int_bounds", "byte_bounds")
+    __slots__ = ("rows", "null_count", "nulls", "key_count", "leaf_offset", "leaf_length", "leaf_crc32c", "leaf_keys", "leaf_rows", "int_bounds", "byte_bounds", "shares_rows")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     NULL_COUNT_FIELD_NUMBER: _ClassVar[int]
     NULLS_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +72,7 @@ class BitmapStripe(_message.Message):
     LEAF_ROWS_FIELD_NUMBER: _ClassVar[int]
     INT_BOUNDS_FIELD_NUMBER: _ClassVar[int]
     BYTE_BOUNDS_FIELD_NUMBER: _ClassVar[int]
+    SHARES_ROWS_FIELD_NUMBER: _ClassVar[int]
     rows: int
     null_count: int
     nulls: PageRef
@@ -83,7 +84,8 @@ class BitmapStripe(_message.Message):
     leaf_rows: _containers.RepeatedScalarFieldContainer[int]
     int_bounds: _containers.RepeatedScalarFieldContainer[int]
     byte_bounds: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, rows: _Optional[int] = ..., null_count: _Optional[int] = ..., nulls: _Optional[_Union[PageRef, _Mapping]] = ..., key_count: _Optional[int] = ..., leaf_offset: _Optional[int] = ..., leaf_length: _Optional[_Iterable[int]] = ..., leaf_crc32c: _Optional[_Iterable[int]] = ..., leaf_keys: _Optional[_Iterable[int]] = ..., leaf_rows: _Optional[_Iterable[int]] = ..., int_bounds: _Optional[_Iterable[int]] = ..., byte_bounds: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    shares_rows: bool
+    def __init__(self, rows: _Optional[int] = ..., null_count: _Optional[int] = ..., nulls: _Optional[_Union[PageRef, _Mapping]] = ..., key_count: _Optional[int] = ..., leaf_offset: _Optional[int] = ..., leaf_length: _Optional[_Iterable[int]] = ..., leaf_crc32c: _Optional[_Iterable[int]] = ..., leaf_keys: _Optional[_Iterable[int]] = ..., leaf_rows: _Optional[_Iterable[int]] = ..., int_bounds: _Optional[_Iterable[int]] = ..., byte_bounds: _Optional[_Iterable[bytes]] = ..., shares_rows: bool = ...) -> None: ...
 
 class NgramBody(_message.Message):
     __slots__ = ("block_rows", "stripes")

@@ -99,7 +99,6 @@ _NAMES: dict[Any, str] = {
     (exp.Any, exp.All): "ANY or ALL",
     (exp.Query, exp.Exists): "subquery",
     exp.Cast: "cast to this type",
-    exp.Bracket: "access to an element by [...]",
     exp.Tuple: "list of values",
     exp.Interval: "INTERVAL",
     exp.Window: "window function",
@@ -502,6 +501,12 @@ class Converter:
             self.unsupported(node)
         return self.aggregate(node) or self._function(node, node.name, node.expressions)
 
+    def _brackets(self, node: exp.Expression) -> Expression:
+        self.only(node, "this", "expressions")
+        if len(node.expressions) == 1 and type(node.expressions[0]) is exp.Star:
+            return self._function(node, "[*]", [node.this])
+        return self._function(node, "[]", [node.this, *node.expressions])
+
     def _special(self, node: exp.Expression) -> Expression:
         """Convert the functions with own nodes in sqlglot, as Spark has words between their arguments."""
         names = _SPECIAL[type(node)]
@@ -718,6 +723,7 @@ _EXPRESSIONS: dict[type[exp.Expression], Callable[[Converter, exp.Expression], E
     exp.TryCast: Converter._cast,
     exp.Case: Converter._case,
     exp.Placeholder: Converter._placeholder,
+    exp.Bracket: Converter._brackets,
     exp.Anonymous: Converter._call,
     **dict.fromkeys(_ARITHMETIC, Converter._arithmetic),
     **dict.fromkeys(_SPECIAL, Converter._special),

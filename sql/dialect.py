@@ -329,6 +329,8 @@ class HindexParser(MarkingParser):
     def column_or_value(self) -> Expression:
         """Consume a column with dotted steps, or another value; a word alone is a column, keyword or not."""
         start = self._index
+        if not (self.is_name or self.at_end or self.written() in ("(", "-")):
+            return self.column()  # refused
         if self.is_name and self.following in (",", ")", "."):
             column = self.column()
             if self.word() in (",", ")"):

@@ -43,7 +43,12 @@ class Function:
 
 #: Functions with types and values in `hindex.expr.functions`: the least and greatest number of arguments.
 EVALUATED: dict[str, tuple[int, int | None]] = {
+    "[]": (2, 2),
+    "[*]": (1, 1),
     "abs": (1, 1),
+    "array": (1, None),
+    "array_contains": (2, 2),
+    "arrays_overlap": (2, 2),
     "ceil": (1, 1),
     "coalesce": (1, None),
     "concat": (1, None),
@@ -66,6 +71,8 @@ EVALUATED: dict[str, tuple[int, int | None]] = {
     "length": (1, 1),
     "lower": (1, 1),
     "ltrim": (1, 1),
+    "map_keys": (1, 1),
+    "map_values": (1, 1),
     "minute": (1, 1),
     "month": (1, 1),
     "negative": (1, 1),
@@ -132,12 +139,14 @@ FUNCTIONS: dict[str, Function] = {
     **{name: Function(*counts, _call(name)) for name, counts in EVALUATED.items()},
     **{alias: Function(*EVALUATED[name], _call(name)) for alias, name in _ALIASES.items()},
     **{name: Function(1, 1, _cast(to)) for name, to in CASTS.items()},
+    "element_at": Function(2, 2, _call("[]")),
     "equal_null": Function(2, 2, lambda a: compare(ComparisonOp.NULL_SAFE_EQ, a[0], a[1])),
     "if": Function(3, 3, lambda a: Case(((as_predicate(a[0]), a[1]),), a[2])),
     "ifnull": Function(2, 2, _call("coalesce")),
     "locate": Function(2, 2, lambda a: Call("instr", (a[1], a[0]))),
     "isnotnull": Function(1, 1, lambda a: Not(is_null(a[0]))),
     "isnull": Function(1, 1, lambda a: is_null(a[0])),
+    "map_contains_key": Function(2, 2, lambda a: Call("array_contains", (Call("map_keys", (a[0],)), a[1]))),
     "mod": Function(2, 2, lambda a: Arithmetic(ArithmeticOp.REMAINDER, a[0], a[1])),
     "nullif": Function(
         2, 2, lambda a: Case(((without_padding(compare(ComparisonOp.EQ, a[0], a[1])), NULL),), a[0])
@@ -150,7 +159,7 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 #: The names that SQL text may use.
-NAMES = tuple(sorted(FUNCTIONS.keys() - {"negative"}))
+NAMES = tuple(sorted(FUNCTIONS.keys() - {"negative", "[]", "[*]"}))
 
 
 class FunctionError(ArgumentError):

@@ -238,7 +238,10 @@ class Arithmetic:
 
 @value_class
 class Call:
-    """A function call, with the name in lower case. ``negative`` is the minus sign."""
+    """A function call, with the name in lower case.
+
+    ``negative`` is the minus sign, ``[]`` the access to an element by brackets, ``[*]`` to all of them.
+    """
 
     name: str
     args: tuple[Expression, ...]
@@ -248,6 +251,8 @@ class Call:
             text = _operand(self.args[0])
             is_number = isinstance(self.args[0], Literal) or text[:1] in "-.0123456789"
             return f"-({text})" if is_number else f"-{text}"
+        if self.name in ("[]", "[*]"):
+            return f"{_operand(self.args[0])}[{self.args[1] if len(self.args) > 1 else '*'}]"
         return f"{self.name}({', '.join(map(str, self.args))})"
 
 

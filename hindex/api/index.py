@@ -15,6 +15,7 @@ from hindex.api.predicate_input import Where, parse_condition
 from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError, StatementError, warn
 from hindex.formatting import counted, percent_down, plural
 from hindex.index.index_type import IndexType, Level, has_ngrams, index_type, resolve_properties
+from hindex.orc.metadata.types import Kind
 from hindex.plan.filter import ALWAYS, Filter
 from hindex.plan.index_columns import IndexColumn, expression_column, index_column, parsed
 from hindex.plan.normalize import index_filter
@@ -402,6 +403,7 @@ def _indexed_column(column: IndexedColumn, schema: TableSchema, kind: IndexType)
         raise ColumnError(
             f"Column {resolved.name!r} is of type {resolved.type}, which {kind.name} cannot index: choose a column of "
             + ("type string or varchar" if has_ngrams(kind) else "a primitive type")
+            + (f", or its elements: {resolved.name}[*]" if resolved.type.kind is Kind.LIST else "")
         )
     return on
 

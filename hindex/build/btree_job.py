@@ -36,12 +36,12 @@ from hindex.errors import BuildError, HindexError
 from hindex.index.btree import IndexedFile, first_locations
 from hindex.index.column_stats import ColumnStats, Int64s, Mask
 from hindex.index.reader_cache import open_btree_file
-from hindex.keys import array_keys, key_list
+from hindex.keys import array_keys, key_list, list_elements
 from hindex.orc import RowSelection
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.orc.metadata.types import Kind
-from hindex.plan.index_columns import IndexColumn, table_values
+from hindex.plan.index_columns import IndexColumn
 from hindex.progress import Progress
 from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
@@ -415,7 +415,8 @@ def _sample_keys(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail])
                 column = plan.on.in_file(plan.binding, reader.tail.schema, transactional=acid is not None)
                 if column is None or number >= len(reader.stripes):
                     continue
-                values = table_values(column.read(reader, number, selection), column.type, plan.on.type)
+                values = column.table_values(column.read(reader, number, selection))
+                values = list_elements(values)[0] if plan.on.has_lists else values
         except HindexError as error:
             raise BuildError(f"index build failed on data file {view.file.path!r}: {error}") from error
         keys += key_list(array_keys(plan.on.type, values.drop_null()))

@@ -29,7 +29,7 @@ from hindex.index.reader_cache import open_btree_file
 from hindex.index.tree_writer import Int64s, byte_keys, key_at
 from hindex.keys import KeyKind, key_kind
 from hindex.orc.acid.delta_files import AcidFile
-from hindex.plan.index_columns import IndexColumn, table_values
+from hindex.plan.index_columns import IndexColumn
 from hindex.store.build_files import StagedFile
 from hindex.table.transactional import open_data_file
 from hindex.value_class import value_class
@@ -217,7 +217,7 @@ def _read_runs(job: BTreeJob, task: ReadTask, location: ErrorLocation) -> Iterat
         first += sum(groups[:start])
         for number in range(start, end):
             location.stripe = number
-            array = table_values(column.read(reader, number), column.type, job.on.type)
+            array = column.table_values(column.read(reader, number))
             yield stripe_entries(job.on.type, array, row_group_rows=file.row_group_rows, first=first)
             first += groups[number]
 

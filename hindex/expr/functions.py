@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hindex.errors import PredicateError
-from hindex.expr import arithmetic, dates, strings
+from hindex.expr import arithmetic, collections, dates, strings
 from hindex.expr.coerce import (
     FLOATING,
     NUMERIC,
@@ -31,6 +31,8 @@ from hindex.expr.nodes import (
     DOUBLE,
     INT,
     STRING,
+    Apply,
+    Column,
     Constant,
     Node,
     decimal_type,
@@ -181,9 +183,89 @@ def _date_and_days(name: str, args: Sequence[Node]) -> Node:
     return apply(name, (as_date(args[0]), as_int(args[1], name)), DATE)
 
 
+def _type_array_contains(name: str, args: Sequence[Node]) -> Node:
+    lists, *values = args
+    element = _part_of(name, lists, Kind.LIST, 0)
+    return apply(name, (lists, *(_as_element(name, element, value) for value in values)), BOOLEAN)
+
+
+def _type_array(name: str, args: Sequence[Node]) -> Node:
+    data_type = common_type(args, name)
+    return Apply(name, coerced(args, data_type), OrcType(Kind.LIST, children=(data_type,)))
+
+
+def _type_overlap(name: str, args: Sequence[Node]) -> Node:
+    """Type it as `array_contains` of several values, which are those of the other array."""
+    lists, others = args if isinstance(args[1], Apply) and args[1].function == "array" else args[::-1]
+    if not isinstance(others, Apply) or others.function != "array":
+        raise PredicateError(
+            f"{name} is evaluated for an array of constants, as in array('a', 'b'); {REMEDY}"
+        )
+    return _type_array_contains("array_contains", (lists, *others.args))
+
+
+def _type_map_part(name: str, args: Sequence[Node]) -> Node:
+    (maps,) = args
+    part = _part_of(name, maps, Kind.MAP, 0 if name == "map_keys" else 1)
+    return apply(name, args, OrcType(Kind.LIST, children=(part,)))
+
+
+def _type_element(name: str, args: Sequence[Node]) -> Node:
+    maps, key = args
+    key_type = _part_of(name, maps, Kind.MAP, 0)
+    value = Column("", _part_of(name, maps, Kind.MAP, 1))
+    return apply(name, (maps, _as_element(name, key_type, key)), value.type)
+
+
+def _type_elements(name: str, args: Sequence[Node]) -> Node:
+    """Return an array for its elements: only indexes have several values a row."""
+    (lists,) = args
+    _part_of("[*]", lists, Kind.LIST, 0)
+    return lists
+
+
+def _part_of(name: str, value: Node, kind: Kind, at: int) -> OrcType:
+    """Return the type of the elements of an array, or of the keys or values of a map."""
+    data_type = type_of(value)
+    if data_type.kind is not kind:
+        raise PredicateError(f"{name} of a value of type {data_type} is not evaluated; {REMEDY}")
+    part = data_type.children[at]
+    if part.kind in _PLAIN_PARTS:
+        return part
+    raise PredicateError(f"{name} is not evaluated for elements of type {part}; {REMEDY}")
+
+
+def _as_element(name: str, element: OrcType, value: Node) -> Constant:
+    """Return a constant in the type of the elements that it is compared with."""
+    to, own = Column("", element).type, type_of(value)
+    is_number = element.kind in _EXACT_NUMBERS and own.kind in _EXACT_NUMBERS
+    is_double = element.kind is Kind.DOUBLE and own.kind in _EXACT_NUMBERS
+    if isinstance(value, Constant) and value.value is not None and (own == to or is_number or is_double):
+        constant = cast_to(value, to)
+        if isinstance(constant, Constant) and (own == to or is_double or constant.value == value.value):
+            return constant
+    raise PredicateError(
+        f"{name} of elements of type {element} is evaluated for constants of that type; {REMEDY}"
+    )
+
+
+#: Types of elements whose equality is that of their keys.
+_PLAIN_PARTS = frozenset(
+    {Kind.BOOLEAN, Kind.STRING, Kind.VARCHAR, Kind.BINARY, Kind.DATE, Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE}
+    | INTEGER_KINDS
+)
+_EXACT_NUMBERS = INTEGER_KINDS | {Kind.DECIMAL}
+#: Functions that take arrays or maps.
+OF_COLLECTIONS = frozenset({"[]", "[*]", "array_contains", "arrays_overlap", "map_keys", "map_values"})
+
 #: Functions by the names of `hindex.sql.functions.EVALUATED`; a test compares both tables.
 FUNCTIONS: dict[str, Function] = {
+    "[]": Function(_type_element, collections.value_of_key),
+    "[*]": Function(_type_elements, None),
     "abs": Function(_type_signed, arithmetic.absolute),
+    "array": Function(_type_array, collections.array),
+    "array_contains": Function(_type_array_contains, collections.contains_any),
+    "arrays_overlap": Function(_type_overlap, None),
     "ceil": Function(_type_floor, arithmetic.ceil),
     "coalesce": Function(_common, None),
     "concat": Function(_type_concat, strings.concat),
@@ -206,6 +288,8 @@ FUNCTIONS: dict[str, Function] = {
     "length": Function(_type_length, strings.length),
     "lower": Function(_strings(STRING), strings.lower),
     "ltrim": Function(_strings(STRING), strings.ltrim),
+    "map_keys": Function(_type_map_part, collections.map_keys),
+    "map_values": Function(_type_map_part, collections.map_values),
     "minute": Function(_timestamps, dates.minute),
     "month": Function(_dates(INT), dates.month),
     "negative": Function(_type_signed, arithmetic.negative),

@@ -54,6 +54,8 @@ class Column:
             case Kind.TIMESTAMP_NTZ:
                 # expressions compute with wall clocks
                 return TIMESTAMP
+            case Kind.LIST | Kind.MAP | Kind.STRUCT | Kind.UNION:
+                return stored
             case _:
                 return OrcType(stored.kind)
 

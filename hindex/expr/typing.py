@@ -163,7 +163,7 @@ class _Typer:
                     raise PredicateError(
                         f"function {name} is not evaluated here; those that are: {', '.join(functions.FUNCTIONS)}"
                     )
-                return function.signature(name, [self.value(arg, below) for arg in args])
+                return function.signature(name, [self._argument(name, arg, below) for arg in args])
             case Cast(Literal(int() as number), to, is_literal=True):
                 return literal_constant(number, _TYPES[to])
             case Cast(child, to, is_try):
@@ -174,6 +174,12 @@ class _Typer:
                 return self._case(whens, otherwise, below)
             case _:
                 return self.condition(node, depth)
+
+    def _argument(self, function: str, arg: Expression, depth: int) -> Node:
+        """Type an argument of a function: only some take columns of arrays and maps."""
+        if isinstance(arg, ColumnRef) and function in functions.OF_COLLECTIONS:
+            return Column(*self._resolve(arg.parts))
+        return self.value(arg, depth)
 
     def condition(self, node: Predicate, depth: int) -> Node:
         if depth > MAX_DEPTH:

@@ -61,6 +61,7 @@ class _Stripe:
     key_count: int
     nulls: PageRef | None
     tree: TreeReader
+    shares_rows: bool = False
 
 
 class BitmapReader:
@@ -90,10 +91,10 @@ class BitmapReader:
         if bool(item.null_count) != item.HasField("nulls"):
             raise broken("its null rows are not where they should be")
         try:
-            tree = open_tree(self.file, item)
+            tree = open_tree(self.file, item, shared_rows=item.shares_rows)
         except ValueError as error:
             raise broken(error) from error
-        if tree.row_count + item.null_count != item.rows:
+        if not item.shares_rows and tree.row_count + item.null_count != item.rows:
             raise broken("its rows do not add up")
         return _Stripe(
             rows=item.rows,
@@ -101,6 +102,7 @@ class BitmapReader:
             key_count=item.key_count,
             nulls=page_ref(item.nulls) if item.null_count else None,
             tree=tree,
+            shares_rows=item.shares_rows,
         )
 
     @property
@@ -138,7 +140,8 @@ class BitmapReader:
             return Bounds.exactly(self._nulls(directory) if domain.null_allowed else BitMap()), None
         selections = directory.tree.select(ranges)
         half = (directory.rows - directory.null_count) // 2
-        if directory.tree.max_rows(selections) > half and directory.tree.count_rows(selections) > half:
+        is_large = not directory.shares_rows and directory.tree.max_rows(selections) > half
+        if is_large and directory.tree.count_rows(selections) > half:
             # most rows are members: the others are cheaper to look up
             others = Domain(ranges).complement(null_allowed=not domain.null_allowed)
             excluded = directory.tree.rows(directory.tree.select(others.ranges))
@@ -149,7 +152,7 @@ class BitmapReader:
         rows = directory.tree.union(parts)
         if domain.null_allowed:
             rows = rows | self._nulls(directory)
-        has_keys = len(rows) <= max_rows and not domain.null_allowed
+        has_keys = len(rows) <= max_rows and not domain.null_allowed and not directory.shares_rows
         return Bounds.exactly(rows), directory.tree.join(parts) if has_keys else None
 
     def null_rows(self, stripe: int) -> BitMap:
@@ -227,13 +230,14 @@ class BitmapBuilder(FileBuilder):
     def add_stripe(self, array: pa.Array) -> None:
         """Index the values of the next stripe: one per row, of the type's ``to_arrow()``.
 
-        A dictionary of that type will do, and is faster where it is at hand.
+        A dictionary of that type will do, and is faster where it is at hand. So will lists of it: a row has all their
+        elements as keys, and a list without any is NULL.
 
         Raises:
             BuildError: if the array is of another type, or has more rows than a bitmap can number.
         """
         array = self._one_array(array)
-        stripe = self._body.stripes.add(rows=len(array))
+        stripe = self._body.stripes.add(rows=len(array), shares_rows=isinstance(array, pa.ListArray))
         buffered = BufferedPages()
         tree = TreeWriter(self._writer, self._values_per_page, buffered)
         ends: list[Key | None] = [None, None]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.domain import Domain, Key, Range, RangeArray, integer_arrays
-from hindex.keys import KeyKind, array_keys, min_max_keys
+from hindex.keys import KeyKind, array_keys, list_elements, min_max_keys
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import manifest_pb2 as pb
 from hindex.value_class import value_class
@@ -127,7 +127,15 @@ def _ends_before(item: Range, key: Key) -> bool:
 
 
 def array_stats(data_type: OrcType, array: pa.Array) -> ColumnStats:
-    """Compute the statistics of an Arrow array of ``data_type.to_arrow()``."""
+    """Compute the statistics of an Arrow array of ``data_type.to_arrow()``, or of lists of it.
+
+    Lists without a value count as nulls.
+    """
+    if isinstance(array, pa.ListArray):
+        elements, rows = list_elements(array)
+        values = array_stats(data_type, elements.drop_null())
+        filled = len(np.unique(rows[np.asarray(elements.is_valid())]))
+        return ColumnStats(len(array), len(array) - filled, values.min_key, values.max_key)
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     nulls = array.null_count

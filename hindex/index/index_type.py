@@ -493,7 +493,7 @@ def check_array(data_type: OrcType, actual: pa.DataType) -> None:
         BuildError: naming both types.
     """
     expected = data_type.to_arrow()
-    if pa.types.is_dictionary(actual):
+    if pa.types.is_dictionary(actual) or pa.types.is_list(actual):
         actual = actual.value_type
     if actual == expected:
         return

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.domain import Key
-from hindex.keys import KeyKind, array_keys, key_kind, key_list
+from hindex.keys import KeyKind, array_keys, key_kind, key_list, list_elements
 from hindex.orc.metadata.types import OrcType
 from hindex.value_class import value_class
 
@@ -48,10 +48,37 @@ class Postings:
 
 
 def group(data_type: OrcType, array: pa.Array) -> Postings:
-    """Group the rows of an Arrow array of ``of.to_arrow()``, or of a dictionary of it, by key."""
+    """Group the rows of an Arrow array of ``of.to_arrow()``, a dictionary of it, or a list of it, by key."""
+    if isinstance(array, pa.ListArray):
+        return group_elements(data_type, array)
     if key_kind(data_type) is KeyKind.INT64:
         return _group_integers(data_type, array)
     return _group_bytes(data_type, array)
+
+
+def group_elements(data_type: OrcType, lists: pa.ListArray) -> Postings:
+    """Group the rows of lists by the keys of their elements, each of which a row has once.
+
+    Args:
+        data_type: the type of the elements.
+
+    Returns:
+        postings whose nulls are the rows without a key: NULL, empty, or with no element but NULL.
+    """
+    values, numbered = list_elements(lists)
+    rows = numbered.astype(np.uint32)
+    if values.null_count:
+        valid = values.is_valid()
+        values, rows = values.filter(valid), rows[np.asarray(valid)]
+    keys = array_keys(data_type, values)
+    has_key = np.zeros(len(lists), np.bool_)
+    has_key[rows] = True
+    encoded = (pa.array(keys) if isinstance(keys, np.ndarray) else keys).dictionary_encode()
+    pairs = np.unique(np.asarray(encoded.indices).astype(np.uint64) << np.uint64(32) | rows)
+    once = encoded.dictionary.take(pa.array((pairs >> np.uint64(32)).astype(np.int64)))
+    keys = np.asarray(once) if isinstance(keys, np.ndarray) else once
+    postings = group_pairs(keys, pairs.astype(np.uint32))
+    return replace(postings, nulls=np.flatnonzero(~has_key).astype(np.uint32))
 
 
 def group_pairs(
@@ -264,11 +291,11 @@ _BYTES_KEY_BYTES = 420
 def group_key_ranges(data_type: OrcType, array: pa.Array) -> Iterator[Postings]:
     """Group the rows of a stripe by key, in one piece or several of ascending keys; the first has the null rows.
 
-    A dictionary is grouped at once: it has few keys, or would not be one.
+    A dictionary is grouped at once: it has few keys, or would not be one. So are lists.
     """
     count = len(array)
     budget = max(MIN_MEMORY, MEMORY_FACTOR * array.nbytes)
-    if pa.types.is_dictionary(array.type) or count * _MANY_KEYS_BYTES <= budget:
+    if isinstance(array, pa.DictionaryArray | pa.ListArray) or count * _MANY_KEYS_BYTES <= budget:
         yield group(data_type, array)
         return
     sample = _sample(data_type, array)

@@ -21,7 +21,7 @@ from hindex.keys import same_keys
 from hindex.maintain.coverage import covered_partitions, remove_partitions
 from hindex.maintain.results import BuildEstimate, DropResult, RefreshResult
 from hindex.orc.metadata.types import OrcType
-from hindex.plan.index_columns import IndexColumn, index_column, table_values
+from hindex.plan.index_columns import FileIndexColumn, IndexColumn, index_column
 from hindex.plan.modes import Mode
 from hindex.plan.normalize import index_filter
 from hindex.plan.time_zones import TimeZones
@@ -368,7 +368,7 @@ class _Sample:
     """A stripe of a data file: the file as if it had no other, the column's values, and the bytes of its streams."""
 
     file: IndexedFile
-    type: OrcType
+    column: FileIndexColumn
     values: pa.Array
     read_bytes: int
 
@@ -416,19 +416,19 @@ def _sample(view: FileView, turn: int, on: IndexColumn, binding: tuple[str, ...]
         file = IndexedFile(view.file.path, 0, 0, reader.tail.row_index_stride, (len(values),))
         stripe = reader.stripe(number)
         read_bytes = sum(stripe.data_length(path.type.column) for path in column.paths)
-        return _Sample(file, column.type, values, read_bytes)
+        return _Sample(file, column, values, read_bytes)
 
 
 def _index_bytes(entry: IndexEntry, data_type: OrcType, samples: Sequence[_Sample]) -> int:
     """Return the size of an index on some stripes, which is built in memory."""
     properties = dict(entry.properties)
     if Level.STRIPE not in index_type(entry.type).levels:
-        arrays = [table_values(sample.values, sample.type, data_type) for sample in samples]
+        arrays = [sample.column.table_values(sample.values) for sample in samples]
         return sample_bytes(data_type, [sample.file for sample in samples], arrays, properties)
     size = 0
     for sample in samples:
         builder = file_index_type(entry.type).builder(
-            io.BytesIO(), sample.type, properties=properties, row_group_rows=sample.file.row_group_rows
+            io.BytesIO(), sample.column.type, properties=properties, row_group_rows=sample.file.row_group_rows
         )
         builder.add_stripe(sample.values)
         size += builder.finish().length

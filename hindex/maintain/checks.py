@@ -21,11 +21,12 @@ from hindex.index.index_file import OWN_CACHE_BYTES
 from hindex.index.index_type import Bounds
 from hindex.index.page_cache import Cache
 from hindex.index.reader_cache import open_bundle
+from hindex.keys import list_elements
 from hindex.maintain.results import CheckResult, IndexState
 from hindex.orc.reader.file_cache import FileCache
-from hindex.plan.filter import Indexable, Leaf, Residual, indexable
+from hindex.plan.filter import Indexable, Residual, indexable
 from hindex.plan.filter_evaluation import mask
-from hindex.plan.index_columns import index_column, parsed, table_values
+from hindex.plan.index_columns import expression_values, index_column, parsed
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason, group_notes
 from hindex.scan.planning import is_on_ngrams, plan_scan
 from hindex.scan.scan_task_reader import ScanTaskReader
@@ -238,9 +239,6 @@ class _Verifier:
         self._problems = problems
         self._remedy = remedy
         self._on = index_column(entry, snapshot.schema)
-        (first, *_) = self._on.inputs
-        #: What conditions are on.
-        self._subject = ColumnRef(first.path) if self._on.expression is None else parsed(self._on.name)
         self._binding = tuple(item.name for item in snapshot.schema.data_columns)
         self._rng = random.Random()  # noqa: S311 no secret
         # own caches: those of the process may hold pages and tails of files that changed on disk
@@ -274,45 +272,57 @@ class _Verifier:
 
     def _verify_stripe(self, snapshot: Snapshot, view: FileView, stripe: int) -> bool:
         """Compare the answers of the index alone for a stripe; return True if it gave any."""
-        values = self._values(view, stripe)
-        if values is None:
+        inputs = self._inputs(view, stripe)
+        if inputs is None:
             return False
         has_answers = False
         names = [item.path for item in self._on.inputs]
-        for predicate in _probes(self._subject, values, self._rng, has_parts=is_on_ngrams(self._entry)):
+        for predicate in self._probes(inputs):
             plan = plan_scan(snapshot, predicate, names, cache=self._cache)
             # planning reads an index of many files, tasks read the others
             self._report_damage(plan.notes)
             if not plan.tasks:
                 # planning skipped the file: no row may match
                 for leaf in indexable(plan.filter):
-                    self._compare(predicate, leaf, values, Bounds.none(), (view, stripe))
+                    self._compare(predicate, leaf, inputs, Bounds.none(), (view, stripe))
             for task in plan.tasks:
                 with ScanTaskReader(task, self._cache) as opened:
                     for leaf in indexable(task.filter):
                         for _, bounds in opened.lookup_each(stripe, leaf):
                             has_answers = True
-                            self._compare(predicate, leaf, values, bounds, (view, stripe))
+                            self._compare(predicate, leaf, inputs, bounds, (view, stripe))
                     self._report_damage(opened.notes)
         return has_answers
+
+    def _probes(self, inputs: Mapping[str, pa.Array]) -> Iterator[Predicate]:
+        """Yield conditions on the index's column or expression, of values that a stripe has."""
+        (first, *_) = self._on.inputs
+        values = inputs[first.name]
+        if self._on.expression is None:
+            yield from _probes(ColumnRef(first.path), values, self._rng, has_parts=is_on_ngrams(self._entry))
+            return
+        subject, values = parsed(self._on.name), expression_values(self._on, inputs, len(values))
+        if not self._on.has_lists:
+            yield from _probes(subject, values, self._rng, has_parts=False)
+            return
+        for literal in _sampled(list_elements(values)[0], self._rng):
+            yield BooleanValue(Call("array_contains", (subject, literal)))
 
     def _compare(
         self,
         predicate: Predicate,
         leaf: Indexable,
-        values: pa.Array,
+        inputs: Mapping[str, pa.Array],
         bounds: Bounds,
         location: tuple[FileView, int],
     ) -> None:
         """Report the rows of a stripe that the index's answer has too many, or misses."""
         if isinstance(leaf, Residual):
             # its condition has no value for a string that is not UTF-8
-            values = _valid_strings(values)
-        if isinstance(leaf, Leaf):
-            # the values of an expression are those that its condition would compute
-            leaf = replace(leaf, condition=None)
-        truth = mask(leaf, {leaf.column: values}, len(values))
-        lower, upper = _mask(bounds.lower, values), _mask(bounds.upper, values)
+            inputs = {name: _valid_strings(array) for name, array in inputs.items()}
+        rows = len(next(iter(inputs.values())))
+        truth = mask(leaf, inputs, rows)
+        lower, upper = _mask(bounds.lower, rows), _mask(bounds.upper, rows)
         surplus, missing = int(np.count_nonzero(lower & ~truth)), int(np.count_nonzero(truth & ~upper))
         if surplus or missing:
             view, stripe = location
@@ -328,8 +338,8 @@ class _Verifier:
             if note.reason in _DAMAGE and note.detail != REPLACED_SINCE and not is_known:
                 self._problems.append(text)
 
-    def _values(self, view: FileView, stripe: int) -> pa.Array | None:
-        """Read the column; return None if the file was replaced or deleted since it was listed."""
+    def _inputs(self, view: FileView, stripe: int) -> dict[str, pa.Array] | None:
+        """Read the columns; return None if the file was replaced or deleted since it was listed."""
         acid = view.file.acid
         try:
             opened = open_data_file(view.file.uri, acid, self._file_cache)
@@ -342,7 +352,7 @@ class _Verifier:
                 return None
             column = self._on.in_file(self._binding, reader.tail.schema, transactional=acid is not None)
             assert column is not None
-            return table_values(column.read(reader, stripe), column.type, self._on.type)
+            return column.read_inputs(reader, stripe)
 
 
 def _physical(view: FileView) -> FileView:
@@ -360,8 +370,8 @@ def _sample_stripes(files: Sequence[FileView], rng: random.Random) -> list[tuple
     ]
 
 
-def _mask(rows: BitMap, values: pa.Array) -> npt.NDArray[np.bool_]:
-    selected = np.zeros(len(values), np.bool_)
+def _mask(rows: BitMap, count: int) -> npt.NDArray[np.bool_]:
+    selected = np.zeros(count, np.bool_)
     selected[np.asarray(rows.to_array())] = True
     return selected
 
@@ -389,17 +399,22 @@ def _probes(
 ) -> Iterator[Predicate]:
     """Yield predicates for nulls, for sampled values of a stripe, ranges up to them, and parts of strings."""
     yield IsNull(column)
+    for literal in _sampled(values, rng):
+        yield Comparison(ComparisonOp.EQ, column, literal)
+        yield Comparison(ComparisonOp.LE, column, literal)
+        if has_parts and isinstance(literal.value, str):
+            part = Literal(literal.value[1 : 1 + _PART_CHARACTERS], LiteralKind.STRING)
+            yield BooleanValue(Call("contains", (column, part)))
+
+
+def _sampled(values: pa.Array, rng: random.Random) -> Iterator[Literal]:
+    """Yield the literals of some distinct values."""
     distinct = pc.drop_null(pc.unique(values))
-    chosen = rng.sample(range(len(distinct)), min(len(distinct), _SAMPLED_VALUES))
-    for at in chosen:
+    for at in rng.sample(range(len(distinct)), min(len(distinct), _SAMPLED_VALUES)):
         try:
             value = distinct[at].as_py()
             literal = of_value(value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value)
         except (ValueError, OverflowError):  # no Python value: year 10000, invalid UTF-8
             continue
         if literal is not None:
-            yield Comparison(ComparisonOp.EQ, column, literal)
-            yield Comparison(ComparisonOp.LE, column, literal)
-        if has_parts and isinstance(value, str):
-            part = Literal(value[1 : 1 + _PART_CHARACTERS], LiteralKind.STRING)
-            yield BooleanValue(Call("contains", (column, part)))
+            yield literal

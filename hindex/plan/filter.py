@@ -46,7 +46,8 @@ class Leaf:
     ``ngrams`` are those of the domain's strings, where an index on them may be used.
 
     A leaf may be on an expression, which only indexes have the values of (`hindex.plan.index_columns`): ``column`` is
-    its SQL text, and ``condition`` the filter on the table's columns that decides rows whose values are read.
+    its SQL text, and ``condition`` the filter on the table's columns that decides rows whose values are read. With
+    ``has_lists``, rows have several values, of which one is to be in the domain.
     """
 
     column: str
@@ -57,6 +58,7 @@ class Leaf:
     is_superset: bool = False
     ngrams: Ngrams | None = None
     condition: Filter | None = None
+    has_lists: bool = False
 
     @property
     def decoded(self) -> Domain:

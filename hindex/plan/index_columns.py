@@ -15,7 +15,7 @@ import pyarrow as pa
 from hindex.errors import BuildError, ColumnError, PredicateError
 from hindex.expr.coerce import type_of
 from hindex.expr.evaluate import evaluate
-from hindex.expr.nodes import Apply, Column, Node, walk
+from hindex.expr.nodes import BOOLEAN, Apply, Column, Node, walk
 from hindex.expr.nodes import columns as node_columns
 from hindex.expr.typing import typed
 from hindex.orc import OrcReader, RowSelection
@@ -59,6 +59,11 @@ class IndexColumn:
             return ""
         names, types = zip(*((item.name, item.type) for item in self.inputs), strict=True)
         return type_text(OrcType(Kind.STRUCT, children=types, field_names=names))
+
+    @property
+    def has_lists(self) -> bool:
+        """Return True if the keys of a row are the elements of an array."""
+        return self.expression is not None and type_of(self.expression).kind is Kind.LIST
 
     @property
     def has_time(self) -> bool:
@@ -112,12 +117,27 @@ class FileIndexColumn:
 
     def read(self, reader: OrcReader, stripe: int, selection: RowSelection | None = None) -> pa.Array:
         """Read the values of a stripe; errors are those of `values`."""
+        return self.values(self._read(reader, stripe, selection))
+
+    def read_inputs(self, reader: OrcReader, stripe: int) -> dict[str, pa.Array]:
+        """Read the columns of a stripe, in the table's types."""
+        arrays = self._read(reader, stripe, None)
+        return {
+            item.name: table_values(array, path.type, item.type)
+            for item, path, array in zip(self.column.inputs, self.paths, arrays, strict=True)
+        }
+
+    def _read(self, reader: OrcReader, stripe: int, selection: RowSelection | None) -> list[pa.Array]:
         paths = list(dict.fromkeys(path.path for path in self.paths))
         batch = reader.read_stripe(stripe, paths, selection)
-        return self.values([batch.column(paths.index(path.path)) for path in self.paths])
+        return [batch.column(paths.index(path.path)) for path in self.paths]
+
+    def table_values(self, values: pa.Array) -> pa.Array:
+        """Convert values of `type` to the table's type."""
+        return values if self.column.has_lists else table_values(values, self.type, self.column.type)
 
     def values(self, arrays: Sequence[pa.Array]) -> pa.Array:
-        """Return the values, given those of `paths`.
+        """Return the values, lists of them where rows have several, given those of `paths`.
 
         Raises:
             BuildError: if an expression has no value in some row.
@@ -150,7 +170,7 @@ def expression_values(column: IndexColumn, inputs: Mapping[str, pa.Array], n: in
             f"{column.name} has no value in some row: {value.errors.problem}, which is an error in Spark too; use "
             "TRY_CAST, or CASE to leave such rows out"
         )
-    arrow = column.type.to_arrow()
+    arrow = type_of(column.expression).to_arrow()
     return value.array if value.array.type == arrow else value.array.cast(arrow)
 
 
@@ -233,6 +253,8 @@ def expression_column(expression: str | Expression, schema: TableSchema) -> Inde
     if not node_columns(node):
         raise ColumnError(f"{text} cannot be indexed: it has the same value in all rows")
     data_type = type_of(node)
+    if data_type.kind is Kind.LIST:
+        data_type = data_type.children[0]
     if data_type.kind in TIMESTAMP_KINDS:
         raise ColumnError(f"{text} cannot be indexed: it makes timestamps; index parts of them, or a date")
     if any(text.lower() == name.lower() for name in schema.names):
@@ -292,6 +314,9 @@ class IndexedExpressions:
         if isinstance(otherwise, Leaf) and otherwise.column in self._columns:
             return otherwise
         text = str(otherwise)
+        match condition:
+            case Apply("array_contains", (lists, *values)) if lists in self._by_node:
+                return otherwise if negated else self._contains(self._by_node[lists], values, otherwise)
         if isinstance(written, Like) and isinstance(condition, Apply):
             column = self._by_node.get(condition.args[0])
             if column is None or negated:
@@ -310,10 +335,17 @@ class IndexedExpressions:
             return on_expression
         return Leaf(subject.name, subject.column_type, on_expression.domain, text, condition=otherwise)
 
+    def _contains(self, column: IndexColumn, values: Sequence[Node], otherwise: Filter) -> Filter:
+        """Return the leaf on the elements of arrays for those that have one of some values."""
+        answer = column_domain(Apply("IN", (Column(column.name, column.type), *values), BOOLEAN))
+        if answer is None:
+            return otherwise
+        return Leaf(column.name, column.type, answer[1], str(otherwise), condition=otherwise, has_lists=True)
+
     def _replaced(self, node: Node) -> Node:
         """Replace indexed expressions within an expression by columns of their names."""
         column = self._by_node.get(node)
-        if column is not None:
+        if column is not None and not column.has_lists:
             return Column(column.name, column.type)
         if not isinstance(node, Apply):
             return node

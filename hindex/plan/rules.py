@@ -134,7 +134,8 @@ def merge_columns(node: Filter) -> Filter:
     grouped: dict[str | int, list[Leaf]] = {}
     places: list[Filter | str] = []
     for child in node.children:
-        if not isinstance(child, Leaf):
+        if not isinstance(child, Leaf) or (child.has_lists and isinstance(node, AllOf)):
+            # a row may have one value in each of several domains
             places.append(child)
         elif child.column in grouped:
             grouped[child.column].append(child)
@@ -189,7 +190,15 @@ def _merge_leaves(group: type[AllOf] | type[AnyOf], same: list[Leaf]) -> Filter:
         if domain.is_all and not is_superset:
             return ALWAYS
         condition = _simplified(group(tuple(conditions)))
-        return Leaf(first.column, first.type, domain, text, is_superset=is_superset, condition=condition)
+        return Leaf(
+            first.column,
+            first.type,
+            domain,
+            text,
+            is_superset=is_superset,
+            condition=condition,
+            has_lists=first.has_lists,
+        )
     if all(one.values is None for one in same):
         return leaf(first.column, first.type, domain, text)
     values = _combined(group, [one.decoded for one in same])

@@ -382,6 +382,8 @@ class ConditionReader:
         if kind in ("Attribute", "Field"):
             boolean = self.column([kind, *parts])
             return None if boolean is None else (BooleanValue(boolean), True)
+        if kind == "ArrayContains":
+            return self._contains(*parts)
         subject_part, *others = parts
         if kind in _COMPARISONS and others[0][0] not in ("Literal", "Value"):
             (subject_part, *others), op = (others[0], subject_part), _COMPARISONS[kind].flipped
@@ -405,10 +407,23 @@ class ConditionReader:
             return None
         return self._test(kind, op, subject, others, is_exact=is_exact)
 
+    def _contains(self, array: CatalystExpression, item: CatalystExpression) -> tuple[Predicate, bool] | None:
+        """Return the condition that an array has an element, if an index is on its elements."""
+        subject, literal = self._value(array), self._literal(item)
+        if subject is None or literal is None or self._is_indexed is None:
+            return None
+        is_indexed = self._is_indexed(call("[*]", [subject]))
+        return (as_predicate(call("array_contains", [subject, literal])), True) if is_indexed else None
+
     def _indexed_expression(self, expression: CatalystExpression) -> Expression | None:
         """Return the expression that a value is, if an index is on it."""
         if self._is_indexed is None or expression[0] in ("Attribute", "Field", "Padded"):
             return None
+        converted = self._value(expression)
+        return converted if converted is not None and self._is_indexed(converted) else None
+
+    def _value(self, expression: CatalystExpression) -> Expression | None:
+        """Return a value as SQL; None if it is not understood."""
 
         def leaf(part: CatalystExpression) -> Expression | None:
             return self.column(part) or self._literal(part)
@@ -417,8 +432,7 @@ class ConditionReader:
             read = self._condition(part)
             return read[0] if read is not None and read[1] else None
 
-        converted = value(expression, leaf, condition)
-        return converted if converted is not None and self._is_indexed(converted) else None
+        return value(expression, leaf, condition)
 
     def _test(
         self, kind: str, op: ComparisonOp, subject: Expression, others: list[Any], *, is_exact: bool

@@ -23,6 +23,10 @@ _ARITHMETIC = {
 }
 #: Functions by Spark's classes. Those with the name of their class in lower case are in `_SAME_NAME`.
 _FUNCTIONS = {
+    "ElementAt": "[]",
+    "GetMapValue": "[]",
+    "MapKeys": "map_keys",
+    "MapValues": "map_values",
     "DateAdd": "date_add",
     "DateSub": "date_sub",
     "DayOfMonth": "day",

@@ -14,6 +14,7 @@ import hindex
 from hindex.api.table import IndexSpec
 from hindex.queries import selectivity
 from tests.queries.comparison import compare
+from tests.scan import test_element_indexes
 from tests.scan.test_expression_indexes import EXPRESSIONS, evaluated, random_condition, write_file
 
 if TYPE_CHECKING:
@@ -66,6 +67,57 @@ def test_conditions(
     assert "accelerated: " in log
     assert "not accelerated" not in log
     assert " through e" in log
+
+
+@pytest.fixture(scope="module")
+def lists(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("elements")
+    for number in range(2):
+        test_element_indexes.write_file(path / f"{number}.orc", number, number * 900)
+    table = hindex.connect(spark=spark).table(path)
+    table.create_indexes([IndexSpec(f"e{at}", text) for at, text in enumerate(test_element_indexes.INDEXED)])
+    return path
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "array_contains(tags, 'red')",
+        "array_contains(tags, 'red') AND array_contains(tags, '😀') AND id < 1500",
+        "array_contains(ns, 8000L) OR array_contains(ns, 27L)",
+        "array_contains(xs, 0.0D)",
+        "array_contains(xs, double('NaN'))",
+        "array_contains(ds, DATE '2024-01-09')",
+        "map_contains_key(m, 'green')",
+        "array_contains(map_values(m), 11)",
+        "m['red'] BETWEEN 3 AND 5",
+        "element_at(m, 'red') = 4",
+        "NOT m['red'] IN (1, 2, 3)",
+    ],
+)
+def test_elements(spark: SparkSession, lists: Path, condition: str, caplog: pytest.LogCaptureFixture) -> None:
+    # the rows without their maps, whose order Python does not keep
+    frame = spark.read.orc(str(lists)).where(condition).drop("m")
+    count, log = compare(frame, caplog)
+    assert count
+    assert "not accelerated" not in log
+    assert " through e" in log
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "NOT array_contains(tags, 'red')",
+        "arrays_overlap(tags, array('a'))",
+        "array_contains(qs, 1)",
+        "m['blue'] = 1",
+    ],
+)
+def test_other_conditions_on_elements_stay_for_spark(
+    spark: SparkSession, lists: Path, condition: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, log = compare(spark.read.orc(str(lists)).where(condition).select("id"), caplog)
+    assert "not accelerated" in log
 
 
 @pytest.mark.parametrize("condition", ["upper(s) = 'BOB@X.ORG'", "year(ts) = 2020", "weekday(d) = 1"])

@@ -43,7 +43,8 @@ def test_same_rows(spark: SparkSession) -> None:
                CASE a WHEN 7 THEN double('nan') WHEN 5 THEN double('inf') ELSE a * 0.5D END AS x,
                date_add(DATE '2020-01-01', b) AS d,
                TIMESTAMP '2020-01-02 03:04:05.678' + make_interval(0, 0, 0, b) AS t, unhex(s) AS bin,
-               named_struct('f', a, 'g', named_struct('h', b)) AS r
+               named_struct('f', a, 'g', named_struct('h', b), 'm', map('k', a)) AS r, map('k', a, 'x', b) AS m,
+               array(a, b) AS l
         FROM (VALUES {numbers}) AS p(a) CROSS JOIN (VALUES {numbers}) AS q(b)
              CROSS JOIN (VALUES {texts}) AS v(s)
     """

@@ -1,0 +1,214 @@
+"""Indexes on the elements of arrays, and keys and values of maps: rows against plain Python, and what was skipped."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hindex
+from hindex.api.table import IndexSpec, Table
+from hindex.errors import ColumnError
+from hindex.plan.reasons import Reason
+from tests.support.local_build import LocalConnection
+from tests.support.small import ids, reasons, write_columns
+
+ROWS = 900
+TYPES = ("bitmap", "btree", "bloom", "minmax")
+WORDS = ["red", "green", "blue", "", "épée", "😀", "x" * 300]
+
+Row = dict[str, Any]
+
+
+def lists(chance: random.Random, item: Callable[[], object], rows: int) -> list[list[object] | None]:
+    """Some NULL, some empty, with NULLs and duplicates."""
+    return [
+        None
+        if chance.random() < 0.1
+        else [None if chance.random() < 0.15 else item() for _ in range(chance.choice([0, 1, 2, 3, 7]))]
+        for _ in range(rows)
+    ]
+
+
+def write_file(path: Path, seed: int, first_id: int) -> None:
+    """A file whose last stripes have other values than its first."""
+    chance = random.Random(seed)
+    days = [datetime.date(2024, 1, 1) + datetime.timedelta(day) for day in range(50)]
+    maps = [
+        None
+        if chance.random() < 0.1
+        else [
+            (key, None if chance.random() < 0.2 else chance.randrange(12))
+            for key in chance.sample(WORDS, chance.randrange(4))
+        ]
+        for _ in range(ROWS)
+    ]
+    columns = {
+        "id": pa.array(range(first_id, first_id + ROWS), pa.int64()),
+        "tags": pa.array(lists(chance, lambda: chance.choice(WORDS), ROWS), pa.list_(pa.string())),
+        "ns": pa.array(lists(chance, lambda: chance.randrange(60) ** 3, ROWS), pa.list_(pa.int64())),
+        "xs": pa.array(
+            lists(chance, lambda: chance.choice([0.0, -0.0, float("nan"), 1.5, -2.0]), ROWS),
+            pa.list_(pa.float64()),
+        ),
+        "ds": pa.array(lists(chance, lambda: chance.choice(days), ROWS), pa.list_(pa.date32())),
+        "qs": pa.array(
+            lists(chance, lambda: Decimal(chance.randrange(90)) / 10, ROWS), pa.list_(pa.decimal128(5, 1))
+        ),
+        "m": pa.array(maps, pa.map_(pa.string(), pa.int32())),
+    }
+    write_columns(path, columns, stripe=16 << 10, stride=100)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("elements")
+    for number in range(2):
+        write_file(path / f"{number}.orc", number, number * ROWS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def rows(folder: Path) -> list[Row]:
+    rows: list[Row] = hindex.connect().table(folder).scan().to_arrow().to_pylist()
+    return rows
+
+
+def has(row: Row, name: str, *values: object) -> bool:
+    return not set(values).isdisjoint(row[name] or ())
+
+
+def lacks(row: Row, name: str, value: object) -> bool:
+    """Return True if NOT array_contains is TRUE."""
+    return row[name] is not None and value not in row[name] and None not in row[name]
+
+
+def item(row: Row, key: str) -> Any:
+    return dict(row["m"] or ()).get(key)
+
+
+INDEXED = ("tags[*]", "ns[*]", "xs[*]", "ds[*]", "qs[*]", "map_keys(m)", "map_values(m)", "m['red']")
+
+CASES: list[tuple[str, Callable[[Row], object]]] = [
+    ("array_contains(tags, 'red')", lambda row: has(row, "tags", "red")),
+    (
+        "array_contains(tags, 'red') AND array_contains(tags, '😀')",
+        lambda row: has(row, "tags", "red") and has(row, "tags", "😀"),
+    ),
+    ("array_contains(tags, 'red') OR array_contains(tags, '')", lambda row: has(row, "tags", "red", "")),
+    ("arrays_overlap(tags, array('blue', 'none', 'épée'))", lambda row: has(row, "tags", "blue", "épée")),
+    ("arrays_overlap(array(27, 64), ns)", lambda row: has(row, "ns", 27, 64)),
+    ("array_contains(ns, 8000) OR id = 5", lambda row: has(row, "ns", 8000) or row["id"] == 5),
+    (
+        "array_contains(xs, 0.0) AND NOT array_contains(tags, 'red')",
+        lambda row: has(row, "xs", 0.0) and lacks(row, "tags", "red"),
+    ),
+    ("array_contains(xs, double('NaN'))", lambda row: any(x is not None and x != x for x in row["xs"] or ())),
+    ("array_contains(ds, DATE '2024-01-09')", lambda row: has(row, "ds", datetime.date(2024, 1, 9))),
+    ("array_contains(qs, 1.5)", lambda row: has(row, "qs", Decimal("1.5"))),
+    ("map_contains_key(m, 'green')", lambda row: "green" in dict(row["m"] or ())),
+    ("array_contains(map_values(m), 11)", lambda row: 11 in dict(row["m"] or ()).values()),
+    ("m['red'] BETWEEN 3 AND 5", lambda row: item(row, "red") in (3, 4, 5)),
+    ("element_at(m, 'red') IS NULL", lambda row: item(row, "red") is None),
+    ("NOT m['red'] = 4", lambda row: item(row, "red") not in (None, 4)),
+    ("NOT array_contains(tags, 'red')", lambda row: lacks(row, "tags", "red")),
+]
+
+
+@pytest.mark.parametrize("using", TYPES)
+def test_rows(folder: Path, rows: list[Row], connection: LocalConnection, using: str, tmp_path: Path) -> None:
+    table = type(connection)(str(tmp_path)).table(folder)
+    table.create_indexes([IndexSpec(f"i{at}", text, using) for at, text in enumerate(INDEXED)])
+    for where, matches in CASES:
+        expected = [row["id"] for row in rows if matches(row)]
+        scan = table.scan(where, ["id"])
+        assert ids(scan) == expected, where
+        assert scan.count() == len(expected) > 0, where
+        assert ids(table.scan(where, ["id"], mode="prove")) == expected, where
+        if (
+            using == "bitmap"
+            and not where.startswith("NOT array")
+            and "id =" not in where
+            and "AND NOT" not in where
+        ):
+            assert kept(table, where) == len(expected), where
+    for check in table.check_indexes(verify=True):
+        assert not check.problems
+        assert check.verified_stripes
+
+
+def kept(table: Table, where: str) -> int:
+    """Return how many rows the indexes leave."""
+    rows = table.scan(where).explain().rows
+    assert rows is not None
+    assert rows.kept is not None
+    return rows.kept
+
+
+def test_row_groups_and_files_are_skipped(tmp_path: Path, connection: LocalConnection) -> None:
+    """By the statistics of elements, and by the row groups that have them."""
+    for number in range(3):
+        arrays = [[1000 * number + row, None, 1000 * number + row] for row in range(1000)]
+        columns = {"id": pa.array(range(1000 * number, 1000 * number + 1000)), "a": pa.array(arrays)}
+        write_columns(tmp_path / f"{number}.orc", columns, stride=100)
+    table = connection.table(tmp_path)
+    table.create_index("m", "a[*]", "minmax")
+    assert kept(table, "array_contains(a, 1234)") == 100
+    assert table.scan("array_contains(a, 1234)").explain().files.kept == 1
+    table.drop_index("m")
+    table.create_index("b", "a[*]", "btree")
+    assert kept(table, "array_contains(a, 1234)") == 100
+    assert table.scan("array_contains(a, 1234)").explain().files.kept == 1
+    assert ids(table.scan("array_contains(a, 1234)", ["id"])) == [1234]
+    assert ids(table.scan("array_contains(a, 5000)", ["id"])) == []
+
+
+def test_a_refresh_and_a_new_file(folder: Path, connection: LocalConnection, tmp_path: Path) -> None:
+    for number in range(2):
+        write_file(tmp_path / f"{number}.orc", number, number * ROWS)
+    table = connection.table(tmp_path)
+    table.create_indexes([IndexSpec("b", "tags[*]"), IndexSpec("t", "tags[*]", "btree")])
+    write_file(tmp_path / "2.orc", 9, 2 * ROWS)
+    where = "array_contains(tags, 'red')"
+    expected = [row["id"] for row in table.scan().to_arrow().to_pylist() if has(row, "tags", "red")]
+    assert ids(table.scan(where, ["id"])) == expected
+    assert set(reasons(table.scan(where))) == {Reason.NEW_FILE}
+    table.refresh_indexes()
+    assert ids(table.scan(where, ["id"])) == expected
+    assert not table.scan(where).explain().notes
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("tags", r"choose a column of a primitive type, or its elements: tags\[\*\]"),
+        ("id[*]", r"\[\*\] of a value of type bigint"),
+        ("m[*]", r"\[\*\] of a value of type map"),
+        ("tags[0]", "of a value of type array<string>"),
+        ("m[3]", "elements of type string is evaluated for constants of that type"),
+        ("map_keys(tags)", "map_keys of a value of type array<string>"),
+    ],
+)
+def test_what_has_no_elements(
+    folder: Path, connection: LocalConnection, column: str, message: str, tmp_path: Path
+) -> None:
+    table = type(connection)(str(tmp_path)).table(folder)
+    with pytest.raises(ColumnError, match=message):
+        table.create_index("i", column)
+
+
+def test_conditions_that_elements_do_not_answer(
+    folder: Path, connection: LocalConnection, tmp_path: Path
+) -> None:
+    table = type(connection)(str(tmp_path)).table(folder)
+    table.create_index("by_tag", "tags[*]")
+    bare = hindex.connect(str(tmp_path / "none")).table(folder)
+    for where in ("NOT array_contains(tags, 'red')", "tags IS NULL"):
+        assert ids(table.scan(where, ["id"])) == ids(bare.scan(where, ["id"]))
+        assert "by_tag  exact" not in str(table.scan(where).explain())
