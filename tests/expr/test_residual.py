@@ -221,9 +221,9 @@ def test_values() -> None:
         ("hour(ti) = 2", "parts of an instant depend on the session's time zone"),
         ("coalesce(ti, TIMESTAMP '2020-01-01') IS NULL", "mixes timestamps with and without a time zone"),
         ("big + s > TRUE", "cannot evaluate"),
-        ("c BETWEEN 'a' AND 'b'", "BETWEEN and nullif of a CHAR column"),
-        ("c BETWEEN lower('A') AND 'b'", "BETWEEN and nullif of a CHAR column"),
-        ("nullif(c, 'ab') IS NULL", "BETWEEN and nullif of a CHAR column"),
+        ("c BETWEEN 'a' AND 'b'", "BETWEEN, nullif and lists of values compare a CHAR column"),
+        ("c BETWEEN lower('A') AND 'b'", "BETWEEN, nullif and lists of values compare a CHAR column"),
+        ("nullif(c, 'ab') IS NULL", "BETWEEN, nullif and lists of values compare a CHAR column"),
         ("coalesce(a, s) = 1", "CASE|coalesce mixes texts with other types; cast them to one type"),
     ],
 )
