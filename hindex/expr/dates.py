@@ -23,8 +23,15 @@ _MICROS = {
     "MILLISECOND": 1000,
     "MICROSECOND": 1,
 }
+#: The most days of a unit.
+_MAX_DAYS = {"YEAR": 366, "QUARTER": 92, "MONTH": 31, "WEEK": 7}
 #: Units of timestamps by their names in Spark.
 UNITS = {**DATE_UNITS, **{unit: unit for unit in _MICROS}, "DD": "DAY"}
+
+
+def max_micros(unit: str) -> int:
+    """Return the most microseconds of a unit."""
+    return _MICROS[unit] if unit in _MICROS else _MAX_DAYS[unit] * MICROS_PER_DAY
 
 
 def _first_of_year(year: Numbers) -> Numbers:

@@ -148,6 +148,10 @@ def _type_round(name: str, args: Sequence[Node]) -> Node:
 def _type_isnan(name: str, args: Sequence[Node]) -> Node:
     (value,) = args
     data_type = type_of(value)
+    if not is_null_literal(value) and data_type.kind not in NUMERIC | {Kind.STRING}:
+        raise PredicateError(
+            f"{name} takes a number, in Spark too, not a value of type {data_type}; cast it to double"
+        )
     return apply(name, (value if data_type.kind in FLOATING else cast_to(value, DOUBLE),), BOOLEAN)
 
 
