@@ -15,6 +15,7 @@ from hindex.expr.constant_times import with_constant_times
 from hindex.expr.typing import Resolve, check_depth, typed_condition
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.column_domains import OPPOSITES, array_domain, column_domain, like_domain
+from hindex.plan.few_values import all_on_few_values
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
 from hindex.plan.filter_evaluation import evaluate_partially
 from hindex.plan.rules import all_of, build, leaf
@@ -88,7 +89,9 @@ def normalize(
         ColumnError: if a column cannot be resolved.
         PredicateError: if Spark refuses a comparison, or it is not evaluated here.
     """
-    root = build((predicate, False), _group, lambda item: _leaf(item, schema, zones, instant))
+    root = build(
+        (predicate, False), _group, lambda item: _leaf(item, schema, zones, instant), all_on_few_values
+    )
     return root if zones is None else keyed_by_wall_clocks(root, zones)
 
 
