@@ -31,6 +31,7 @@ from hindex.sql.predicate import (
     ComparisonOp,
     Expression,
     In,
+    Interval,
     Like,
     Literal,
     LiteralKind,
@@ -39,6 +40,8 @@ from hindex.sql.predicate import (
     Predicate,
     RLike,
     TruthValue,
+    all_of,
+    any_of,
     as_predicate,
     as_value,
     compare,
@@ -122,7 +125,10 @@ _COMPARISONS: dict[type[exp.Expression], ComparisonOp] = {
     exp.GTE: ComparisonOp.GE,
     exp.NullSafeEQ: ComparisonOp.NULL_SAFE_EQ,
 }
+#: Comparisons of lists of values.
+_ROW_OPERATORS = frozenset({ComparisonOp.EQ, ComparisonOp.NE, ComparisonOp.NULL_SAFE_EQ})
 _DEFAULT_ESCAPE = "\\"
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def to_predicate(
@@ -217,6 +223,9 @@ class Converter:
 
     def _in(self, node: exp.Expression) -> Predicate:
         self.only(node, "this", "expressions")
+        row = unwrapped(node.this)
+        if type(row) is exp.Tuple:
+            return self._in_rows(row, node.expressions)
         value = self.plain(node.this)
         if isinstance(value, ColumnRef):
             items = [None if has_width(item) else self.plain(item) for item in node.expressions]
@@ -285,6 +294,9 @@ class Converter:
         return RLike(value, pattern.value)
 
     def _comparison(self, operator: ComparisonOp, left: exp.Expression, right: exp.Expression) -> Predicate:
+        if type(unwrapped(left)) is exp.Tuple and operator in _ROW_OPERATORS:
+            equal = self._equal_rows(left, right)
+            return Not(equal) if operator is ComparisonOp.NE else equal
         a, b = self.plain(left), self.plain(right)
         if isinstance(a, Literal) and isinstance(b, Literal):
             truth = _compare(operator, a, b)
@@ -293,6 +305,32 @@ class Converter:
         elif a is not None and b is not None:
             return compare(operator, a, b)
         return compare(operator, self._left(left), self.operand(right))
+
+    def _equal_rows(self, left: exp.Expression, right: exp.Expression) -> Predicate:
+        """Convert ``(a, b) = (1, 2)``: a comparison of structs, to which Spark has NULL equal to NULL."""
+        return self._in_rows(unwrapped(left), [right])
+
+    def _in_rows(self, row: exp.Expression, items: list[exp.Expression]) -> Predicate:
+        values = [self.expression(column) for column in row.expressions]
+        kinds: list[set[LiteralKind]] = [set() for _ in values]
+        members: list[Predicate] = []
+        for item in items:
+            parts = unwrapped(item).expressions if type(unwrapped(item)) is exp.Tuple else []
+            literals = [part for part in map(self.plain, parts) if isinstance(part, Literal) and part != NULL]
+            if len(literals) != len(values):
+                self.unsupported(item)
+            for number, literal in enumerate(literals):
+                kinds[number].add(literal.kind)
+            members.append(
+                all_of(
+                    without_padding(compare(ComparisonOp.NULL_SAFE_EQ, value, literal))
+                    for value, literal in zip(values, literals, strict=True)
+                )
+            )
+        if any(len(kind) > 1 for kind in kinds):
+            # Spark casts all members to one type
+            self.unsupported(row)
+        return any_of(members)
 
     def _left(self, node: exp.Expression) -> Expression:
         """Return the left side of a comparison or IS.
@@ -316,10 +354,23 @@ class Converter:
         Args:
             rule: what the message says where it does not.
         """
-        value = self.plain(node)
+        value = self.plain(node) or self._joined(node)
         if not isinstance(value, Literal):
             self.fail(node, f"{rule}, found {'an expression' if value is None else f'the column {value}'}")
         return value
+
+    def _joined(self, node: exp.Expression) -> Literal | None:
+        """Return the string of ``'a' || 'b'`` and ``concat('a', 'b')``; None for any other node."""
+        node = unwrapped(node)
+        if not isinstance(node, (exp.DPipe, exp.Anonymous)):
+            return None
+        value = self.expression(node)
+        if not isinstance(value, Call) or value.name != "concat":
+            return None
+        parts = [arg for arg in value.args if isinstance(arg, Literal) and arg.kind is LiteralKind.STRING]
+        if len(parts) < len(value.args):
+            return NULL if NULL in value.args else None
+        return Literal("".join(str(part.value) for part in parts), LiteralKind.STRING)
 
     def _plain_number(self, node: exp.Expression) -> Literal | None:
         """Return a number; None for a TINYINT, which is typed as an expression."""
@@ -481,6 +532,24 @@ class Converter:
             name = f"DECIMAL({precision}, {scale})"
         return Cast(value, name, is_try)
 
+    def _clock(self, node: exp.Expression) -> Expression:
+        self.only(node)
+        return Call(_CLOCKS[type(node)], ())
+
+    def _interval(self, node: exp.Expression) -> Expression | None:
+        self.only(node, "this", "unit")
+        number, unit = node.this, node.args.get("unit")
+        if (
+            type(number) is not exp.Literal
+            or type(unit) is not exp.Var
+            or not _WHOLE_NUMBER.fullmatch(number.this)
+        ):
+            return None
+        try:
+            return Interval(int(number.this), unit.name.upper().removesuffix("S"))
+        except ValueError:
+            return None
+
     def _case(self, node: exp.Expression) -> Expression:
         self.only(node, "this", "ifs", "default")
         subject = None if node.this is None else self.operand(node.this)
@@ -566,7 +635,7 @@ class Converter:
         raise SqlSyntaxError(message, _offset(node), unsupported=unsupported)
 
 
-_VALUES = (Arithmetic, Call, Case, Cast, ColumnRef, Literal)
+_VALUES = (Arithmetic, Call, Case, Cast, ColumnRef, Interval, Literal)
 
 
 def shortened(text: str) -> str:
@@ -692,6 +761,11 @@ def _sign(x: bytes | bool | int | Decimal | object, y: object) -> int:
     return (x > y) - (x < y)  # type: ignore[operator]
 
 
+#: Functions of the clock that are written without parentheses.
+_CLOCKS: dict[type[exp.Expression], str] = {
+    exp.CurrentDate: "current_date",
+    exp.CurrentTimestamp: "current_timestamp",
+}
 _SPECIAL: dict[type[exp.Expression], tuple[str, ...]] = {
     exp.Ceil: ("this",),
     exp.Floor: ("this",),
@@ -722,6 +796,8 @@ _EXPRESSIONS: dict[type[exp.Expression], Callable[[Converter, exp.Expression], E
     exp.Cast: Converter._cast,
     exp.TryCast: Converter._cast,
     exp.Case: Converter._case,
+    **dict.fromkeys(_CLOCKS, Converter._clock),
+    exp.Interval: Converter._interval,
     exp.Placeholder: Converter._placeholder,
     exp.Bracket: Converter._brackets,
     exp.Anonymous: Converter._call,

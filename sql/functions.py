@@ -46,6 +46,7 @@ EVALUATED: dict[str, tuple[int, int | None]] = {
     "[]": (2, 2),
     "[*]": (1, 1),
     "abs": (1, 1),
+    "add_months": (2, 2),
     "array": (1, None),
     "array_contains": (2, 2),
     "arrays_overlap": (2, 2),
@@ -55,6 +56,7 @@ EVALUATED: dict[str, tuple[int, int | None]] = {
     "contains": (2, 2),
     "date_add": (2, 2),
     "date_sub": (2, 2),
+    "date_trunc": (2, 2),
     "datediff": (2, 2),
     "day": (1, 1),
     "dayofweek": (1, 1),
@@ -85,11 +87,15 @@ EVALUATED: dict[str, tuple[int, int | None]] = {
     "startswith": (2, 2),
     "substring": (2, 3),
     "trim": (1, 1),
+    "trunc": (2, 2),
     "upper": (1, 1),
     "weekday": (1, 1),
     "weekofyear": (1, 1),
     "year": (1, 1),
 }
+
+#: Functions of the time at which a query is planned, which `hindex.expr.constant_times` replaces by literals.
+CLOCK_FUNCTIONS = frozenset({"current_date", "current_timestamp", "localtimestamp"})
 
 _ALIASES = {
     "ceiling": "ceil",
@@ -138,7 +144,9 @@ def _regexp(args: Sequence[Expression]) -> Expression:
 FUNCTIONS: dict[str, Function] = {
     **{name: Function(*counts, _call(name)) for name, counts in EVALUATED.items()},
     **{alias: Function(*EVALUATED[name], _call(name)) for alias, name in _ALIASES.items()},
+    **{name: Function(0, 0, _call(name)) for name in CLOCK_FUNCTIONS},
     **{name: Function(1, 1, _cast(to)) for name, to in CASTS.items()},
+    "curdate": Function(0, 0, _call("current_date")),
     "element_at": Function(2, 2, _call("[]")),
     "equal_null": Function(2, 2, lambda a: compare(ComparisonOp.NULL_SAFE_EQ, a[0], a[1])),
     "if": Function(3, 3, lambda a: Case(((as_predicate(a[0]), a[1]),), a[2])),
@@ -148,6 +156,7 @@ FUNCTIONS: dict[str, Function] = {
     "isnull": Function(1, 1, lambda a: is_null(a[0])),
     "map_contains_key": Function(2, 2, lambda a: Call("array_contains", (Call("map_keys", (a[0],)), a[1]))),
     "mod": Function(2, 2, lambda a: Arithmetic(ArithmeticOp.REMAINDER, a[0], a[1])),
+    "now": Function(0, 0, _call("current_timestamp")),
     "nullif": Function(
         2, 2, lambda a: Case(((without_padding(compare(ComparisonOp.EQ, a[0], a[1])), NULL),), a[0])
     ),

@@ -11,10 +11,10 @@ import datetime
 import enum
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, fields, is_dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, TypeAlias, assert_never, overload
 
 from hindex.errors import ArgumentError, ArgumentTypeError
 from hindex.sql.string_values import format_date
@@ -23,8 +23,6 @@ from hindex.value_class import value_class
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-T = TypeVar("T")
 
 LiteralValue = bool | int | Decimal | float | str | datetime.date | bytes | None
 
@@ -289,6 +287,51 @@ class Cast:
         return f"{'TRY_CAST' if self.is_try else 'CAST'}({self.child} AS {self.to})"
 
 
+#: Units of intervals: each in months, or in microseconds.
+_MONTHS = {"YEAR": 12, "MONTH": 1}
+_MICROSECONDS = {
+    "WEEK": 604_800_000_000,
+    "DAY": 86_400_000_000,
+    "HOUR": 3_600_000_000,
+    "MINUTE": 60_000_000,
+    "SECOND": 1_000_000,
+    "MILLISECOND": 1000,
+    "MICROSECOND": 1,
+}
+
+
+@value_class
+class Interval:
+    """``INTERVAL '7' DAY``: a number of one unit, which is added to dates and times."""
+
+    number: int
+    unit: str
+
+    def __post_init__(self) -> None:
+        if self.unit not in _MONTHS and self.unit not in _MICROSECONDS:
+            raise ArgumentError(f"{self.unit!r} is not a unit of intervals")
+        if not -(1 << 31) < self.months < 1 << 31 or not -(1 << 63) < self.micros < 1 << 63:
+            raise ArgumentError(f"{self} is out of range")
+
+    @property
+    def months(self) -> int:
+        """The number of months; 0 for weeks and shorter units."""
+        return self.number * _MONTHS.get(self.unit, 0)
+
+    @property
+    def micros(self) -> int:
+        """The number of microseconds; 0 for months and years."""
+        return self.number * _MICROSECONDS.get(self.unit, 0)
+
+    @property
+    def has_days_only(self) -> bool:
+        """Return True if a date remains a date: the unit is a day or longer."""
+        return self.unit in ("YEAR", "MONTH", "WEEK", "DAY")
+
+    def __str__(self) -> str:
+        return f"INTERVAL '{self.number}' {self.unit}"
+
+
 CAST_TYPES = (
     "BOOLEAN",
     "TINYINT",
@@ -326,8 +369,8 @@ class Case:
 class Comparison:
     """``left op right``. `compare` makes them, with a literal beside a column on the right.
 
-    Spark pads CHAR values and literals to one length before it compares them, except within BETWEEN and nullif:
-    ``pads_char`` is False there.
+    Spark pads CHAR values and literals to one length before it compares them, except within BETWEEN, nullif and lists
+    of values: ``pads_char`` is False there.
     """
 
     op: ComparisonOp
@@ -522,12 +565,12 @@ class Or:
 
 PredicateLeaf: TypeAlias = Comparison | In | IsNull | Like | RLike | BooleanValue | TruthValue
 Predicate: TypeAlias = PredicateLeaf | Not | And | Or
-Expression: TypeAlias = ColumnRef | Literal | Arithmetic | Call | Cast | Case | Predicate
+Expression: TypeAlias = ColumnRef | Literal | Interval | Arithmetic | Call | Cast | Case | Predicate
 
 
 def _operand(node: Expression) -> str:
     """Return the SQL of an operand, in parentheses where it could be read otherwise."""
-    return str(node) if isinstance(node, ColumnRef | Literal | Call | Cast) else f"({node})"
+    return str(node) if isinstance(node, ColumnRef | Literal | Interval | Call | Cast) else f"({node})"
 
 
 def _compared(node: Expression) -> str:
@@ -591,7 +634,7 @@ def as_predicate(value: Expression) -> Predicate:
     match value:
         case Literal(bool() | None as truth):
             return TruthValue(truth)
-        case Literal():
+        case Literal() | Interval():
             raise ArgumentError(f"expected a condition, found the literal {value}")
         case ColumnRef() | Arithmetic() | Call() | Case() | Cast():
             return BooleanValue(value)
@@ -661,23 +704,17 @@ def columns(root: Expression) -> tuple[ColumnRef, ...]:
     return tuple(distinct)
 
 
-def with_columns(root: T, spelled: Mapping[ColumnRef, ColumnRef]) -> T:
-    """Return an expression, or a part of one, with other columns in the place of some."""
-    value: Any = root
+def with_columns(root: Expression, spelled: Mapping[ColumnRef, ColumnRef]) -> Expression:
+    """Return an expression with other columns in the place of some."""
     if isinstance(root, ColumnRef):
-        value = spelled.get(root, root)
-    elif isinstance(root, tuple):
-        value = tuple(with_columns(part, spelled) for part in root)
-    elif is_dataclass(root) and not isinstance(root, Literal):
-        changed = {item.name: with_columns(getattr(root, item.name), spelled) for item in fields(root)}
-        value = replace(root, **changed)  # type: ignore[type-var]
-    return cast("T", value)
+        return spelled.get(root, root)
+    return with_operands(root, lambda node: with_columns(node, spelled))
 
 
 def operands(node: Expression) -> tuple[Expression, ...]:
     """Return the operands of a node from left to right, without those of `LiteralArray`."""
     match node:
-        case ColumnRef() | Literal() | TruthValue():
+        case ColumnRef() | Literal() | Interval() | TruthValue():
             return ()
         case Arithmetic(_, left, right) | Comparison(_, left, right):
             return left, right
@@ -694,3 +731,34 @@ def operands(node: Expression) -> tuple[Expression, ...]:
             return (value,)
         case And(children) | Or(children):
             return children
+
+
+def with_operands(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """Return a node with the operands of `operands` changed."""
+    match node:
+        case Arithmetic(_, left, right):
+            return replace(node, left=change(left), right=change(right))
+        case Comparison(op, left, right):
+            return replace(compare(op, change(left), change(right)), pads_char=node.pads_char)
+        case Call(_, args):
+            return replace(node, args=tuple(map(change, args)))
+        case Cast(child):
+            return replace(node, child=change(child))
+        case Not(child):
+            return replace(node, child=as_predicate(change(child)))
+        case Case(whens, otherwise):
+            pairs = tuple((as_predicate(change(when)), change(value)) for when, value in whens)
+            return Case(pairs, None if otherwise is None else change(otherwise))
+        case In(value, items):
+            changed = items if isinstance(items, LiteralArray) else tuple(map(change, items))
+            return In(change(value), changed)
+        case IsNull(value) | Like(value) | RLike(value):
+            return replace(node, value=change(value))
+        case BooleanValue(value):
+            return as_predicate(change(value))
+        case And(children) | Or(children):
+            return replace(node, children=tuple(as_predicate(change(child)) for child in children))
+        case ColumnRef() | Literal() | Interval() | TruthValue():
+            return node
+        case _:
+            assert_never(node)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ from hindex.aggregate.stripe_aggregation import (
 )
 from hindex.domain import Key
 from hindex.errors import ArgumentTypeError, ColumnError, PredicateError
+from hindex.expr import constant_times
 from hindex.formatting import counted
 from hindex.keys import key_array, key_kind
 from hindex.orc.decode.arrow_arrays import fixed_array
@@ -145,7 +147,8 @@ class Aggregation:
         limit: rows of the result; where it is 0, nothing is looked at.
         verify_plan: gives the plan to run in place of the one that was made.
         zones: gives the time zones by which timestamps are instants; without, they are wall clocks.
-        partitions: as ``snapshot``, possibly without the files of partitions that the predicate rules out.
+        partitions: as ``snapshot``, possibly without the files of partitions that the predicate rules out at some time,
+            in microseconds since 1970 of UTC.
     """
 
     snapshot: Callable[[], Snapshot]
@@ -157,7 +160,7 @@ class Aggregation:
     runner: Runner = field(default_factory=Runner)
     verify_plan: Callable[[ScanPlan], ScanPlan] = field(default=lambda plan: plan, repr=False)
     zones: ZonesOf = field(default=no_zones, repr=False)
-    partitions: Callable[[], Snapshot] | None = field(default=None, repr=False)
+    partitions: Callable[[int], Snapshot] | None = field(default=None, repr=False)
 
     def plan(self) -> ScanPlan:
         """Plan the aggregation against the table's current state.
@@ -168,10 +171,12 @@ class Aggregation:
         """
         return self._planned(self.runner, self.snapshot)
 
-    def _planned(self, runner: Runner, snapshot: Callable[[], Snapshot]) -> ScanPlan:
+    def _planned(
+        self, runner: Runner, snapshot: Callable[[], Snapshot], instant: int | None = None
+    ) -> ScanPlan:
         names = [item.column for item in self._all_items if item.column is not None]
         columns = tuple(dict.fromkeys((*names, *self.groups)))
-        plan = runner.plan(snapshot, lambda snapshot: self._plan_of(snapshot, columns))
+        plan = runner.plan(snapshot, lambda snapshot: self._plan_of(snapshot, columns, instant))
         resolve = plan.snapshot.schema.resolve
         self._check_groups([resolve(name).name for name in self.groups], resolve)
         for item in self._all_items:
@@ -184,9 +189,9 @@ class Aggregation:
         self._group_filter(plan)
         return plan
 
-    def _plan_of(self, snapshot: Snapshot, columns: Sequence[ColumnName]) -> ScanPlan:
+    def _plan_of(self, snapshot: Snapshot, columns: Sequence[ColumnName], instant: int | None) -> ScanPlan:
         make = plan_no_files if self._is_empty else plan_scan
-        return make(snapshot, self.where, [], columns, zones=self.zones)
+        return make(snapshot, self.where, [], columns, zones=self.zones, instant=instant)
 
     @property
     def _is_empty(self) -> bool:
@@ -212,7 +217,9 @@ class Aggregation:
         """The result: counts are int64, all else of its column's type."""
 
         def run(runner: Runner) -> pa.Table:
-            plan = self._planned(runner, self.partitions or self.snapshot)
+            instant = constant_times.current_instant()
+            partitions = self.snapshot if self.partitions is None else partial(self.partitions, instant)
+            plan = self._planned(runner, partitions, instant)
             plan = plan if self._is_empty else self.verify_plan(plan)
             table = self._result(plan, runner)
             runner.log(lambda: self._text(plan), plan, counted(table.num_rows, "row"))
@@ -309,7 +316,7 @@ class Aggregation:
         }
         condition = self.having.predicate
         zones = self.zones() if plan.zones is None and makes_times(condition) else plan.zones
-        return normalize(condition, _GroupColumns(types), zones)
+        return normalize(condition, _GroupColumns(types), zones, plan.instant)
 
     @property
     def _all_items(self) -> tuple[Item, ...]:

@@ -22,6 +22,7 @@ from hindex.errors import (
     HindexError,
     PredicateError,
 )
+from hindex.expr import constant_times
 from hindex.formatting import counted
 from hindex.keys import array_keys, key_value, nth_key
 from hindex.orc.io.thread_pool import ThreadPool
@@ -113,7 +114,7 @@ class SchemaSnapshot:
         take: Callable[[], Snapshot],
         *,
         is_remote: bool = False,
-        take_partitions: Callable[[Snapshot, Predicate | None, ZonesOf], Snapshot] | None = None,
+        take_partitions: Callable[[Snapshot, Predicate | None, ZonesOf, int], Snapshot] | None = None,
         declared: Callable[[int], Snapshot | None] | None = None,
     ) -> None:
         self._take = take
@@ -144,14 +145,14 @@ class SchemaSnapshot:
         self._keep(taken)
         return taken
 
-    def current_partitions(self, where: Predicate | None, zones: ZonesOf) -> Snapshot:
+    def current_partitions(self, where: Predicate | None, zones: ZonesOf, instant: int) -> Snapshot:
         """Return the partitions of the table as it is now in which a predicate may keep rows; all if they are few."""
         kept = self._snapshot if where is None else self.unlisted()
         if kept is None or self._take_partitions is None or self._num_files < MANY_FILES:
             return self.current()
         if kept.declared is None and time.monotonic() > self._kept_at + SCHEMA_SECONDS:
             return self.current()
-        taken = _without_deleted(partial(self._take_partitions, kept, where, zones))
+        taken = _without_deleted(partial(self._take_partitions, kept, where, zones, instant))
         if not taken.listing.is_pruned:
             self._keep(taken)
         return taken
@@ -566,12 +567,12 @@ class Scan:
         self._last_plan = self._make_plan(self._runner, all_partitions=True)
         return self._last_plan
 
-    def _partitions(self) -> Snapshot:
-        """Return the current state of the partitions in which rows may be."""
+    def _partitions(self, instant: int) -> Snapshot:
+        """Return the current state of the partitions in which rows may be at some time."""
         # a proof shows that no partition is left out wrongly
         if isinstance(self._snapshot, KnownSnapshot) or self.mode is Mode.PROVE:
             return self._snapshot()
-        return self._schema.current_partitions(self._where, self._zones)
+        return self._schema.current_partitions(self._where, self._zones, instant)
 
     def _make_plan(self, runner: Runner, *, all_partitions: bool = False) -> ScanPlan:
         """Plan the scan.
@@ -582,9 +583,13 @@ class Scan:
         from hindex.aggregate.top_n import check_orders
 
         make = plan_no_files if self._limit == 0 else plan_scan
+        # the time at which partitions are chosen is that of the plan
+        instant = constant_times.current_instant()
         plan = runner.plan(
-            self._snapshot if all_partitions else self._partitions,
-            lambda snapshot: make(snapshot, self._where, self._columns, self._lookups, zones=self._zones),
+            self._snapshot if all_partitions else partial(self._partitions, instant),
+            lambda snapshot: make(
+                snapshot, self._where, self._columns, self._lookups, zones=self._zones, instant=instant
+            ),
         )
         check_orders(plan, self._orders)
         return plan

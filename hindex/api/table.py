@@ -166,7 +166,9 @@ class Table:
             return None
         return declared_snapshot(self.uri, self._store, declared, name=self.name, min_files=min_files)
 
-    def _partitions_snapshot(self, known: Snapshot, where: Predicate | None, zones: ZonesOf) -> Snapshot:
+    def _partitions_snapshot(
+        self, known: Snapshot, where: Predicate | None, zones: ZonesOf, instant: int
+    ) -> Snapshot:
         """Return the current state of the partitions in which a predicate may keep rows.
 
         Args:
@@ -181,6 +183,7 @@ class Table:
             where,
             is_declared=declared is not None,
             zones=zones,
+            instant=instant,
         )
         max_age = listing_seconds()
         if within is None or known.schema.transactional:

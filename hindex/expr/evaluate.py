@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hindex.expr import arithmetic, strings
+from hindex.expr import arithmetic, dates, strings
 from hindex.expr.casting import cast
 from hindex.expr.functions import FUNCTIONS, Evaluator
 from hindex.expr.nodes import Apply, Column, Constant, Node
@@ -246,6 +246,7 @@ _OPERATORS: dict[str, Evaluator] = {
     "CAST": cast,
     "MATCHES": strings.matches,
     "PAD": strings.padded,
+    "SHIFT": dates.shift,
     "+": arithmetic.add,
     "-": arithmetic.subtract,
     "*": arithmetic.multiply,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hindex.errors import PredicateError
 from hindex.expr import arithmetic, collections, dates, strings
@@ -31,6 +31,7 @@ from hindex.expr.nodes import (
     DOUBLE,
     INT,
     STRING,
+    TIMESTAMP,
     Apply,
     Column,
     Constant,
@@ -38,7 +39,9 @@ from hindex.expr.nodes import (
     decimal_type,
 )
 from hindex.expr.vector import Vector
+from hindex.orc.calendars import MICROS_PER_DAY
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
+from hindex.sql.predicate import Interval
 from hindex.value_class import value_class
 
 #: Types the arguments of a function by its name.
@@ -91,6 +94,18 @@ def _type_date_shift(op: str, left: Node, right: Node) -> Node:
     )
 
 
+def type_interval_shift(value: Node, interval: Interval, sign: int = 1) -> Node:
+    """Type a date or time plus an interval: a date remains one if the interval has days or months only."""
+    data_type = type_of(value)
+    months, micros = sign * interval.months, sign * interval.micros
+    if data_type == DATE and interval.has_days_only:
+        function, number = ("add_months", months) if months else ("date_add", micros // MICROS_PER_DAY)
+        return apply(function, (value, Constant(number, INT)), DATE)
+    if data_type not in (DATE, TIMESTAMP):
+        raise PredicateError(f"a value of type {data_type} plus {interval} is not evaluated; {REMEDY}")
+    return apply("SHIFT", (cast_to(value, TIMESTAMP),), TIMESTAMP, (str(months), str(micros)))
+
+
 def _type_signed(name: str, args: Sequence[Node]) -> Node:
     (value,) = args
     data_type = type_of(value)
@@ -135,6 +150,10 @@ def _type_round(name: str, args: Sequence[Node]) -> Node:
 def _type_isnan(name: str, args: Sequence[Node]) -> Node:
     (value,) = args
     data_type = type_of(value)
+    if not is_null_literal(value) and data_type.kind not in NUMERIC | {Kind.STRING}:
+        raise PredicateError(
+            f"{name} takes a number, in Spark too, not a value of type {data_type}; cast it to double"
+        )
     return apply(name, (value if data_type.kind in FLOATING else cast_to(value, DOUBLE),), BOOLEAN)
 
 
@@ -258,11 +277,34 @@ _EXACT_NUMBERS = INTEGER_KINDS | {Kind.DECIMAL}
 #: Functions that take arrays or maps.
 OF_COLLECTIONS = frozenset({"[]", "[*]", "array_contains", "arrays_overlap", "map_keys", "map_values"})
 
+
+def _type_months(name: str, args: Sequence[Node]) -> Node:
+    return apply(name, (as_date(args[0]), as_int(args[1], name)), DATE)
+
+
+def _type_trunc(name: str, args: Sequence[Node]) -> Node:
+    return _truncated(name, as_date(args[0]), args[1], DATE, dates.DATE_UNITS)
+
+
+def _type_date_trunc(name: str, args: Sequence[Node]) -> Node:
+    return _truncated(name, as_timestamp(args[1]), args[0], TIMESTAMP, dates.UNITS)
+
+
+def _truncated(name: str, value: Node, unit: Node, data_type: OrcType, units: Mapping[str, str]) -> Node:
+    if not isinstance(unit, Constant) or not isinstance(unit.value, str | None):
+        raise PredicateError(f"{name} takes a unit in quotes here, such as 'MONTH'; {REMEDY}")
+    known_unit = None if unit.value is None else units.get(unit.value.upper())
+    return (
+        Constant(None, data_type) if known_unit is None else apply(name, (value,), data_type, (known_unit,))
+    )
+
+
 #: Functions by the names of `hindex.sql.functions.EVALUATED`; a test compares both tables.
 FUNCTIONS: dict[str, Function] = {
     "[]": Function(_type_element, collections.value_of_key),
     "[*]": Function(_type_elements, None),
     "abs": Function(_type_signed, arithmetic.absolute),
+    "add_months": Function(_type_months, dates.add_months),
     "array": Function(_type_array, collections.array),
     "array_contains": Function(_type_array_contains, collections.contains_any),
     "arrays_overlap": Function(_type_overlap, None),
@@ -272,6 +314,7 @@ FUNCTIONS: dict[str, Function] = {
     "contains": Function(_strings(BOOLEAN), strings.contains),
     "date_add": Function(_date_and_days, dates.date_add),
     "date_sub": Function(_date_and_days, dates.date_sub),
+    "date_trunc": Function(_type_date_trunc, dates.date_trunc),
     "datediff": Function(_dates(INT), dates.datediff),
     "day": Function(_dates(INT), dates.day),
     "dayofweek": Function(_dates(INT), dates.dayofweek),
@@ -302,6 +345,7 @@ FUNCTIONS: dict[str, Function] = {
     "startswith": Function(_strings(BOOLEAN), strings.startswith),
     "substring": Function(_string_and_integers, strings.substring),
     "trim": Function(_strings(STRING), strings.trim),
+    "trunc": Function(_type_trunc, dates.trunc),
     "upper": Function(_strings(STRING), strings.upper),
     "weekday": Function(_dates(INT), dates.weekday),
     "weekofyear": Function(_dates(INT), dates.weekofyear),

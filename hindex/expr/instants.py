@@ -16,6 +16,7 @@ from hindex.sql.predicate import Literal
 from hindex.sql.string_values import WallClock, date_to_days, is_epoch, is_named_time, parse_wall_clock
 
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{2}))?)?")
 _ZULU = frozenset({"Z", "UTC", "GMT", "UT"})
 _INSTANT = OrcType(Kind.TIMESTAMP_INSTANT)
@@ -95,28 +96,39 @@ def has_midnight(wall_clock: int, zone: datetime.tzinfo) -> bool:
     instant = to_instant(wall_clock, zone)
     if zone is datetime.UTC or instant is None:
         return True
-    try:
-        moments = [_UTC_EPOCH + datetime.timedelta(microseconds=instant - back) for back in (0, 1)]
-        now, before = (moment.astimezone(zone).utcoffset() for moment in moments)
-    except OverflowError:
-        return True
-    assert now is not None
-    return instant + now // datetime.timedelta(microseconds=1) == wall_clock or now != before
+    shown = to_wall_clock(instant, zone)
+    before = to_wall_clock(instant - 1, zone)
+    return shown is None or before is None or shown == wall_clock or shown != before + 1
 
 
-def to_instant(wall_clock: int, zone: datetime.tzinfo) -> int | None:
-    """Return the microseconds of UTC at which a zone's clock shows a time; None if its rules are unknown for that time.
-
-    As in Java, a time that the clock skips has the offset before the gap, and of two equal times the earlier counts.
-    """
+def to_wall_clock(instant: int, zone: datetime.tzinfo) -> int | None:
+    """Return what a zone's clock shows at an instant, the inverse of `to_instant`."""
     if zone is datetime.UTC:
-        return wall_clock
+        return instant
     try:
-        shown = datetime.datetime(1970, 1, 1, tzinfo=zone) + datetime.timedelta(microseconds=wall_clock)
-        offset = shown.utcoffset()
+        offset = (_UTC_EPOCH + datetime.timedelta(microseconds=instant)).astimezone(zone).utcoffset()
     except OverflowError:
         # beyond the years 1 to 9999 only a fixed offset is known
         offset = zone.utcoffset(None)
-    if offset is None:
-        return None
-    return wall_clock - offset // datetime.timedelta(microseconds=1)
+    return None if offset is None else instant + offset // _MICROSECOND
+
+
+def to_instant(wall_clock: int, zone: datetime.tzinfo, offset: int | None = None) -> int | None:
+    """Return the microseconds of UTC at which a zone's clock shows a time; None if its rules are unknown for that time.
+
+    As in Java, a time that the clock skips has the offset before the gap, and of two equal times the earlier counts.
+
+    Args:
+        offset: that of the clock from UTC, in microseconds, if it is possible at that time.
+    """
+    if zone is datetime.UTC:
+        return wall_clock
+    if offset is not None and to_wall_clock(wall_clock - offset, zone) == wall_clock:
+        return wall_clock - offset
+    try:
+        shown = datetime.datetime(1970, 1, 1, tzinfo=zone) + datetime.timedelta(microseconds=wall_clock)
+        delta = shown.utcoffset()
+    except OverflowError:
+        # beyond the years 1 to 9999 only a fixed offset is known
+        delta = zone.utcoffset(None)
+    return None if delta is None else wall_clock - delta // _MICROSECOND

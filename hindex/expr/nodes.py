@@ -112,3 +112,12 @@ def bind(root: Node, values: Mapping[str, Constant]) -> Node:
             return replace(root, args=tuple(bind(arg, values) for arg in args))
         case _:
             return root
+
+
+def substitute(root: Node, old: Node, new: Node) -> Node:
+    """Replace a part of an expression, wherever it occurs."""
+    if root == old:
+        return new
+    if not isinstance(root, Apply):
+        return root
+    return replace(root, args=tuple(substitute(arg, old, new) for arg in root.args))

@@ -46,6 +46,7 @@ from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
 from hindex.sql.predicate import (
     And,
     Arithmetic,
+    ArithmeticOp,
     BooleanValue,
     Call,
     Case,
@@ -55,6 +56,7 @@ from hindex.sql.predicate import (
     ComparisonOp,
     Expression,
     In,
+    Interval,
     IsNull,
     Like,
     Literal,
@@ -153,6 +155,11 @@ class _Typer:
                 return column(*self._resolve(parts))
             case Literal():
                 return constant(node)
+            case Arithmetic(ArithmeticOp.ADD | ArithmeticOp.SUBTRACT as op, left, Interval() as interval):
+                sign = 1 if op is ArithmeticOp.ADD else -1
+                return functions.type_interval_shift(self.value(left, below), interval, sign)
+            case Arithmetic(ArithmeticOp.ADD, Interval() as interval, right):
+                return functions.type_interval_shift(self.value(right, below), interval)
             case Arithmetic(op, left, right):
                 return functions.type_arithmetic(
                     op.value, (self.value(left, below), self.value(right, below))
@@ -170,6 +177,8 @@ class _Typer:
                 value = cast_to(self.value(child, below), _cast_type(to), is_try=is_try)
                 # as any value that is computed, and unlike the column, it is not filled beside others
                 return apply("concat", (value,), STRING) if _char_length(value) else value
+            case Interval():
+                raise PredicateError(f"{node} can only be added to a date or a time, or subtracted from one")
             case Case(whens, otherwise):
                 return self._case(whens, otherwise, below)
             case _:
@@ -199,8 +208,8 @@ class _Typer:
                 sides = self._compared((left, right), below)
                 if not node.pads_char and list(_padded(sides)) != sides:
                     raise PredicateError(
-                        "BETWEEN and nullif of a CHAR column compare it without filling texts with blanks in Spark, "
-                        "which is not evaluated here; write >= and <=, or CASE"
+                        "BETWEEN, nullif and lists of values compare a CHAR column without filling texts with blanks "
+                        "in Spark, which is not evaluated here; write >= and <=, or CASE"
                     )
                 return comparison(op, *sides)
             case In(value, items):

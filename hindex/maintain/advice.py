@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from hindex.errors import HindexError
+from hindex.expr import constant_times
 from hindex.formatting import counted, megabytes
 from hindex.index.btree import IndexedFile, sample_bytes
 from hindex.index.index_file import IndexFileReader
@@ -265,10 +266,11 @@ def _filtered(workload: Workload, snapshot: Snapshot) -> tuple[list[_Query], dic
     """Return the distinct filters of a workload, and what is ignored with the reasons."""
     ignored = dict(workload.ignored)
     resolver = PredicateColumns(snapshot.schema)
+    instant = constant_times.current_instant()
 
     def filter_of(predicate: Predicate) -> Filter | str:
         try:
-            root = normalize(predicate, resolver)
+            root = normalize(predicate, resolver, instant=instant)
             return with_ngrams(root, dict.fromkeys(columns(root), True))
         except HindexError as error:
             return str(error).partition("\n")[0]

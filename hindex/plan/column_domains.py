@@ -8,6 +8,7 @@ value).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -21,8 +22,21 @@ import pyarrow as pa
 from hindex.domain import Domain, Int64s, Key, Range
 from hindex.errors import PredicateError
 from hindex.expr.coerce import constant_text, type_of
+from hindex.expr.dates import max_micros
 from hindex.expr.evaluate import evaluate
-from hindex.expr.nodes import BINARY, DATE, DOUBLE, TIMESTAMP, Apply, Column, Constant, Node
+from hindex.expr.nodes import (
+    BINARY,
+    DATE,
+    DOUBLE,
+    TIMESTAMP,
+    Apply,
+    Column,
+    Constant,
+    Node,
+    columns,
+    substitute,
+    walk,
+)
 from hindex.expr.patterns import like_parts
 from hindex.expr.spark_types import column_type
 from hindex.keys import decimal_key, float_key, key_float, key_limits
@@ -44,6 +58,11 @@ _LowerBound: TypeAlias = Callable[[int], int]
 _MOST_BLANKS = 1000
 
 _OPERATORS = {op.value: op for op in ComparisonOp}
+#: Functions that are NULL where their first argument is, if the others are constants.
+_STRICT_FUNCTIONS = frozenset(
+    {"CAST", "PAD", "year", "trunc", "date_trunc", "left", "substring", "startswith", "IN"}
+    | {"=", "<>", "<", "<=", ">", ">="}
+)
 _FLOATING = frozenset({Kind.FLOAT, Kind.DOUBLE})
 _TEXT_KINDS = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR, Kind.BINARY})
 
@@ -71,6 +90,9 @@ def column_domain(condition: Node, *, negated: bool = False) -> ColumnDomain | N
     Raises:
         PredicateError: for a constant that Spark cannot cast to the column's type.
     """
+    split = _split_default(condition)
+    if split is not None:
+        return _with_default(*split, negated=negated)
     match condition:
         case Column(_, OrcType(kind=Kind.BOOLEAN)):
             return condition, Domain.points([0 if negated else 1])
@@ -80,6 +102,12 @@ def column_domain(condition: Node, *, negated: bool = False) -> ColumnDomain | N
             if data_type.kind is Kind.CHAR:
                 return None
             return column, _complemented(prefix_domain(text), negated)
+        case Apply("isnan", (value,)):
+            tested = _number_column(value)
+            if tested is None:
+                return None
+            is_nan = tested.members([Constant(math.nan, type_of(value))])
+            return tested.column, is_nan.complement(null_allowed=True) if negated else is_nan
         case Apply("IN", (value, *items)):
             return _membership(value, items, negated=negated)
         case Apply(name, (left, right)) if name in _OPERATORS:
@@ -143,6 +171,44 @@ def _complemented(domain: Domain, negated: bool) -> Domain:
     return domain.complement(null_allowed=False) if negated else domain
 
 
+def _split_default(condition: Node) -> tuple[Node, Node] | None:
+    """Split a condition on ``coalesce(value, constant)`` into that on the value and that on the constant.
+
+    None if the condition has no coalesce, or the value may be NULL where its column is not.
+    """
+    choices = [node for node in walk(condition) if isinstance(node, Apply) and node.function == "coalesce"]
+    if not choices:
+        return None
+    choice = choices[-1]  # within others, if these contain it
+    args = [arg for arg in choice.args if not isinstance(arg, Constant) or arg.value is not None]
+    value, default = args[0], args[1] if len(args) > 1 else Constant(None, choice.type)
+    if not isinstance(default, Constant) or not _is_null_with_column(value):
+        return None
+    return substitute(condition, choice, value), substitute(condition, choice, default)
+
+
+def _is_null_with_column(node: Node) -> bool:
+    """Return True if a value or condition that has a domain is NULL exactly where its column is."""
+    match node:
+        case Column():
+            return True
+        case Apply(name, (_, *others)) if name in _STRICT_FUNCTIONS:
+            return all(isinstance(other, Constant) and other.value is not None for other in others)
+    return False
+
+
+def _with_default(present: Node, absent: Node, *, negated: bool) -> ColumnDomain | None:
+    """Return the domain of a condition with a default: ``present`` tests the column, and ``absent`` its NULLs."""
+    answer = column_domain(present, negated=negated)
+    if answer is None or columns(absent):
+        return None
+    truth = evaluate(absent, {}, 1)
+    if truth.errors is not None:
+        return None
+    column, domain = answer
+    return column, replace(domain, null_allowed=bool(truth.valid[0] and truth.numbers[0] != negated))
+
+
 def _comparison(op: ComparisonOp, left: Node, right: Node, *, negated: bool) -> ColumnDomain | None:
     """Return the domain of a comparison of one column with a constant on the right; None for any other."""
     if negated and op is not ComparisonOp.NULL_SAFE_EQ:
@@ -201,16 +267,18 @@ class _TextColumn:
 
     Args:
         is_filled: whether the constants are longer than the column's values.
+        max_length: so many characters are compared, from the first one on; None for all.
     """
 
-    def __init__(self, column: Column, *, is_filled: bool = False) -> None:
+    def __init__(self, column: Column, *, is_filled: bool = False, max_length: int | None = None) -> None:
         self.column = column
         self._is_filled = is_filled
+        self._max_length = max_length
 
     def compared(self, op: ComparisonOp, constant: Constant) -> Domain:
         """Return the keys for which a comparison with a constant is TRUE."""
         equal = self.members([constant])
-        below = Domain.between(None, _text_key(constant), high_inclusive=False)
+        below = Domain.between(None, self._lower_bound(constant), high_inclusive=False)
         if self._is_filled:
             not_below = Domain.points([prefix for prefix, side in self._prefixes(constant) if side >= 0])
             below = below.intersect(not_below.complement(null_allowed=False))
@@ -230,13 +298,26 @@ class _TextColumn:
 
     def members(self, constants: Iterable[Constant]) -> Domain:
         """Return the keys that are equal to some constant, or begin with it where they are cut to its length."""
-        if not self._is_filled:
+        if not self._is_filled and self._max_length is None:
             return Domain.points({_text_key(constant) for constant in constants})
         ranges: list[Range] = []
         for constant in constants:
+            if self._max_length is not None:
+                text = str(constant.value)
+                if len(text) == self._max_length:
+                    ranges += prefix_domain(text).ranges
+                elif len(text) < self._max_length:
+                    ranges += Domain.points([_text_key(constant)]).ranges
+                continue
             ranges += Domain.points([key for key, side in self._prefixes(constant) if side == 0]).ranges
             ranges += prefix_domain(str(constant.value)).ranges
         return Domain.from_ranges(ranges)
+
+    def _lower_bound(self, constant: Constant) -> bytes | None:
+        """Return the first key that is at or above a constant; None if none is."""
+        if self._max_length is None or len(str(constant.value)) <= self._max_length:
+            return _text_key(constant)
+        return prefix_end(_encode(str(constant.value)[: self._max_length]))
 
     def _prefixes(self, constant: Constant) -> Iterator[tuple[bytes, int]]:
         """Yield the keys that are filled to be compared, and whether each is below (-1), at or above (1) a constant."""
@@ -254,6 +335,11 @@ def _text_column(node: Node) -> _TextColumn | None:
             # each character more is a range of keys
             is_near = int(length) - column.column_type.max_length <= _MOST_BLANKS
             return _TextColumn(column, is_filled=True) if is_near else None
+        case Apply("left", (Column() as column, Constant(int() as length))) | Apply(
+            "substring", (Column() as column, Constant(0 | 1), Constant(int() as length))
+        ):
+            is_char = column.column_type.kind is Kind.CHAR
+            return None if is_char else _TextColumn(column, max_length=max(length, 0))
         case Column() as column:
             pass
         case Apply("CAST", (Column() as column,), to) if to == BINARY:
@@ -315,6 +401,8 @@ def _number_column(node: Node) -> _NumberColumn | None:
             lower_bound = _cast_lower_bound(type_of(arg), to)
         case Apply("year", (arg,)) if type_of(arg) == DATE:
             lower_bound = _first_day
+        case Apply("trunc" | "date_trunc", (arg,), _, (unit,)):
+            lower_bound = _unit_lower_bound(node, type_of(arg), unit)
         case _:
             return None
     inner = None if lower_bound is None else _number_column(arg)
@@ -364,6 +452,28 @@ def _first_day(year: int) -> int:
     # far beyond every date of a column, and within what the calendar is computed in
     near = min(max(year, -6_000_000), 6_000_000)
     return int(days_from_civil(np.array([near]), np.array([1]), np.array([1]))[0])
+
+
+def _unit_lower_bound(node: Apply, data_type: OrcType, unit: str) -> _LowerBound:
+    """Return the lower bounds of dates or times cut to a unit: the beginnings of units."""
+    low, high = _limits(data_type)
+    longest = max_micros(unit) // (MICROS_PER_DAY if data_type == DATE else 1)
+
+    def start(at: int) -> int:
+        value = evaluate(replace(node, args=(Constant(at, data_type),)), {}, 1)
+        # the first unit of all may begin before the least value
+        return at if value.errors is not None else min(at, int(value.numbers[0]))
+
+    def lower_bound(at: int) -> int:
+        if not low <= at <= high:
+            return low if at < low else high + 1
+        first = start(at)
+        if first == at:
+            return at
+        following = start(min(first + longest, high))
+        return following if following > first else high + 1
+
+    return lower_bound
 
 
 def _searched(data_type: OrcType, cast: Callable[[int], int], guess: Callable[[int], int]) -> _LowerBound:

@@ -6,7 +6,7 @@ the columns have the types that they had when it was created: an expression of o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
@@ -68,12 +68,7 @@ class IndexColumn:
     @property
     def has_time(self) -> bool:
         """Return True for an expression of timestamps: its values are those of wall clocks in UTC."""
-        if self.expression is None:
-            return False
-        types = (
-            node.column_type if isinstance(node, Column) else node.type for node in walk(self.expression)
-        )
-        return any(item is not None and item.kind in TIMESTAMP_KINDS for item in types)
+        return self.expression is not None and _has_time(self.expression)
 
     def in_file(
         self, binding: tuple[str, ...], root: OrcType, *, transactional: bool = False
@@ -97,6 +92,11 @@ class IndexColumn:
         if None in types:
             return None
         return types[0] if self.expression is None else self.type
+
+
+def _has_time(expression: Node) -> bool:
+    types = (node.column_type if isinstance(node, Column) else node.type for node in walk(expression))
+    return any(item is not None and item.kind in TIMESTAMP_KINDS for item in types)
 
 
 @value_class
@@ -262,8 +262,14 @@ def expression_column(expression: str | Expression, schema: TableSchema) -> Inde
     return IndexColumn(text, data_type, tuple(inputs.values()), node)
 
 
-def is_indexed_expression(expression: Expression, indexes: Iterable[IndexEntry]) -> bool:
-    """Return True if some index is on an expression, however that is spelled. The table is not looked at."""
+def is_indexed_expression(
+    expression: Expression, indexes: Iterable[IndexEntry], is_utc: Callable[[], bool]
+) -> bool:
+    """Return True if some index is on an expression, however that is spelled. The table is not looked at.
+
+    Args:
+        is_utc: returns True if parts of timestamps are those of UTC; otherwise no index on such is used.
+    """
     for index in indexes:
         if not index.inputs:
             continue
@@ -282,8 +288,9 @@ def is_indexed_expression(expression: Expression, indexes: Iterable[IndexEntry])
             return column
 
         with suppress(ColumnError, PredicateError, ValueError):
-            if typed(expression, resolve) == typed(parsed(index.column), resolve):
-                return True
+            node = typed(parsed(index.column), resolve)
+            if typed(expression, resolve) == node:
+                return not _has_time(node) or is_utc()
     return False
 
 

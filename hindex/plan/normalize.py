@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from hindex.domain import Domain
 from hindex.errors import ColumnError, HindexError, PredicateError
 from hindex.expr.coerce import REMEDY
+from hindex.expr.constant_times import with_constant_times
 from hindex.expr.typing import Resolve, check_depth, typed_condition
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.column_domains import OPPOSITES, array_domain, column_domain, like_domain
+from hindex.plan.few_values import all_on_few_values
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
 from hindex.plan.filter_evaluation import evaluate_partially
 from hindex.plan.index_columns import NO_EXPRESSIONS, IndexedExpressions
 from hindex.plan.rules import all_of, build, leaf
 from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, has_time, keyed_by_wall_clocks, makes_times
+from hindex.sql.functions import CLOCK_FUNCTIONS
 from hindex.sql.predicate import (
     And,
+    Call,
     ColumnRef,
     Comparison,
+    Expression,
     In,
     IsNull,
     Like,
@@ -69,6 +75,7 @@ def normalize(
     predicate: Predicate,
     schema: SchemaLookup,
     zones: TimeZones | None = None,
+    instant: int | None = None,
     expressions: IndexedExpressions = NO_EXPRESSIONS,
 ) -> Filter:
     """Return the filter that keeps the rows for which a predicate is TRUE.
@@ -80,13 +87,20 @@ def normalize(
     Args:
         zones: those of the query: with them, timestamps are compared as instants, and leaves on them have the keys that
             columns store. Without them, wall clocks are compared, and instants with times of UTC.
+        instant: the time of `current_timestamp()`, in microseconds since 1970 of UTC; None where a predicate may not
+            depend on the time.
         expressions: those that indexes are on.
 
     Raises:
         ColumnError: if a column cannot be resolved.
         PredicateError: if Spark refuses a comparison, or it is not evaluated here.
     """
-    root = build((predicate, False), _group, lambda item: _leaf(item, schema, zones, expressions))
+    root = build(
+        (predicate, False),
+        _group,
+        lambda item: _leaf(item, schema, zones, instant, expressions),
+        all_on_few_values,
+    )
     return root if zones is None else keyed_by_wall_clocks(root, zones)
 
 
@@ -108,16 +122,25 @@ def _without_not(node: Predicate, negated: bool) -> _Negatable:
 
 
 def _leaf(
-    item: _Negatable, schema: SchemaLookup, zones: TimeZones | None, expressions: IndexedExpressions
+    item: _Negatable,
+    schema: SchemaLookup,
+    zones: TimeZones | None,
+    instant: int | None,
+    expressions: IndexedExpressions,
 ) -> Filter:
     node, negated = _without_not(*item)
     assert not isinstance(node, And | Or | Not)
     if isinstance(node, TruthValue):
         return ALWAYS if node.value is not None and node.value is not negated else NEVER
-    if tested_column(node) is None:
+    is_expression = tested_column(node) is None
+    if is_expression:
         check_depth(node)
     text = leaf_text(node, negated)
     try:
+        if is_expression:
+            _check_clock(node, schema)
+            node = with_constant_times(node, None if zones is None else zones.clock, instant)
+            text = leaf_text(node, negated)
         return _bound(node, negated, schema, zones, text, expressions)
     except PredicateError as error:
         raise PredicateError(f"cannot evaluate {text}: {error}") from None
@@ -163,6 +186,24 @@ def _bound(
     else:
         bound = evaluate_partially(Residual(condition, not negated, text))
     return expressions.leaf(node, condition, bound, negated=negated) if expressions else bound
+
+
+def _check_clock(node: PredicateLeaf, schema: SchemaLookup) -> None:
+    """Check that no function of the clock is the name of a column, too: Spark reads ``current_date`` as the column.
+
+    Raises:
+        PredicateError: if one is.
+    """
+    stack: list[Expression] = [node]
+    while stack:
+        part = stack.pop()
+        stack.extend(operands(part))
+        if isinstance(part, Call) and part.name in CLOCK_FUNCTIONS:
+            with suppress(ColumnError):
+                schema.resolve((part.name,))
+                raise PredicateError(
+                    f"{part.name} is a function and a column of the table; write a date or a time"
+                )
 
 
 def _like(node: Like, negated: bool, column: Resolved, schema: SchemaLookup, text: str) -> Filter:

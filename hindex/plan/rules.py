@@ -24,13 +24,16 @@ def build(
     root: N,
     group: Callable[[N], tuple[bool, Sequence[N]] | None],
     atom: Callable[[N], Filter],
+    conjunction: Callable[[Sequence[Filter]], Filter] | None = None,
 ) -> Filter:
     """Make a filter in normal form of a tree, without recursion.
 
     Args:
         group: returns True for an AND or False for an OR, and its children; None for a node without children.
         atom: the filter of a node without children.
+        conjunction: joins the filters of an AND, `all_of` by default.
     """
+    conjunction = conjunction or all_of
     # one frame for each group that is open: whether it is an AND, its children, and the filters of those visited
     frames: list[tuple[bool, Sequence[N], list[Filter]]] = []
     node = root
@@ -48,7 +51,7 @@ def build(
                 node = children[len(done)]
                 break
             frames.pop()
-            value = all_of(done) if is_and else any_of(done)
+            value = conjunction(done) if is_and else any_of(done)
         else:
             return value
 

@@ -23,13 +23,14 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.orc.time_zones import UTC_NAMES, base_seconds, instant_shifts, normalize_zone, possible_shifts
 from hindex.plan.filter import Filter, Leaf
 from hindex.plan.rules import transform
-from hindex.sql.predicate import Call, Cast, ColumnRef, Expression, Literal, LiteralKind, operands
+from hindex.sql.functions import CLOCK_FUNCTIONS
+from hindex.sql.predicate import Call, Cast, ColumnRef, Expression, Interval, Literal, LiteralKind, operands
 from hindex.value_class import value_class
 
 #: Kinds of timestamps.
 TIMESTAMP_KINDS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
-#: Functions that make a timestamp of a date or a string.
-_CLOCK_FUNCTIONS = frozenset({"hour", "minute", "second"})
+#: Functions that make a timestamp of a date or a string, or depend on the session's clock.
+_TIME_FUNCTIONS = CLOCK_FUNCTIONS | {"hour", "minute", "second", "date_trunc"}
 _UTC = frozenset({*UTC_NAMES, "+00:00", "UCT", "Etc/UCT", "GMT0", "Etc/GMT0", "Greenwich", "Etc/Greenwich"})
 
 
@@ -154,7 +155,9 @@ def is_time(node: Expression) -> bool:
         case Literal(_, LiteralKind.TIMESTAMP) | Cast(_, "TIMESTAMP"):
             return True
         case Call(name):
-            return name in _CLOCK_FUNCTIONS
+            return name in _TIME_FUNCTIONS
+        case Interval():
+            return not node.has_days_only
     return False
 
 

@@ -304,6 +304,11 @@ class PlanReading:
         entries = self.manifest(relation).indexes
         return frozenset(entry.column.lower() for entry in entries if is_on_ngrams(entry))
 
+    def _is_utc(self) -> bool:
+        """Return True if the clocks of the session and of its Java are those of UTC."""
+        zones = self.zones()
+        return zones.is_session_utc and zones.is_reader_utc
+
     def manifest(self, relation: Relation) -> Manifest:
         """Return the manifest of the indexes of a relation, an empty one if there are none.
 
@@ -337,7 +342,7 @@ class PlanReading:
             access.paths,
             lambda: self.zones().is_session_utc,
             on_ngrams,
-            partial(is_indexed_expression, indexes=indexes) if indexes else None,
+            partial(is_indexed_expression, indexes=indexes, is_utc=self._is_utc) if indexes else None,
         )
         predicate, is_exact = reader.predicate(access.conditions)
         return predicate, is_exact, reader

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hindex.domain import Domain, Key
 from hindex.errors import ColumnError, HindexError, StoreError, UnsupportedError
+from hindex.expr import constant_times
 from hindex.index.character_ngrams import SIZE
 from hindex.index.column_stats import Int64s, Mask, StoredStats, are_of_kind
 from hindex.index.index_type import has_ngrams, index_type
@@ -167,6 +168,7 @@ class ScanPlan:
     lookups: tuple[OutputColumn, ...] = ()
     file_pruners: tuple[FilePruner, ...] = field(default=(), repr=False, compare=False)
     zones: TimeZones | None = None
+    instant: int | None = field(default=None, compare=False, repr=False)
     reads_all: bool = False
 
     def map_tasks(self, change: Callable[[ScanTask], ScanTask]) -> ScanPlan:
@@ -225,6 +227,7 @@ def plan_scan(
     *,
     cache: Cache | None = None,
     zones: ZonesOf = no_zones,
+    instant: int | None = None,
 ) -> ScanPlan:
     """Plan the reading of columns (all if None) of the rows that a predicate keeps.
 
@@ -232,11 +235,13 @@ def plan_scan(
         lookups: columns whose indexes are wanted whether or not the predicate has them.
         cache: where index files that are asked here are kept; the process's by default.
         zones: gives the time zones of the query, called where they matter; without, wall clocks are compared.
+        instant: the time of `current_timestamp()`, in microseconds since 1970 of UTC; by default, it is read here.
 
     Raises:
         ColumnError: if a column cannot be resolved.
         PredicateError: if the predicate cannot be typed or answered.
     """
+    instant = constant_times.current_instant() if instant is None else instant
     schema = snapshot.schema
     output = output_columns(schema, names, row_keys=schema.transactional)
     lookup_columns = output_columns(schema, lookups)
@@ -249,7 +254,7 @@ def plan_scan(
         if time_zones is not None:
             time_zones.check_reader()
     expressions = _indexed_expressions(snapshot, time_zones)
-    root = ALWAYS if where is None else normalize(where, resolver, time_zones, expressions)
+    root = ALWAYS if where is None else normalize(where, resolver, time_zones, instant, expressions)
     root = with_ngrams(root, _ngram_columns(snapshot))
     planner = _Planner(snapshot, root, output, lookup_columns, time_zones, cache)
     planner.prefetch()
@@ -268,6 +273,7 @@ def plan_scan(
         lookups=lookup_columns,
         file_pruners=tuple(planner.file_pruners),
         zones=time_zones,
+        instant=instant,
     )
 
 
@@ -336,11 +342,13 @@ def partition_filter(
     *,
     is_declared: bool,
     zones: ZonesOf = no_zones,
+    instant: int | None = None,
 ) -> PartitionFilter | None:
     """Return the partitions in which a predicate may keep rows; None if it says nothing of partitions.
 
     Args:
         is_declared: whether the columns are a catalog's.
+        instant: that of the query's plan: without it, a predicate that depends on the time says nothing.
     """
     if where is None or not partition_columns:
         return None
@@ -348,7 +356,7 @@ def partition_filter(
     try:
         named = [resolver.resolve(column.parts) for column in predicate_columns(where)]
         is_timed = is_about_time(where, lambda parts: resolver.resolve(parts).type)
-        root = normalize(where, resolver, zones() if is_timed else None)
+        root = normalize(where, resolver, zones() if is_timed else None, instant)
     except HindexError:
         # the plan of the query raises it
         return None
@@ -374,12 +382,13 @@ def plan_no_files(
     lookups: Sequence[ColumnName] = (),
     *,
     zones: ZonesOf = no_zones,
+    instant: int | None = None,
 ) -> ScanPlan:
     """The plan of a query of no rows: names and types are looked at as `plan_scan` does, and nothing else.
 
     No index is asked, and so none is missing.
     """
-    plan = plan_scan(replace(snapshot, files=()), where, names, lookups, zones=zones)
+    plan = plan_scan(replace(snapshot, files=()), where, names, lookups, zones=zones, instant=instant)
     return replace(plan, snapshot=snapshot, notes=())
 
 

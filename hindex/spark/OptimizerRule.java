@@ -34,6 +34,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.orc.OrcScan;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.collection.immutable.Seq;
@@ -735,6 +736,17 @@ public class OptimizerRule extends Rule {
       DataType type = literal.dataType();
       if (literal.value() == null) {
         out.append("[\"Literal\",\"").append(type.typeName().startsWith("void") ? "void" : "null").append("\",null]");
+        return;
+      }
+      if (type instanceof StructType && literal.value() instanceof InternalRow) {
+        InternalRow row = (InternalRow) literal.value();
+        StructField[] fields = ((StructType) type).fields();
+        out.append("[\"Row\"");
+        for (int at = 0; at < fields.length; at++) {
+          out.append(',');
+          literal(out, new Literal(row.get(at, fields[at].dataType()), fields[at].dataType()));
+        }
+        out.append(']');
         return;
       }
       String value = value(literal.value(), type);

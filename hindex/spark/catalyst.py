@@ -13,7 +13,7 @@ import datetime
 import json
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -25,6 +25,8 @@ from hindex.sql.functions import call
 from hindex.sql.predicate import (
     NULL,
     BooleanValue,
+    Call,
+    Cast,
     ColumnRef,
     Comparison,
     ComparisonOp,
@@ -44,6 +46,7 @@ from hindex.sql.predicate import (
     columns,
     compare,
     is_null,
+    operands,
     quote_name,
     quote_string,
 )
@@ -74,6 +77,17 @@ _OPERATORS = {
     "Divide": "/",
     "Remainder": "%",
 }
+#: Functions of days by Spark's classes.
+_PARTS_OF_DAYS = {
+    "Month": "month",
+    "Quarter": "quarter",
+    "DayOfMonth": "day",
+    "DayOfWeek": "dayofweek",
+    "DayOfYear": "dayofyear",
+    "WeekDay": "weekday",
+    "WeekOfYear": "weekofyear",
+}
+_STRINGS = frozenset({LiteralKind.STRING, LiteralKind.NULL})
 #: Conditions on parts of strings, beside those that a range of strings may satisfy.
 _PARTS = frozenset({"Contains", "EndsWith", "RLike"})
 #: Limits of descriptions: conditions, and characters of one.
@@ -278,22 +292,43 @@ class ConditionReader:
         Returns:
             the predicate, None if it would hold for all rows; True if the conditions hold for each of its rows, too.
         """
-        parts = [part for condition in conditions for part in conjuncts(condition)]
-        read = [self._condition(part) for part in parts]
+        read = [item for _, item in self._read(conditions)]
         understood = _without_implied(list(dict.fromkeys(item[0] for item in read if item is not None)))
         is_exact = all(item is not None and item[1] for item in read)
         return (all_of(understood) if understood else None), is_exact
 
     def unread(self, conditions: Sequence[CatalystExpression]) -> tuple[str, ...]:
         """Describe the conditions that no index answers, with the remedy if there is one."""
-        parts = [part for condition in conditions for part in conjuncts(condition)]
         texts = [
             self._text(part) + self._remedy(part)
-            for part in parts
-            if self._condition(part) is None and not self._columns.keys().isdisjoint(attribute_ids(part))
+            for part, item in self._read(conditions)
+            if item is None and not self._columns.keys().isdisjoint(attribute_ids(part))
         ]
         shown = list(dict.fromkeys(texts))[:_MAX_TEXTS]
         return tuple(text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} ..." for text in shown)
+
+    def _read(
+        self, conditions: Sequence[CatalystExpression]
+    ) -> list[tuple[CatalystExpression, tuple[Predicate, bool] | None]]:
+        """Read the parts of a conjunction: parts of days only where another condition limits the days."""
+        parts = [part for condition in conditions for part in conjuncts(condition)]
+        read = [self._condition(part) for part in parts]
+        compared = _compared_columns(item[0] for item in read if item is not None)
+        return [
+            (part, self._part_of_day(part, compared) if item is None else item)
+            for part, item in zip(parts, read, strict=True)
+        ]
+
+    def _part_of_day(
+        self, condition: CatalystExpression, compared: set[ColumnRef]
+    ) -> tuple[Predicate, bool] | None:
+        kind, *parts = condition
+        if (kind not in _COMPARISONS and kind != "In") or parts[0][0] not in _PARTS_OF_DAYS:
+            return None
+        name, child = parts[0][0], self._date(parts[0][1])
+        if child is None or compared.isdisjoint(columns(child)):
+            return None
+        return self._tested(kind, call(_PARTS_OF_DAYS[name], [child]), parts[1:])
 
     def _remedy(self, condition: CatalystExpression) -> str:
         """Return the remedy for a column of strings that is compared with integers."""
@@ -384,16 +419,24 @@ class ConditionReader:
             return None if boolean is None else (BooleanValue(boolean), True)
         if kind == "ArrayContains":
             return self._contains(*parts)
+        if kind == "IsNaN" or kind == "Coalesce":
+            test = self._function([kind, *parts])
+            return None if test is None else (as_predicate(test), True)
         subject_part, *others = parts
-        if kind in _COMPARISONS and others[0][0] not in ("Literal", "Value"):
+        if kind in _COMPARISONS and others[0][0] not in ("Literal", "Value", "Row"):
             (subject_part, *others), op = (others[0], subject_part), _COMPARISONS[kind].flipped
         else:
             op = _COMPARISONS.get(kind, ComparisonOp.EQ)
-        is_exact = subject_part[0] != "Padded"
-        is_lower = subject_part[0] == "Lower"
+        if subject_part[0] == "CreateNamedStruct":
+            return self._rows(subject_part[2::2], others) if kind in ("EqualTo", "In") else None
         expression = self._indexed_expression(subject_part)
         if expression is not None and kind not in _PARTS:
             return self._test(kind, op, expression, others, is_exact=True)
+        function = self._function(subject_part)
+        if function is not None:
+            return self._tested(kind, function, others, op)
+        is_exact = subject_part[0] != "Padded"
+        is_lower = subject_part[0] == "Lower"
         column = self.column(subject_part[1] if is_lower or not is_exact else subject_part)
         if column is None:
             return None
@@ -463,6 +506,78 @@ class ConditionReader:
             return as_predicate(call(kind.lower(), [subject, values[0]])), is_exact
         return None
 
+    def _function(self, expression: CatalystExpression) -> Expression | None:
+        """Return a function of a column whose comparisons are domains of the column; None for any other expression."""
+        name: str
+        args: list[Expression | None]
+        match expression:
+            case ["IsNaN", child]:
+                name, args = "isnan", [self.column(child)]
+            case ["Substring", child, ["Literal", "int", "0" | "1"] as start, length]:
+                name, args = "substring", [self.column(child), self._literal(start), self._literal(length)]
+            case ["Year", child]:
+                name, args = "year", [self._date(child)]
+            case ["TruncDate", child, unit]:
+                name, args = "trunc", [self._date(child), self._literal(unit)]
+            case ["TruncTimestamp", unit, child] if self._is_session_utc():
+                name, args = "date_trunc", [self._literal(unit), self.column(child)]
+            case ["Coalesce", child, default]:
+                name, args = (
+                    "coalesce",
+                    [self.column(child), self._constant(default)],
+                )
+            case _:
+                return None
+        given = [arg for arg in args if arg is not None]
+        return call(name, given) if len(given) == len(args) else None
+
+    def _date(self, expression: CatalystExpression) -> Expression | None:
+        """Return a column of dates, or the day of a timestamp."""
+        match expression:
+            case ["Cast", child, "timestamp", "date"] if self._is_session_utc():
+                column = self.column(child)
+                return None if column is None else Cast(column, "DATE")
+        return self.column(expression)
+
+    def _constant(self, expression: CatalystExpression) -> Literal | None:
+        """Return a literal beside a function of a column: expressions compute with times of UTC only."""
+        literal = self._literal(expression)
+        is_time = literal is not None and literal.kind is LiteralKind.TIMESTAMP
+        return None if is_time and not self._is_session_utc() else literal
+
+    def _tested(
+        self, kind: str, subject: Expression, others: list[Any], op: ComparisonOp | None = None
+    ) -> tuple[Predicate, bool] | None:
+        """Return the comparison of a function of a column with literals."""
+        values = [item for item in map(self._constant, others) if item is not None]
+        if len(values) < len(others) or (kind not in _COMPARISONS and kind != "In"):
+            return None
+        if (
+            isinstance(subject, Call)
+            and subject.name == "substring"
+            and {item.kind for item in values} - _STRINGS
+        ):
+            return None  # of binary values
+        self.unpadded.update(columns(subject))
+        if kind == "In":
+            return In(subject, tuple(values)), True
+        return compare(op or _COMPARISONS[kind], subject, values[0]), True
+
+    def _rows(self, fields: list[Any], rows: list[Any]) -> tuple[Predicate, bool] | None:
+        """Return the condition that columns equal one of some rows, in which NULL equals NULL."""
+        refs = [column for column in map(self.column, fields) if column is not None]
+        members: list[Predicate] = []
+        for row in rows:
+            values = (
+                [item for item in map(self._literal, row[1:]) if item is not None] if row[0] == "Row" else []
+            )
+            if not len(fields) == len(refs) == len(values):
+                return None
+            pairs = zip(refs, values, strict=True)
+            members.append(all_of(compare(ComparisonOp.NULL_SAFE_EQ, ref, value) for ref, value in pairs))
+        self.unpadded.update(refs)
+        return any_of(members), True
+
     def _literal(self, expression: CatalystExpression) -> Literal | None:
         if expression[0] != "Literal":
             return None
@@ -476,18 +591,35 @@ class ConditionReader:
 
 def _without_implied(predicates: list[Predicate]) -> list[Predicate]:
     """Leave out the ``IS NOT NULL`` of columns that another condition compares: Spark's optimizer adds them."""
-    compared = {
-        column
-        for item in predicates
-        if isinstance(item, BooleanValue | In | Like | RLike)
-        or (isinstance(item, Comparison) and item.op is not ComparisonOp.NULL_SAFE_EQ)
-        for column in columns(item)
-    }
+    compared = _compared_columns(predicates)
     return [
         item
         for item in predicates
         if not (isinstance(item, Not) and isinstance(item.child, IsNull) and item.child.value in compared)
     ]
+
+
+def _compared_columns(predicates: Iterable[Predicate]) -> set[ColumnRef]:
+    """Return the columns of conditions that are not TRUE where these are NULL."""
+    return {
+        column
+        for item in predicates
+        if isinstance(item, BooleanValue | In | Like | RLike)
+        or (isinstance(item, Comparison) and item.op is not ComparisonOp.NULL_SAFE_EQ)
+        if not _has_default(item)
+        for column in columns(item)
+    }
+
+
+def _has_default(predicate: Predicate) -> bool:
+    """Return True if a condition may be TRUE of NULL: it has ``coalesce``."""
+    stack: list[Expression] = [predicate]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Call) and node.name == "coalesce":
+            return True
+        stack.extend(operands(node))
+    return False
 
 
 def _contained(kind: str, parts: list[Any]) -> list[Any] | None:

@@ -14,6 +14,11 @@ A: list[Any] = ["Attribute", 1, "a"]
 S: list[Any] = ["Attribute", 2, "s"]
 ST: list[Any] = ["Attribute", 3, "st"]
 FIVE = ["Literal", "int", "5"]
+ONE = ["Literal", "int", "1"]
+NOTHING = ["Literal", "null", None]
+DAY = ["Literal", "date", "5"]
+SUBSTRING = ["Substring", S, ["Literal", "int", "1"], ["Literal", "int", "2"]]
+ROW = ["CreateNamedStruct", ["Literal", "string", "a"], A, ["Literal", "string", "b"], S]
 UNKNOWN = ["Upper", S]
 
 
@@ -70,6 +75,63 @@ def read(*conditions: list[Any], zone_is_utc: bool = True) -> tuple[str | None, 
         (["In", ["Padded", S, FIVE], ["Literal", "string", "ab"]], "s IN ('ab')", False),
         (["Like", ["Padded", S, FIVE], ["Literal", "string", "a%"], "\\"], "s LIKE 'a%'", False),
         (["StartsWith", ["Padded", S, FIVE], ["Literal", "string", "a"]], "s LIKE 'a%'", False),
+        # functions of a column that are domains of it
+        (["EqualTo", SUBSTRING, ["Literal", "string", "ab"]], "substring(s, 1, 2) = 'ab'", True),
+        (["Not", ["In", SUBSTRING, ["Literal", "string", "ab"]]], "substring(s, 1, 2) NOT IN ('ab')", True),
+        (["EqualTo", SUBSTRING, ["Literal", "binary", "6162"]], None, False),
+        (["EqualTo", ["Substring", S, FIVE, FIVE], ["Literal", "string", "ab"]], None, False),
+        (
+            ["EqualTo", ["Substring", ["Padded", S, FIVE], ONE, FIVE], ["Literal", "string", "ab"]],
+            None,
+            False,
+        ),
+        (["EqualTo", ["Year", A], FIVE], "year(a) = 5", True),
+        (["EqualTo", ["Year", ["Cast", A, "timestamp", "date"]], FIVE], "year(CAST(a AS DATE)) = 5", True),
+        (["EqualTo", ["Month", A], FIVE], None, False),
+        (["And", ["IsNotNull", A], ["EqualTo", ["Month", A], FIVE]], "a IS NOT NULL", False),
+        (
+            [
+                "And",
+                ["EqualTo", ["Year", A], FIVE],
+                ["In", ["Month", A], FIVE],
+                ["EqualTo", ["Month", S], FIVE],
+            ],
+            "year(a) = 5 AND month(a) IN (5)",
+            False,
+        ),
+        (["Or", ["EqualTo", ["Year", A], FIVE], ["EqualTo", ["Month", A], FIVE]], None, False),
+        (
+            ["LessThan", ["TruncDate", A, ["Literal", "string", "MM"]], DAY],
+            "trunc(a, 'MM') < DATE '1970-01-06'",
+            True,
+        ),
+        (
+            ["EqualTo", ["TruncTimestamp", ["Literal", "string", "DAY"], A], ["Literal", "timestamp", "0"]],
+            "date_trunc('DAY', a) = TIMESTAMP '1970-01-01 00:00:00'",
+            True,
+        ),
+        (["Not", ["IsNaN", A]], "NOT isnan(a)", True),
+        (["IsNaN", UNKNOWN], None, False),
+        (["Coalesce", A, ["Literal", "boolean", "false"]], "coalesce(a, FALSE)", True),
+        (["EqualTo", ["Coalesce", A, ONE], FIVE], "coalesce(a, 1) = 5", True),
+        (["EqualTo", ["Coalesce", A, S], FIVE], None, False),
+        (["IsNull", ["Coalesce", A, ONE]], None, False),
+        # such a condition may hold for NULL
+        (
+            ["And", ["IsNotNull", A], ["EqualTo", ["Coalesce", A, ONE], FIVE]],
+            "a IS NOT NULL AND coalesce(a, 1) = 5",
+            True,
+        ),
+        (
+            ["In", ROW, ["Row", ONE, FIVE], ["Row", FIVE, NOTHING]],
+            "a <=> 1 AND s <=> 5 OR a <=> 5 AND s <=> NULL",
+            True,
+        ),
+        (["Not", ["EqualTo", ROW, ["Row", ONE, FIVE]]], "NOT (a <=> 1 AND s <=> 5)", True),
+        (["IsNotNull", ROW], None, False),
+        (["EqualNullSafe", ROW, ["Row", ONE, FIVE]], None, False),
+        (["In", ROW, ["Row", ONE, ["Value"]]], None, False),
+        (["In", ROW, ["Row", ONE, FIVE], NOTHING], None, False),
         # a part that is not understood is left out where the rest still holds for all rows
         (["And", ["EqualTo", A, FIVE], ["EqualTo", UNKNOWN, FIVE]], "a = 5", False),
         (["Or", ["EqualTo", A, FIVE], ["EqualTo", UNKNOWN, FIVE]], None, False),
@@ -92,6 +154,17 @@ def read(*conditions: list[Any], zone_is_utc: bool = True) -> tuple[str | None, 
 )
 def test_conditions(condition: list[Any], text: str | None, is_exact: bool) -> None:
     assert read(condition) == (text, is_exact)
+
+
+def test_functions_of_times_are_those_of_utc() -> None:
+    time = ["Literal", "timestamp", "0"]
+    for condition in (
+        ["EqualTo", ["Year", ["Cast", A, "timestamp", "date"]], FIVE],
+        ["EqualTo", ["TruncTimestamp", ["Literal", "string", "DAY"], A], time],
+        ["EqualTo", ["Coalesce", A, time], time],
+    ):
+        assert read(condition, zone_is_utc=False) == (None, False)
+        assert read(condition)[0] is not None
 
 
 def test_parts_of_strings_are_read_for_an_index_on_ngrams_alone() -> None:
