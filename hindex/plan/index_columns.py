@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from hindex.errors import BuildError, ColumnError, PredicateError
+from hindex.errors import BuildError, ColumnError, PredicateError, StatementError
 from hindex.expr.coerce import type_of
 from hindex.expr.evaluate import evaluate
 from hindex.expr.nodes import BOOLEAN, Apply, Column, Node, walk
@@ -197,7 +197,10 @@ def index_column(entry: IndexEntry, schema: TableSchema) -> IndexColumn:
     """
     if not entry.inputs:
         return IndexColumn.of(schema.resolve(entry.column, is_stored=True))
-    column = expression_column(entry.column, schema)
+    try:
+        column = expression_column(entry.column, schema)
+    except StatementError as error:
+        raise ColumnError(f"index {entry.name!r} is on an expression of a later version: {error}") from None
     if column.input_types != entry.inputs:
         raise ColumnError(
             f"index {entry.name!r} on {entry.column} was created for {entry.inputs}, and the columns are "

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from hindex.maintain.results import BuildEstimate
 from hindex.plan.reasons import Reason
 from hindex.plan.time_zones import TimeZones
 from hindex.store.definitions import PREFIX, decode_definition, encode_definition
+from hindex.store.store import Store
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, write_columns
 
@@ -323,6 +325,22 @@ def test_parts_of_times_serve_only_clocks_of_utc(path: Path, connection: LocalCo
     assert "BITMAP h" not in str(elsewhere.explain())
     assert "h on hour(ts) has the values of time zone UTC" in " ".join(str(elsewhere.explain()).split())
     assert "BITMAP y  exact" in str(elsewhere.explain())
+
+
+def test_a_definition_that_is_not_understood_is_not_used(
+    path: Path, bare: Table, connection: LocalConnection
+) -> None:
+    """Another version may have written it, and evaluate more."""
+    table = connection.table(path)
+    table.create_index("i", "lower(s)")
+    store = Store.for_table(table.uri)
+    for text in ("soundex(s)", "lower(s", "lower(s) OVER x"):
+        (entry,) = table.snapshot().manifest.indexes
+        changed = replace(entry, column=text)
+        store.commit(partial(replace, indexes=(changed,)))
+        where = "lower(s) = 'bob@x.orgx'"
+        assert ids(table.scan(where, ["id"])) == ids(bare.scan(where, ["id"]))
+        assert "unusable" in table.index("i").status
 
 
 def test_estimates_and_definitions(path: Path, connection: LocalConnection) -> None:
