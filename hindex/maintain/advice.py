@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from functools import reduce
 
@@ -23,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from hindex.errors import HindexError
+from hindex.errors import BuildError, HindexError
 from hindex.expr import constant_times
 from hindex.formatting import counted, megabytes
 from hindex.index.btree import IndexedFile, sample_bytes
@@ -37,10 +39,10 @@ from hindex.index.index_type import (
     index_type,
     resolve_properties,
 )
-from hindex.keys import key_kind
+from hindex.keys import key_kind, list_elements
 from hindex.maintain.results import Record, records_table
 from hindex.maintain.workload import Workload, ignored_text
-from hindex.orc import OrcReader
+from hindex.orc import OrcReader, RowSelection
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.filter import (
@@ -59,12 +61,23 @@ from hindex.plan.filter import (
     lookup_domains,
     residuals,
 )
-from hindex.plan.filter_evaluation import mask, prune
+from hindex.plan.filter_evaluation import prune
+from hindex.plan.index_columns import IndexColumn, IndexedExpressions, expression_column, index_column
 from hindex.plan.normalize import normalize
 from hindex.plan.required_ngrams import with_ngrams
 from hindex.scan.orc_statistics import OrcStatistics
 from hindex.scan.planning import PredicateColumns
-from hindex.sql.predicate import Predicate, quote_name, quote_string
+from hindex.sql.predicate import (
+    BooleanValue,
+    Call,
+    Expression,
+    Predicate,
+    PredicateLeaf,
+    operands,
+    quote_name,
+    quote_string,
+)
+from hindex.sql.predicate import leaves as predicate_leaves
 from hindex.store.file_views import FileView
 from hindex.store.manifest import IndexEntry
 from hindex.store.snapshot import Snapshot
@@ -204,14 +217,20 @@ def advise(
     Raises:
         OrcError: if a sampled file cannot be read.
     """
-    queries, ignored = _filtered(workload, snapshot)
+    expressions = _expressions(workload, snapshot)
+    queries, ignored = _filtered(
+        workload, snapshot, IndexedExpressions(expressions.values(), snapshot.schema.names)
+    )
     names = sorted({leaf.column for query in queries for leaf in _indexable(query.filter, snapshot)})
-    sample = _Sample(snapshot, names, {leaf for query in queries for leaf in leaves(query.filter)})
+    on_expressions = {name: expressions[name] for name in names if name in expressions}
+    sample = _Sample(
+        snapshot, names, on_expressions, {leaf for query in queries for leaf in leaves(query.filter)}
+    )
     costs = _Costs(queries, sample)
     have = frozenset(
-        _Candidate(snapshot.schema.resolve(entry.column, is_stored=True).name, entry.type.lower())
+        _Candidate(name, entry.type.lower())
         for entry in snapshot.manifest.indexes
-        if entry.quarantined is None and not entry.deferred and _is_there(snapshot, entry)
+        if entry.quarantined is None and not entry.deferred and (name := _indexed_name(snapshot, entry))
     )
     create: list[AdvisedIndex] = []
     total = costs.total(frozenset())
@@ -222,7 +241,8 @@ def advise(
         open_columns.remove(candidate.column)
         size = estimate_bytes(candidate.column, candidate.type)
         chosen = chosen | {candidate}
-        create.append(_advised(candidate, saved / total, size, sizes, costs, sample, snapshot, table, create))
+        advised = _advised(candidate, saved / total, size, sizes, costs, sample, snapshot, table, create)
+        create.append(advised)
     return Advice(
         table=table,
         queries=sum(query.count for query in queries),
@@ -233,15 +253,12 @@ def advise(
     )
 
 
-def _is_there(snapshot: Snapshot, index: IndexEntry) -> bool:
-    """Return True for an index on a column that the table still has."""
-    if index.inputs:
-        return False  # of an expression, which is not advised on
+def _indexed_name(snapshot: Snapshot, index: IndexEntry) -> str:
+    """Return the present name of what an index is on; "" if the table no longer has it."""
     try:
-        snapshot.schema.resolve(index.column, is_stored=True)
+        return index_column(index, snapshot.schema).name
     except HindexError:
-        return False
-    return True
+        return ""
 
 
 # The workload
@@ -262,7 +279,32 @@ class _Candidate:
     type: str
 
 
-def _filtered(workload: Workload, snapshot: Snapshot) -> tuple[list[_Query], dict[str, int]]:
+def _expressions(workload: Workload, snapshot: Snapshot) -> dict[str, IndexColumn]:
+    """Return the expressions, and elements of arrays, that queries have conditions on, by their SQL text."""
+    found: dict[str, IndexColumn] = {}
+    for leaf in {leaf for query in workload.queries for leaf in predicate_leaves(query.predicate)}:
+        for part in _indexable_parts(leaf):
+            with suppress(HindexError):
+                column = expression_column(part, snapshot.schema)
+                if column.expression is not None:
+                    found[column.name] = column
+    return found
+
+
+def _indexable_parts(leaf: PredicateLeaf) -> Iterator[Expression]:
+    """Yield the expressions of a condition that an index may be on."""
+    match leaf:
+        case BooleanValue(Call("array_contains" | "arrays_overlap", args)):
+            for part in args:
+                is_array = isinstance(part, Call) and part.name in ("map_keys", "map_values")
+                yield part if is_array else Call("[*]", (part,))
+        case _:
+            yield from operands(leaf)
+
+
+def _filtered(
+    workload: Workload, snapshot: Snapshot, expressions: IndexedExpressions
+) -> tuple[list[_Query], dict[str, int]]:
     """Return the distinct filters of a workload, and what is ignored with the reasons."""
     ignored = dict(workload.ignored)
     resolver = PredicateColumns(snapshot.schema)
@@ -270,7 +312,7 @@ def _filtered(workload: Workload, snapshot: Snapshot) -> tuple[list[_Query], dic
 
     def filter_of(predicate: Predicate) -> Filter | str:
         try:
-            root = normalize(predicate, resolver, instant=instant)
+            root = normalize(predicate, resolver, instant=instant, expressions=expressions)
             return with_ngrams(root, dict.fromkeys(columns(root), True))
         except HindexError as error:
             return str(error).partition("\n")[0]
@@ -353,7 +395,9 @@ class _Stripe:
 
     def _groups(self, leaf: Leaf) -> Bounds:
         """Return the rows of the row groups that have a row of a leaf: the answer of an index of row groups."""
-        matches = np.flatnonzero(mask(leaf, {leaf.column: self.arrays[leaf.column]}, self.rows))
+        matches = np.asarray(
+            self.reader(_Candidate(leaf.column, "bitmap"))[0].lookup(0, leaf.domain).upper.to_array()
+        )
         groups = np.unique(matches // self.group_rows)
         upper = BitMap()
         for group in groups.tolist():
@@ -374,11 +418,19 @@ class _Stripe:
 class _Sample:
     """Stripes of a few files with the columns that queries name, and the statistics of more files."""
 
-    def __init__(self, snapshot: Snapshot, names: Sequence[str], leaf_set: Iterable[Leaf]) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        names: Sequence[str],
+        expressions: Mapping[str, IndexColumn],
+        leaf_set: Iterable[Leaf],
+    ) -> None:
         self.files = [view for view in snapshot.files if view.num_rows]
         self.table_rows = sum(view.num_rows for view in self.files)
         self._binding = tuple(item.name for item in snapshot.schema.data_columns)
         self._names = names
+        #: Those of the names that are expressions.
+        self.expressions = expressions
         partitioning = snapshot.listing.partitioning
         self.partitions = {view.file.path: partitioning.keys(view.file.partition) for view in self.files}
         self.views: list[FileView] = []
@@ -395,6 +447,7 @@ class _Sample:
         """Estimate the distinct values of a column of the table."""
         if column not in self._distinct:
             arrays = [stripe.arrays[column] for stripe in self.stripes if column in stripe.arrays]
+            arrays = [list_elements(item)[0] if isinstance(item, pa.ListArray) else item for item in arrays]
             values = pa.chunked_array(arrays).drop_null() if arrays else pa.chunked_array([], pa.null())
             counts = pc.value_counts(values).field("counts") if len(values) else pa.array([], pa.int64())
             once = pc.sum(pc.equal(counts, 1)).as_py() or 0
@@ -421,10 +474,18 @@ class _Sample:
             # the last stripe of a file is often a small one, so not always that, nor always the first
             number = turn % max(len(reader.stripes) - 1, 1)
             rows = min(reader.stripes[number].num_rows, SAMPLED_ROWS)
+            selection = RowSelection.of(np.arange(rows), reader.stripes[number].num_rows)
             names = list(paths)
-            batch = reader.read_stripe(number, [paths[name].path for name in names], np.arange(rows))
+            batch = reader.read_stripe(number, [paths[name].path for name in names], selection)
             arrays = {name: batch.column(at) for at, name in enumerate(names)}
             types = {name: paths[name].type for name in names}
+            for name, expression in self.expressions.items():
+                column = expression.in_file(self._binding, reader.tail.schema, transactional=acid is not None)
+                if column is not None:
+                    # an index whose build would fail is not advised
+                    with suppress(BuildError):
+                        arrays[name] = column.read(reader, number, selection)
+                        types[name] = column.type
             return _Stripe(arrays, types, rows, reader.tail.row_index_stride)
 
     def _files_ruled_out(self, leaf_list: Sequence[Leaf]) -> list[frozenset[Leaf]]:
@@ -598,7 +659,7 @@ def _advised(
     taken = {entry.name.lower() for entry in snapshot.manifest.indexes} | {
         item.name.lower() for item in before
     }
-    base = f"by_{candidate.column.replace('.', '_').lower()}"
+    base = f"by_{re.sub('[^a-z0-9_]+', '_', candidate.column.lower()).strip('_')}"
     name = next(
         text
         for text in (base, f"{base}_{candidate.type}", *(f"{base}_{i}" for i in range(2, 1000)))
@@ -616,11 +677,9 @@ def _advised(
     else:
         reason += "; no other type saves as much"
     on = table if _is_name(table, snapshot) else quote_string(table)
-    column = (
-        ".".join(map(quote_name, candidate.column.split(".")))
-        if "." in candidate.column
-        else quote_name(candidate.column)
-    )
+    column = candidate.column
+    if column not in sample.expressions:
+        column = ".".join(map(quote_name, column.split("."))) if "." in column else quote_name(column)
     statement = f"CREATE INDEX {quote_name(name)} USING {candidate.type} ON {on} ({column})"
     return AdvisedIndex(
         name=name,
@@ -644,12 +703,12 @@ def _unused(snapshot: Snapshot, workload: Workload, names: Sequence[str]) -> Ite
     if not workload.queries and not workload.used_indexes:
         return
     for entry in snapshot.manifest.indexes:
-        if not _is_there(snapshot, entry):
+        column = _indexed_name(snapshot, entry)
+        if not column:
             continue
-        column = snapshot.schema.resolve(entry.column, is_stored=True).name
         used = workload.used_indexes
         if column not in names:
-            reason = "no query has a condition on the column"
+            reason = f"no query has a condition on the {'expression' if entry.inputs else 'column'}"
         elif used is not None and entry.name not in used:
             reason = "the log names it for no query"
         else:

@@ -111,6 +111,41 @@ def test_columns_and_types(queries: list[str], column: str, types: set[str], eve
     assert (str(statement.columns[0]), statement.using.upper()) == (column, first.type)
 
 
+def test_expressions_and_elements(tmp_path: Path, connection: LocalConnection) -> None:
+    """Advised indexes are what their statements make, and gain what they are advised for."""
+    rng = np.random.default_rng(3)
+    for number in range(2):
+        names = [
+            f"{'ab'[row % 2]}User{value}".swapcase() for row, value in enumerate(rng.integers(0, 500, 4000))
+        ]
+        tags = [[f"t{tag}" for tag in row] for row in rng.integers(0, 400, (4000, 2)).tolist()]
+        maps = [[("k", int(value))] for value in rng.integers(0, 300, 4000)]
+        columns = {
+            "id": pa.array(range(4000 * number, 4000 * number + 4000)),
+            "name": pa.array(names),
+            "tags": pa.array(tags),
+            "m": pa.array(maps, pa.map_(pa.string(), pa.int64())),
+        }
+        write_columns(tmp_path / f"{number}.orc", columns, stripe=32 << 10, stride=500)
+    table = connection.table(tmp_path)
+    queries = ["lower(name) = 'auser7'", "arrays_overlap(tags, array('t1', 't2'))", "m['k'] IN (5, 7)"]
+    advice = table.advise([*queries, "soundex(name) = 'x'"])
+    assert {item.column for item in advice.create} == {"lower(name)", "tags[*]", "m['k']"}
+    assert {item.name for item in advice.create} == {"by_lower_name", "by_tags", "by_m_k"}
+    assert sum(advice.ignored.values()) == 1
+    for item in advice.create:
+        index = connection.sql(item.statement)
+        assert isinstance(index, hindex.Index)
+        assert 0.4 < item.index_bytes / index.size_bytes < 2.5
+    for where in queries:
+        assert not table.scan(where).explain().notes
+    again = table.advise(queries[:2])
+    assert not again.create
+    assert [(item.column, item.reason) for item in again.unused] == [
+        ("m['k']", "no query has a condition on the expression")
+    ]
+
+
 def test_parts_of_strings(tmp_path: Path) -> None:
     """By an NGRAM index; a BITMAP index on the same column serves the conditions on whole strings."""
     rng = np.random.default_rng(2)
