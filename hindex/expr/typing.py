@@ -167,9 +167,8 @@ class _Typer:
             case Call(name, args):
                 function = functions.FUNCTIONS.get(name)
                 if function is None:
-                    raise PredicateError(
-                        f"function {name} is not evaluated here; those that are: {', '.join(functions.FUNCTIONS)}"
-                    )
+                    # one of the clock, in the place of which queries have a constant
+                    raise PredicateError(f"{name} has another value at another time")
                 return function.signature(name, [self._argument(name, arg, below) for arg in args])
             case Cast(Literal(int() as number), to, is_literal=True):
                 return literal_constant(number, _TYPES[to])

@@ -789,7 +789,7 @@ class _Planner:
         names = [index.name for column in columns(condition) for index in self._ngram_indexes(column)]
         if not names:
             similar = self._similar_index(columns(condition))
-            return f"no index answers an expression{similar and '; ' + similar}"
+            return f"no index is on the expression{similar and '; ' + similar}"
         return (
             f"{names[0]} answers conditions on parts of strings, of {SIZE} characters in a row or more, with "
             f"{MAX_ALTERNATIVES} alternatives at most, and neither NOT nor upper"
