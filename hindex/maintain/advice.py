@@ -218,9 +218,10 @@ def advise(
         OrcError: if a sampled file cannot be read.
     """
     expressions = _expressions(workload, snapshot)
-    queries, ignored = _filtered(
-        workload, snapshot, IndexedExpressions(expressions.values(), snapshot.schema.names)
-    )
+    # what an index on a column may answer is for that
+    columns = dict.fromkeys(snapshot.schema.names, 1)
+    indexed = IndexedExpressions(dict.fromkeys(expressions.values(), 1), columns)
+    queries, ignored = _filtered(workload, snapshot, indexed)
     names = sorted({leaf.column for query in queries for leaf in _indexable(query.filter, snapshot)})
     on_expressions = {name: expressions[name] for name in names if name in expressions}
     sample = _Sample(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow as pa
 from hindex.errors import BuildError, ColumnError, PredicateError, StatementError
 from hindex.expr.coerce import type_of
 from hindex.expr.evaluate import evaluate
-from hindex.expr.nodes import BOOLEAN, Apply, Column, Node, walk
+from hindex.expr.nodes import BOOLEAN, Apply, Column, Constant, Node, walk
 from hindex.expr.nodes import columns as node_columns
 from hindex.expr.typing import typed
 from hindex.orc import OrcReader, RowSelection
@@ -292,7 +293,7 @@ def is_indexed_expression(
 
         with suppress(ColumnError, PredicateError, ValueError):
             node = typed(parsed(index.column), resolve)
-            if typed(expression, resolve) == node:
+            if without_literals(typed(expression, resolve)) == without_literals(node):
                 return not _has_time(node) or is_utc()
     return False
 
@@ -301,13 +302,20 @@ class IndexedExpressions:
     """The expressions that the indexes of a table are on, and conditions as domains of them.
 
     Args:
-        expressions: the expressions.
-        columns: names of the columns that have an index on their values: what these answer is left to them.
+        expressions: each with the ``order`` of the best type of index on it.
+        columns: the columns that have an index on their values, by name, with the same. A condition that is a domain of
+            such a column is left to it, unless an index on an expression is of a better type.
     """
 
-    def __init__(self, expressions: Iterable[IndexColumn] = (), columns: Iterable[str] = ()) -> None:
-        self._by_node = {item.expression: item for item in expressions if item.expression is not None}
-        self._columns = frozenset(columns)
+    def __init__(
+        self, expressions: Mapping[IndexColumn, int] | None = None, columns: Mapping[str, int] | None = None
+    ) -> None:
+        self._by_node: dict[Node, tuple[IndexColumn, int]] = {
+            without_literals(item.expression): (item, order)
+            for item, order in (expressions or {}).items()
+            if item.expression is not None
+        }
+        self._columns = columns or {}
 
     def __bool__(self) -> bool:
         return bool(self._by_node)
@@ -321,21 +329,21 @@ class IndexedExpressions:
         """
         if not isinstance(otherwise, Leaf | Residual):
             return otherwise
-        if isinstance(otherwise, Leaf) and otherwise.column in self._columns:
-            return otherwise
+        least = self._columns.get(otherwise.column, 0) if isinstance(otherwise, Leaf) else 0
+        condition = without_literals(condition)
         text = str(otherwise)
         match condition:
             case Apply("array_contains", (lists, *values)) if lists in self._by_node:
-                return otherwise if negated else self._contains(self._by_node[lists], values, otherwise)
+                return otherwise if negated else self._contains(self._by_node[lists][0], values, otherwise)
         if isinstance(written, Like) and isinstance(condition, Apply):
-            column = self._by_node.get(condition.args[0])
-            if column is None or negated:
+            column, order = self._by_node.get(condition.args[0], (None, 0))
+            if column is None or negated or order <= least:
                 return otherwise
             domain, is_exact = like_domain(written.pattern, written.escape)
             if domain.has_every_value:
                 return otherwise
             return Leaf(column.name, column.type, domain, text, is_superset=not is_exact, condition=otherwise)
-        replaced = self._replaced(condition)
+        replaced = self._replaced(condition, least)
         answer = None if replaced is condition else column_domain(replaced, negated=negated)
         if answer is None:
             return otherwise
@@ -343,7 +351,7 @@ class IndexedExpressions:
         on_expression = leaf(subject.name, subject.column_type, domain, text)
         if not isinstance(on_expression, Leaf):
             return on_expression
-        return Leaf(subject.name, subject.column_type, on_expression.domain, text, condition=otherwise)
+        return replace(on_expression, condition=otherwise)
 
     def _contains(self, column: IndexColumn, values: Sequence[Node], otherwise: Filter) -> Filter:
         """Return the leaf on the elements of arrays for those that have one of some values."""
@@ -352,17 +360,29 @@ class IndexedExpressions:
             return otherwise
         return Leaf(column.name, column.type, answer[1], str(otherwise), condition=otherwise, has_lists=True)
 
-    def _replaced(self, node: Node) -> Node:
-        """Replace indexed expressions within an expression by columns of their names."""
-        column = self._by_node.get(node)
-        if column is not None and not column.has_lists:
+    def _replaced(self, node: Node, least: int) -> Node:
+        """Replace expressions by columns of their names, if they have an index of more than the ``least`` order."""
+        column, order = self._by_node.get(node, (None, 0))
+        if column is not None and not column.has_lists and order > least:
             return Column(column.name, column.type)
         if not isinstance(node, Apply):
             return node
-        args = tuple(self._replaced(arg) for arg in node.args)
+        args = tuple(self._replaced(arg, least) for arg in node.args)
         if all(new is old for new, old in zip(args, node.args, strict=True)):
             return node
-        return Apply(node.function, args, node.type, node.options)
+        return replace(node, args=args)
+
+
+def without_literals(node: Node) -> Node:
+    """Return an expression that does not tell which of its constants are literals: Spark's plans do not, either."""
+    match node:
+        case Constant(is_literal=True):
+            return replace(node, is_literal=False)
+        case Apply(_, args):
+            plain = tuple(map(without_literals, args))
+            same = all(new is old for new, old in zip(plain, args, strict=True))
+            return node if same else replace(node, args=plain)
+    return node
 
 
 NO_EXPRESSIONS = IndexedExpressions()

@@ -16,7 +16,7 @@ from hindex.errors import ColumnError, HindexError, StoreError, UnsupportedError
 from hindex.expr import constant_times
 from hindex.index.character_ngrams import SIZE
 from hindex.index.column_stats import Int64s, Mask, StoredStats, are_of_kind
-from hindex.index.index_type import has_ngrams, index_type
+from hindex.index.index_type import Operator, has_ngrams, index_type
 from hindex.index.page_cache import Cache
 from hindex.keys import are_values, array_keys, key_kind, nth_key, same_keys
 from hindex.lru_cache import cached_property
@@ -282,16 +282,28 @@ def _indexed_expressions(snapshot: Snapshot, zones: TimeZones | None) -> Indexed
     built = [entry for entry in snapshot.manifest.indexes if not entry.deferred]
     if not any(entry.inputs for entry in built):
         return NO_EXPRESSIONS
-    expressions: list[IndexColumn] = []
-    columns: list[str] = []
+    expressions: dict[IndexColumn, int] = {}
+    columns: dict[str, int] = {}
     for entry in built:
         with suppress(ColumnError, UnsupportedError):
             column = index_column(entry, snapshot.schema)
-            if column.expression is None and not is_on_ngrams(entry):
-                columns.append(column.name)
-            elif column.expression is not None and (_is_utc(zones) or not column.has_time):
-                expressions.append(column)
+            order, has_ranges = _type_order(entry.type.upper())
+            if column.expression is not None:
+                if _is_utc(zones) or not column.has_time:
+                    expressions[column] = max(order, expressions.get(column, 0))
+            elif has_ranges and entry.where is None and entry.quarantined is None:
+                columns[column.name] = max(order, columns.get(column.name, 0))
     return IndexedExpressions(expressions, columns)
+
+
+@cache
+def _type_order(name: str) -> tuple[int, bool]:
+    """Return the order of an index type, greater for more precise answers, and True if it answers ranges."""
+    try:
+        kind = index_type(name)
+    except HindexError:
+        return 0, False  # an index type of a later version
+    return kind.order, Operator.RANGE in kind.operators
 
 
 def _is_utc(zones: TimeZones | None) -> bool:

@@ -24,6 +24,7 @@ from hindex.spark.catalyst_values import value
 from hindex.sql.functions import call
 from hindex.sql.predicate import (
     NULL,
+    Arithmetic,
     BooleanValue,
     Call,
     Cast,
@@ -606,20 +607,22 @@ def _compared_columns(predicates: Iterable[Predicate]) -> set[ColumnRef]:
         for item in predicates
         if isinstance(item, BooleanValue | In | Like | RLike)
         or (isinstance(item, Comparison) and item.op is not ComparisonOp.NULL_SAFE_EQ)
-        if not _has_default(item)
+        if all(map(_is_strict, operands(item)))
         for column in columns(item)
     }
 
 
-def _has_default(predicate: Predicate) -> bool:
-    """Return True if a condition may be TRUE of NULL: it has ``coalesce``."""
-    stack: list[Expression] = [predicate]
+def _is_strict(expression: Expression) -> bool:
+    """Return True if a value is NULL wherever one of its columns is."""
+    stack = [expression]
     while stack:
         node = stack.pop()
-        if isinstance(node, Call) and node.name == "coalesce":
-            return True
+        if not isinstance(node, ColumnRef | Literal | Call | Arithmetic | Cast):
+            return False
+        if isinstance(node, Call) and node.name in ("coalesce", "greatest", "least"):
+            return False
         stack.extend(operands(node))
-    return False
+    return True
 
 
 def _contained(kind: str, parts: list[Any]) -> list[Any] | None:

@@ -45,6 +45,10 @@ _SAME_NAME = frozenset(
         *("Second", "StartsWith", "Substring", "Upper", "WeekDay", "WeekOfYear", "Year"),
     }
 )
+#: Types of literals that have the same type here; NULL has none.
+_TYPED_BY_VALUE = frozenset(
+    {"string", "int", "double", "boolean", "date", "timestamp", "binary", "void", "null"}
+)
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
@@ -59,14 +63,14 @@ def value(
         leaf: returns a column or literal, None for anything else.
         condition: returns the condition of a CASE; None if it is not understood.
     """
+    kind, *parts = expression
     own = leaf(expression)
     if own is not None:
-        return own
-    kind, *parts = expression
+        # hindex types literals by their digits, and Spark's literals have types of their own
+        return own if kind != "Literal" or parts[0] in _TYPED_BY_VALUE else _cast(own, parts[0])
     if kind == "Cast":
         child = value(parts[0], leaf, condition)
-        to = _DECIMAL.sub(r"DECIMAL(\1, \2)", parts[2]).upper()
-        return None if child is None or not (to in CAST_TYPES or "(" in to) else Cast(child, to)
+        return None if child is None else _cast(child, parts[2])
     if kind in ("CaseWhen", "If"):
         return _case(parts, leaf, condition)
     args = [value(part, leaf, condition) for part in parts]
@@ -80,6 +84,12 @@ def value(
         return None if name is None else call(name, known)
     except ArgumentError:
         return None
+
+
+def _cast(child: Expression, to: str) -> Expression | None:
+    """Return a cast to a type of Spark; None if it is not evaluated here."""
+    name = _DECIMAL.sub(r"DECIMAL(\1, \2)", to).upper()
+    return Cast(child, name) if name in CAST_TYPES or name.startswith("DECIMAL(") else None
 
 
 def _case(

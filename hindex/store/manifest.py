@@ -280,7 +280,9 @@ def _is_overtaken(built: FileEntry, begun: FileEntry | None, recorded: FileEntry
 
 
 def _target(entry: IndexEntry) -> tuple[str, str, str | None]:
-    return entry.column.lower(), entry.type.lower(), entry.where
+    # names differ in more than letter case, and so do the texts in expressions
+    column = entry.column if entry.inputs else entry.column.lower()
+    return column, entry.type.lower(), entry.where
 
 
 def _merge_entries(old: FileEntry | None, new: FileEntry, alive: Collection[str]) -> FileEntry:

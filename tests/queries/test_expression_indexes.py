@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 the usual name
 
@@ -16,6 +17,7 @@ from hindex.queries import selectivity
 from tests.queries.comparison import compare
 from tests.scan import test_element_indexes
 from tests.scan.test_expression_indexes import EXPRESSIONS, evaluated, random_condition, write_file
+from tests.support.small import write_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,6 +151,60 @@ def test_a_setting_of_casts_does_not_matter(
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
     assert count
+
+
+@pytest.fixture(scope="module")
+def numbers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("numbers")
+    columns = {
+        "a": pa.array([1, None, 9, None, 7], pa.int32()),
+        "b": pa.array([1, 1, None, None, 2], pa.int32()),
+        "t": pa.array([127, 1, 126, 5, None], pa.int8()),
+        "f": pa.array([16777217.0, 0.1, 1, 2, None], pa.float32()),
+    }
+    write_columns(path / "0.orc", columns)
+    texts = [
+        "greatest(a, 4)",
+        "CASE WHEN b > 0 THEN b ELSE a END",
+        "greatest(a, b)",
+        "t + 1",
+        "f + 1",
+        "f + 1D",
+    ]
+    table = hindex.connect(spark=spark).table(path)
+    table.create_indexes([IndexSpec(f"e{at}", text) for at, text in enumerate(texts)])
+    return path
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        # NULL in, and a value out
+        "greatest(a, 4) = 4 AND a IS NOT NULL",
+        "greatest(a, b) = 1 AND a IS NOT NULL",
+        "greatest(a, b) = 9 AND b IS NOT NULL",
+        # sums of other types than those of the index
+        "t + CAST(1 AS TINYINT) = 6",
+        "t + CAST(1 AS SMALLINT) = 128",
+        "f + CAST(1 AS FLOAT) = 16777217",
+        "t + 1 = 128",
+        "f + 1 = 16777217",
+    ],
+)
+def test_counts_of_types_and_nulls(spark: SparkSession, numbers: Path, condition: str, ansi: str) -> None:
+    frame = spark.read.orc(str(numbers))
+    if "TINYINT" in condition:
+        # 127 + 1 is an error in ANSI mode
+        frame = frame.where("t < 127")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        for query in (frame.where(condition).agg(F.count("*")), frame.where(condition)):
+            expected = query.collect()
+            with hindex.accelerate(spark, always=True):
+                assert query.where("true").collect() == expected
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
 
 
 def test_random_conditions(spark: SparkSession, folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -203,13 +203,33 @@ def test_a_similar_condition_is_told_which_expression_is_indexed(
         assert list(reasons(table.scan(where))) == [reason]
 
 
-def test_a_column_with_an_index_of_its_own_is_preferred(path: Path, connection: LocalConnection) -> None:
-    """Both would do; that of the column also has the statistics of the data file."""
+@pytest.mark.parametrize(
+    ("using", "of_column", "used"),
+    [
+        ("bitmap", "bitmap", "BITMAP by_d  exact"),
+        ("minmax", "bitmap", "BITMAP by_d  exact"),
+        ("bitmap", "minmax", "BITMAP by_year  exact"),
+        ("bitmap", "bloom", "BITMAP by_year  exact"),
+        ("bloom", "minmax", "BLOOM by_year"),
+    ],
+)
+def test_the_better_index_is_used(
+    path: Path, connection: LocalConnection, using: str, of_column: str, used: str
+) -> None:
+    """One on the expression, and one on its column, which both answer; of equals, that on the column."""
     table = connection.table(path)
-    table.create_indexes([IndexSpec("by_year", "year(d)"), IndexSpec("by_d", "d")])
+    table.create_indexes([IndexSpec("by_year", "year(d)", using), IndexSpec("by_d", "d", of_column)])
     text = str(table.scan("year(d) = 2018").explain())
-    assert "BITMAP by_d  exact" in text
-    assert "by_year" not in text
+    assert used in text
+    assert text.count(" by_") == 1
+
+
+def test_texts_that_differ_in_letter_case_are_other_expressions(
+    path: Path, connection: LocalConnection
+) -> None:
+    table = connection.table(path)
+    table.create_indexes([IndexSpec("i", "contains(s, 'x')"), IndexSpec("j", "contains(s, 'X')")])
+    assert "BITMAP j  exact" in str(table.scan("contains(s, 'X')").explain())
 
 
 @pytest.mark.parametrize("column", ["year(d)", "YEAR( `D` )", hindex.call("year", hindex.col("D"))])
