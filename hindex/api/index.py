@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import getpass
 import os
+import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, TypeAlias, Union, cast
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from hindex.api.conditions import Expr
 from hindex.api.predicate_input import Where, parse_condition
-from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError, StatementError, warn
+from hindex.errors import ArgumentError, ArgumentTypeError, ColumnError, HindexError, warn
 from hindex.formatting import counted, percent_down, plural
 from hindex.index.index_type import IndexType, Level, has_ngrams, index_type, resolve_properties
 from hindex.orc.metadata.types import Kind
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _WITHOUT_EFFECT = ("autoload", "mmapEnabled", "bloom.mmapEnabled")
 #: A column by its name, or an expression: as SQL, of `hindex.col`, or of PySpark.
 IndexedColumn: TypeAlias = Union[ColumnName, Expr, "pyspark.sql.Column"]
+_EXPRESSION = re.compile(r"[(\[+*/%|:=<>']| - |^-|^case\b", re.IGNORECASE)
 #: Properties of every index type.
 _OTHER_PROPERTIES = ("level", *_WITHOUT_EFFECT)
 
@@ -382,8 +384,8 @@ def _indexed_column(column: IndexedColumn, schema: TableSchema, kind: IndexType)
     if on.expression is not None:
         if has_ngrams(kind):
             raise ColumnError(
-                f"{on.name} cannot be indexed by {kind.name}: create the index on the column, which answers conditions "
-                "on lower(column), trim(column) and parts of it, too"
+                f"{on.name} cannot be indexed by {kind.name}, which is on columns of strings: it answers conditions on "
+                "lower(column), trim(column) and parts of it, too"
             )
         if not kind.supports(on.type):
             raise ColumnError(f"{on.name} is of type {on.type}, which {kind.name} cannot index")
@@ -419,11 +421,11 @@ def _column_or_expression(column: IndexedColumn, schema: TableSchema) -> IndexCo
     try:
         return IndexColumn.of(schema.resolve(name))
     except ColumnError:
-        try:
-            expression = parsed(name) if isinstance(name, str) else None
-        except StatementError:
-            expression = None
-        if expression is None or isinstance(expression, ColumnRef):
+        # what looks like an expression gets the errors of one
+        if not isinstance(name, str) or not _EXPRESSION.search(name):
+            raise
+        expression = parsed(name)
+        if isinstance(expression, ColumnRef):
             raise
     return expression_column(expression, schema)
 

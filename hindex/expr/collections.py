@@ -22,16 +22,12 @@ def contains_any(_: OrcType, lists: Vector, *values: Vector) -> Vector:
     """
     element = lists.type.children[0]
     elements, rows = list_elements(lists.array)
-    wanted = [array_keys(element, value.array[:1]) for value in values if len(value)]
+    wanted = [array_keys(element, value.array[:1]) for value in values]
     keys = array_keys(element, elements)
     if isinstance(keys, np.ndarray):
-        is_wanted = np.isin(keys, np.concatenate([np.zeros(0, np.int64), *wanted]))
+        is_wanted = np.isin(keys, np.concatenate(wanted))
     else:
-        is_wanted = (
-            np.asarray(pc.is_in(keys, value_set=pa.concat_arrays(wanted)))
-            if wanted
-            else np.zeros(0, np.bool_)
-        )
+        is_wanted = np.asarray(pc.is_in(keys, value_set=pa.concat_arrays(wanted)))
     is_null = np.asarray(elements.is_null())
     truth, has_null = (np.zeros(len(lists), np.bool_) for _ in range(2))
     truth[rows[is_wanted & ~is_null]] = True

@@ -233,7 +233,7 @@ def _type_element(name: str, args: Sequence[Node]) -> Node:
     maps, key = args
     key_type = _part_of(name, maps, Kind.MAP, 0)
     value = Column("", _part_of(name, maps, Kind.MAP, 1))
-    return apply(name, (maps, _as_element(name, key_type, key)), value.type)
+    return apply(name, (maps, _as_element("the key in [...]", key_type, key)), value.type)
 
 
 def _type_elements(name: str, args: Sequence[Node]) -> Node:
@@ -256,6 +256,7 @@ def _part_of(name: str, value: Node, kind: Kind, at: int) -> OrcType:
 
 def _as_element(name: str, element: OrcType, value: Node) -> Constant:
     """Return a constant in the type of the elements that it is compared with."""
+    # strings of limited length are strings in expressions
     to, own = Column("", element).type, type_of(value)
     is_number = element.kind in _EXACT_NUMBERS and own.kind in _EXACT_NUMBERS
     is_double = element.kind is Kind.DOUBLE and own.kind in _EXACT_NUMBERS
@@ -264,7 +265,7 @@ def _as_element(name: str, element: OrcType, value: Node) -> Constant:
         if isinstance(constant, Constant) and (own == to or is_double or constant.value == value.value):
             return constant
     raise PredicateError(
-        f"{name} of elements of type {element} is evaluated for constants of that type; {REMEDY}"
+        f"{name} is evaluated for constants of type {element}, the type of the elements or keys; {REMEDY}"
     )
 
 

@@ -125,9 +125,7 @@ def of_constant(constant: Constant, n: int) -> Vector:
         single = pa.array([value], pa.int32() if data_type.kind is Kind.DATE else pa.int64()).cast(arrow_type)
     else:
         single = pa.array([value], arrow_type)
-    return Vector(
-        data_type, pa.concat_arrays([single] * n) if n < 2 else single.take(pa.array(np.zeros(n, np.int64)))
-    )
+    return Vector(data_type, single if n == 1 else single.take(pa.array(np.zeros(n, np.int64))))
 
 
 def not_utf8() -> PredicateError:

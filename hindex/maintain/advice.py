@@ -282,14 +282,14 @@ class _Candidate:
 
 def _expressions(workload: Workload, snapshot: Snapshot) -> dict[str, IndexColumn]:
     """Return the expressions, and elements of arrays, that queries have conditions on, by their SQL text."""
-    found: dict[str, IndexColumn] = {}
+    columns_by_text: dict[str, IndexColumn] = {}
     for leaf in {leaf for query in workload.queries for leaf in predicate_leaves(query.predicate)}:
         for part in _indexable_parts(leaf):
             with suppress(HindexError):
                 column = expression_column(part, snapshot.schema)
                 if column.expression is not None:
-                    found[column.name] = column
-    return found
+                    columns_by_text[column.name] = column
+    return columns_by_text
 
 
 def _indexable_parts(leaf: PredicateLeaf) -> Iterator[Expression]:

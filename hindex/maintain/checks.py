@@ -217,7 +217,7 @@ def _skipped_files(index: CheckedIndex) -> Iterator[str]:
         named = ", ".join(map(repr, paths[:_NAMED_FILES]))
         more = len(paths) - _NAMED_FILES
         yield (
-            f"{counted(len(paths), 'file')} without column {index.column!r} not compared, its rows are NULL there: "
+            f"{counted(len(paths), 'file')} without {index.column!r} not compared, a column is missing there: "
             f"{named}{f' and {more:,} more' if more > 0 else ''}"
         )
 

@@ -41,7 +41,7 @@ def all_on_few_values(children: Sequence[Filter]) -> Filter:
     if not isinstance(root, AllOf):
         return root
     leaves = {child.column: child for child in root.children if _is_on_column(child)}
-    kept: list[Filter] = []
+    others: list[Filter] = []
     for child in root.children:
         joined = _joined(child, leaves) if isinstance(child, Residual) else None
         if isinstance(joined, Leaf):
@@ -49,10 +49,10 @@ def all_on_few_values(children: Sequence[Filter]) -> Filter:
         elif joined is not None:
             return NEVER
         else:
-            kept.append(child)
-    if len(kept) == len(root.children):
+            others.append(child)
+    if len(others) == len(root.children):
         return root
-    return all_of(leaves[child.column] if _is_on_column(child) else child for child in kept)
+    return all_of(leaves[child.column] if _is_on_column(child) else child for child in others)
 
 
 def _is_on_column(node: Filter) -> TypeGuard[Leaf]:

@@ -1,7 +1,7 @@
 """What indexes are on: columns of a table, and expressions of its columns.
 
-The definition of an expression index is SQL text. It is typed anew wherever it is needed, and the index serves only if
-the columns have the types that they had when it was created: an expression of other types may have other values.
+The definition of an expression index is SQL text, which every user of the index parses and types. The index serves only
+if the columns have the types that they had when it was created: an expression of other types may have other values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from hindex.errors import BuildError, ColumnError, PredicateError, StatementError
-from hindex.expr.coerce import type_of
+from hindex.expr.coerce import REMEDY, type_of
 from hindex.expr.evaluate import evaluate
 from hindex.expr.nodes import BOOLEAN, Apply, Column, Constant, Node, walk
 from hindex.expr.nodes import columns as node_columns
@@ -25,7 +25,7 @@ from hindex.plan.column_domains import column_domain, like_domain
 from hindex.plan.filter import Filter, Leaf, Residual
 from hindex.plan.rules import leaf
 from hindex.plan.time_zones import TIMESTAMP_KINDS
-from hindex.sql.predicate import ColumnRef, Expression, Like, PredicateLeaf, as_value, with_columns
+from hindex.sql.predicate import Call, ColumnRef, Expression, Like, PredicateLeaf, as_value, with_columns
 from hindex.store.manifest import IndexEntry
 from hindex.table.file_schema import FilePath, bind_paths, convert_array, recorded_type
 from hindex.table.schema import ResolvedColumn, TableSchema, check_path, path_name
@@ -165,11 +165,12 @@ def expression_values(column: IndexColumn, inputs: Mapping[str, pa.Array], n: in
     try:
         value = evaluate(column.expression, inputs, n)
     except PredicateError as error:
-        raise BuildError(f"{column.name} cannot be evaluated: {error}") from None
+        problem = str(error).removesuffix(f"; {REMEDY}")
+        raise BuildError(f"{column.name} cannot be evaluated: {problem}") from None
     if value.errors is not None:
         raise BuildError(
-            f"{column.name} has no value in some row: {value.errors.problem}, which is an error in Spark too; use "
-            "TRY_CAST, or CASE to leave such rows out"
+            f"{column.name} has no value in some row: {value.errors.problem}, which is an error in Spark too; "
+            "leave such rows out by CASE, or use TRY_CAST for a cast"
         )
     arrow = type_of(column.expression).to_arrow()
     return value.array if value.array.type == arrow else value.array.cast(arrow)
@@ -241,10 +242,14 @@ def expression_column(expression: str | Expression, schema: TableSchema) -> Inde
     if isinstance(expression, ColumnRef):
         resolve(expression.parts)
         return IndexColumn.of(*inputs.values())
+    if isinstance(expression, Call) and expression.name == "[*]" and isinstance(expression.args[0], Call):
+        # a function that gives an array has one spelling
+        expression = expression.args[0]
     try:
         node = typed(expression, resolve)
     except PredicateError as error:
-        raise ColumnError(f"{expression} cannot be indexed: {error}") from None
+        problem = str(error).removesuffix(f"; {REMEDY}")
+        raise ColumnError(f"{expression} cannot be indexed: {problem}") from None
     text = str(with_columns(expression, spelled))
     if not inputs:
         raise ColumnError(f"{text} cannot be indexed: it names no column")
@@ -254,6 +259,8 @@ def expression_column(expression: str | Expression, schema: TableSchema) -> Inde
                 f"{text} cannot be indexed: {column.name!r} is a partition column, whose values are in the directory "
                 "names"
             )
+    if isinstance(node, Column) and type_of(node).kind is not Kind.LIST:
+        return IndexColumn.of(*inputs.values())
     if not node_columns(node):
         raise ColumnError(f"{text} cannot be indexed: it has the same value in all rows")
     data_type = type_of(node)
@@ -303,8 +310,8 @@ class IndexedExpressions:
 
     Args:
         expressions: each with the ``order`` of the best type of index on it.
-        columns: the columns that have an index on their values, by name, with the same. A condition that is a domain of
-            such a column is left to it, unless an index on an expression is of a better type.
+        columns: the columns that have an index on their values, by name, with the same. An index on
+            an expression is used in place of these if its type is more precise.
     """
 
     def __init__(
@@ -321,7 +328,7 @@ class IndexedExpressions:
         return bool(self._by_node)
 
     def leaf(self, written: PredicateLeaf, condition: Node, otherwise: Filter, *, negated: bool) -> Filter:
-        """Return a condition as a leaf on an indexed expression, if it is one; otherwise the filter that it is.
+        """Return the leaf on an indexed expression that a condition is; ``otherwise`` if it is none.
 
         Args:
             written: the condition as it was before it was typed.
@@ -337,10 +344,12 @@ class IndexedExpressions:
                 return otherwise if negated else self._contains(self._by_node[lists][0], values, otherwise)
         if isinstance(written, Like) and isinstance(condition, Apply):
             column, order = self._by_node.get(condition.args[0], (None, 0))
-            if column is None or negated or order <= least:
+            if column is None or order <= least:
                 return otherwise
             domain, is_exact = like_domain(written.pattern, written.escape)
-            if domain.has_every_value:
+            if negated and is_exact:
+                domain = domain.complement(null_allowed=False)
+            if domain.has_every_value or (negated and not is_exact):
                 return otherwise
             return Leaf(column.name, column.type, domain, text, is_superset=not is_exact, condition=otherwise)
         replaced = self._replaced(condition, least)
@@ -354,7 +363,7 @@ class IndexedExpressions:
         return replace(on_expression, condition=otherwise)
 
     def _contains(self, column: IndexColumn, values: Sequence[Node], otherwise: Filter) -> Filter:
-        """Return the leaf on the elements of arrays for those that have one of some values."""
+        """Return the leaf on the elements of arrays, of which one is among some values."""
         answer = column_domain(Apply("IN", (Column(column.name, column.type), *values), BOOLEAN))
         if answer is None:
             return otherwise

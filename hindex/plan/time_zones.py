@@ -57,6 +57,11 @@ class TimeZones:
         return self.session in _UTC
 
     @property
+    def is_utc(self) -> bool:
+        """Return True if parts of timestamps are those of the stored readings."""
+        return self.is_reader_utc and self.is_session_utc
+
+    @property
     def clock(self) -> datetime.tzinfo:
         """The session's clock.
 

@@ -48,7 +48,7 @@ def answer_aggregate(reading: PlanReading, relation: Relation) -> RelationReadin
     items, groups, columns = outputs
     named = {".".join(column.parts) for column in (() if where is None else predicate_columns(where))}
     named |= {".".join(item.column) for item in items if item.column is not None} | {g[0] for g in groups}
-    if not {name.lower() for name in named} <= reading.indexed_columns(relation):
+    if not {name.lower() for name in named} <= reading.columns_of_indexes(relation):
         return None
     limits = len(columns), reading.rewriter.always
     key = selectivity.reading_key(reading.manifest(relation), reading.files(relation), where, *limits)

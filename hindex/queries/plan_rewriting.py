@@ -52,7 +52,7 @@ from hindex.store.manifest import Manifest
 from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
 from hindex.table.location import normalize_uri
-from hindex.table.schema import are_positional
+from hindex.table.schema import are_positional, path_name
 from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
 
@@ -283,31 +283,31 @@ class PlanReading:
                 return Reason.UNSUPPORTED_PLAN, "the statement writes the files that it reads"
         if relation.is_transactional:
             return None
-        return None if self.indexed_columns(relation) else (Reason.NO_INDEX, "it has no index")
+        return None if self.manifest(relation).indexes else (Reason.NO_INDEX, "it has no index")
 
     def indexed_columns(self, relation: Relation) -> frozenset[str]:
-        """Return the columns of a relation that have an index or are in the expression of one, in lower case.
-
-        The table is not listed.
+        """Return the columns of a relation that have an index, in lower case. The table is not listed.
 
         Raises:
             HindexError: if its store cannot be read.
         """
         indexes = self.manifest(relation).indexes
-        inputs = (
-            name.lower() for entry in indexes if entry.inputs for name in parse_type(entry.inputs).field_names
-        )
-        return frozenset(entry.column.lower() for entry in indexes if not entry.inputs).union(inputs)
+        return frozenset(entry.column.lower() for entry in indexes if not entry.inputs)
+
+    def columns_of_indexes(self, relation: Relation) -> frozenset[str]:
+        """Return the columns of a relation that have an index, or are in the expression of one, in lower case.
+
+        Raises:
+            HindexError: if its store cannot be read.
+        """
+        types = [parse_type(entry.inputs) for entry in self.manifest(relation).indexes if entry.inputs]
+        inputs = (name.lower() for data_type in types for name in data_type.field_names)
+        return self.indexed_columns(relation).union(inputs)
 
     def _ngram_columns(self, relation: Relation) -> frozenset[str]:
         """Return the columns of a relation that have an index on n-grams, in lower case."""
         entries = self.manifest(relation).indexes
         return frozenset(entry.column.lower() for entry in entries if is_on_ngrams(entry))
-
-    def _is_utc(self) -> bool:
-        """Return True if the clocks of the session and of its Java are those of UTC."""
-        zones = self.zones()
-        return zones.is_session_utc and zones.is_reader_utc
 
     def manifest(self, relation: Relation) -> Manifest:
         """Return the manifest of the indexes of a relation, an empty one if there are none.
@@ -342,7 +342,9 @@ class PlanReading:
             access.paths,
             lambda: self.zones().is_session_utc,
             on_ngrams,
-            partial(is_indexed_expression, indexes=indexes, is_utc=self._is_utc) if indexes else None,
+            partial(is_indexed_expression, indexes=indexes, is_utc=lambda: self.zones().is_utc)
+            if indexes
+            else None,
         )
         predicate, is_exact = reader.predicate(access.conditions)
         return predicate, is_exact, reader
@@ -354,8 +356,8 @@ class PlanReading:
                 return self.declined(relation, Reason.NO_CONDITION, NO_CONDITION)
             unused = reader.unread(access.conditions)
             return self.declined(relation, Reason.UNSUPPORTED_PREDICATE, NO_USABLE_CONDITION, unused=unused)
-        indexed = self.indexed_columns(relation)
-        if not any(".".join(column.parts).lower() in indexed for column in columns(where)):
+        indexed = self.columns_of_indexes(relation)
+        if not any(path_name(column.parts).lower() in indexed for column in columns(where)):
             listed = ", ".join(dict.fromkeys(column.name for column in columns(where)))
             unused = reader.unread(access.conditions)
             detail = f"no index is on {listed}"

@@ -73,6 +73,7 @@ from hindex.table.file_schema import bind_paths, recorded_type, stored_columns
 from hindex.table.location import is_local
 from hindex.table.partitions import PartitionColumn, PartitionFilter, RawPartition
 from hindex.table.schema import ColumnName, TableSchema, can_convert, check_path
+from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
 
 #: Tasks that an iteration makes at once, and the number from which a plan does not keep more: each takes 4 KB.
@@ -289,7 +290,7 @@ def _indexed_expressions(snapshot: Snapshot, zones: TimeZones | None) -> Indexed
             column = index_column(entry, snapshot.schema)
             order, has_ranges = _type_order(entry.type.upper())
             if column.expression is not None:
-                if _is_utc(zones) or not column.has_time:
+                if zones is None or zones.is_utc or not column.has_time:
                     expressions[column] = max(order, expressions.get(column, 0))
             elif has_ranges and entry.where is None and entry.quarantined is None:
                 columns[column.name] = max(order, columns.get(column.name, 0))
@@ -304,11 +305,6 @@ def _type_order(name: str) -> tuple[int, bool]:
     except HindexError:
         return 0, False  # an index type of a later version
     return kind.order, Operator.RANGE in kind.operators
-
-
-def _is_utc(zones: TimeZones | None) -> bool:
-    """Return True if parts of timestamps are those of the stored wall clocks."""
-    return zones is None or (zones.is_reader_utc and zones.is_session_utc)
 
 
 def _ngram_columns(snapshot: Snapshot) -> dict[str, bool]:
@@ -812,14 +808,18 @@ class _Planner:
         for index in self._snapshot.manifest.indexes:
             if not index.inputs or index.deferred:
                 continue
+            inputs = {name.lower() for name in parse_type(index.inputs).field_names}
+            if inputs.isdisjoint(name.lower() for name in names):
+                continue
             try:
                 on = index_column(index, self._snapshot.schema)
             except (ColumnError, UnsupportedError) as error:
                 return str(error)
-            if not {item.name for item in on.inputs}.isdisjoint(names):
-                if on.has_time and not _is_utc(self._zones):
-                    return f"{index.name} on {on.name} has the values of time zone UTC, which is not the session's"
-                return f"{index.name} is on {on.name}"
+            if on.has_time and self._zones is not None and not self._zones.is_utc:
+                return (
+                    f"{index.name} on {on.name} has the values of time zone UTC, which is not the session's"
+                )
+            return f"{index.name} is on {on.name}"
         return ""
 
     def _ngram_indexes(self, column: str) -> list[IndexEntry]:

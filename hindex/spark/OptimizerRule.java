@@ -690,7 +690,7 @@ public class OptimizerRule extends Rule {
         out.append(']');
       } else if (expression instanceof Cast) {
         Cast cast = (Cast) expression;
-        out.append("[\"Cast\",");
+        out.append(cast.evalMode().toString().equals("TRY") ? "[\"TryCast\"," : "[\"Cast\",");
         expression(out, cast.child());
         out.append(',');
         text(out, cast.child().dataType().catalogString());

@@ -357,7 +357,7 @@ class ConditionReader:
                 return quote_name(name)
             case ["Literal", *_]:
                 return str(self._literal(expression) or parts[-1])
-            case ["Cast", child, _, data_type]:
+            case ["Cast" | "TryCast", child, _, data_type]:
                 return f"CAST({self._text(child)} AS {data_type})"
             case ["Padded", child, *_]:
                 return self._text(child)
@@ -420,6 +420,9 @@ class ConditionReader:
             return None if boolean is None else (BooleanValue(boolean), True)
         if kind == "ArrayContains":
             return self._contains(*parts)
+        truth = self._indexed_expression([kind, *parts])
+        if truth is not None:
+            return as_predicate(truth), True
         if kind == "IsNaN" or kind == "Coalesce":
             test = self._function([kind, *parts])
             return None if test is None else (as_predicate(test), True)
@@ -453,8 +456,10 @@ class ConditionReader:
 
     def _contains(self, array: CatalystExpression, item: CatalystExpression) -> tuple[Predicate, bool] | None:
         """Return the condition that an array has an element, if an index is on its elements."""
-        subject, literal = self._value(array), self._literal(item)
-        if subject is None or literal is None or self._is_indexed is None:
+        if self._is_indexed is None or item[0] != "Literal":
+            return None
+        subject, literal = self._value(array), self._value(item)
+        if subject is None or literal is None:
             return None
         is_indexed = self._is_indexed(call("[*]", [subject]))
         return (as_predicate(call("array_contains", [subject, literal])), True) if is_indexed else None
@@ -529,8 +534,8 @@ class ConditionReader:
                 )
             case _:
                 return None
-        given = [arg for arg in args if arg is not None]
-        return call(name, given) if len(given) == len(args) else None
+        present = [arg for arg in args if arg is not None]
+        return call(name, present) if len(present) == len(args) else None
 
     def _date(self, expression: CatalystExpression) -> Expression | None:
         """Return a column of dates, or the day of a timestamp."""

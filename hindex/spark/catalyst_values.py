@@ -45,6 +45,8 @@ _SAME_NAME = frozenset(
         *("Second", "StartsWith", "Substring", "Upper", "WeekDay", "WeekOfYear", "Year"),
     }
 )
+#: The length of a substring that has none.
+_TO_THE_END = ["Literal", "int", "2147483647"]
 #: Types of literals that have the same type here; NULL has none.
 _TYPED_BY_VALUE = frozenset(
     {"string", "int", "double", "boolean", "date", "timestamp", "binary", "void", "null"}
@@ -68,28 +70,30 @@ def value(
     if own is not None:
         # hindex types literals by their digits, and Spark's literals have types of their own
         return own if kind != "Literal" or parts[0] in _TYPED_BY_VALUE else _cast(own, parts[0])
-    if kind == "Cast":
+    if kind in ("Cast", "TryCast"):
         child = value(parts[0], leaf, condition)
-        return None if child is None else _cast(child, parts[2])
+        return None if child is None else _cast(child, parts[2], is_try=kind == "TryCast")
+    if kind == "Substring" and parts[2:] == [_TO_THE_END]:
+        parts.pop()
     if kind in ("CaseWhen", "If"):
         return _case(parts, leaf, condition)
     args = [value(part, leaf, condition) for part in parts]
-    known = [arg for arg in args if arg is not None]
-    if len(known) < len(args):
+    values = [arg for arg in args if arg is not None]
+    if len(values) < len(args):
         return None
     if kind in _ARITHMETIC:
-        return Arithmetic(_ARITHMETIC[kind], *known)
+        return Arithmetic(_ARITHMETIC[kind], *values)
     name = _FUNCTIONS.get(kind) or (kind.lower() if kind in _SAME_NAME else None)
     try:
-        return None if name is None else call(name, known)
+        return None if name is None else call(name, values)
     except ArgumentError:
         return None
 
 
-def _cast(child: Expression, to: str) -> Expression | None:
+def _cast(child: Expression, to: str, *, is_try: bool = False) -> Expression | None:
     """Return a cast to a type of Spark; None if it is not evaluated here."""
     name = _DECIMAL.sub(r"DECIMAL(\1, \2)", to).upper()
-    return Cast(child, name) if name in CAST_TYPES or name.startswith("DECIMAL(") else None
+    return Cast(child, name, is_try) if name in CAST_TYPES or name.startswith("DECIMAL(") else None
 
 
 def _case(

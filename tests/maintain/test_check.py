@@ -238,17 +238,17 @@ def test_files_that_change_while_they_are_verified(
     table.create_index("i", "a", kind)
     file = path / "p=1" / "x.orc"
     content = file.read_bytes()
-    for name in ("run", "_verify_stripe", "_values"):
+    for name in ("run", "_verify_stripe", "_inputs"):
         method = getattr(checks._Verifier, name)
 
         def changed(*args: Any, method: Any = method, name: str = name) -> Any:
-            if name == "_values":
+            if name == "_inputs":
                 result = method(*args)
             if rows is None:
                 file.unlink(missing_ok=True)
             else:
                 write_rows(file, 10_000, [77] * rows)
-            return result if name == "_values" else method(*args)
+            return result if name == "_inputs" else method(*args)
 
         with monkeypatch.context() as patch:
             patch.setattr(checks._Verifier, name, changed)
@@ -380,14 +380,14 @@ def test_verify_names_the_files_that_it_leaves_out(tmp_path: Path, hx: LocalConn
     every, first, b = (table.index(name).check(verify=True) for name in ("every", "first", "b"))
     (note,) = every.notes
     assert note == (
-        "4 files without column 'a' not compared, its rows are NULL there: 'p=1/1.orc', 'p=1/2.orc', "
+        "4 files without 'a' not compared, a column is missing there: 'p=1/1.orc', 'p=1/2.orc', "
         "'p=2/3.orc' and 1 more"
     )
     assert first.notes == (
-        "2 files without column 'a' not compared, its rows are NULL there: 'p=1/1.orc', 'p=1/2.orc'",
+        "2 files without 'a' not compared, a column is missing there: 'p=1/1.orc', 'p=1/2.orc'",
     )
     assert b.notes == (
-        "2 files without column 'b' not compared, its rows are NULL there: 'p=1/0.orc', 'p=2/5.orc'",
+        "2 files without 'b' not compared, a column is missing there: 'p=1/0.orc', 'p=2/5.orc'",
     )
     assert [(item.ok, item.files, item.verified_stripes) for item in (every, first, b)] == [
         (True, 2, 2),

@@ -59,6 +59,7 @@ def compares() -> Iterator[None]:
         "substr(s, 2, 3) <=> NULL",
         "hour(ts) = 3 OR length(s) > 17",
         "concat(s, '/', t) = 'ann@Example.comx/b'",
+        "contains(s, 'x') AND year(d) = 2017",
     ],
 )
 def test_conditions(
@@ -95,6 +96,7 @@ def lists(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
         "m['red'] BETWEEN 3 AND 5",
         "element_at(m, 'red') = 4",
         "NOT m['red'] IN (1, 2, 3)",
+        "array_contains(qs, 1.5)",
     ],
 )
 def test_elements(spark: SparkSession, lists: Path, condition: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -15,6 +15,10 @@ import pytest
 import hindex
 from hindex.api.table import IndexSpec, Table
 from hindex.errors import ColumnError
+from hindex.expr.evaluate import evaluate
+from hindex.expr.functions import FUNCTIONS
+from hindex.expr.nodes import STRING, Column, Constant
+from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.reasons import Reason
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, write_columns
@@ -169,6 +173,39 @@ def test_row_groups_and_files_are_skipped(tmp_path: Path, connection: LocalConne
     assert ids(table.scan("array_contains(a, 5000)", ["id"])) == []
 
 
+def test_an_element_of_most_rows(tmp_path: Path, connection: LocalConnection) -> None:
+    """Which other elements of the rows do not hide."""
+    arrays = [["x", "y"] if row % 10 else ["y"] for row in range(1000)]
+    write_columns(tmp_path / "0.orc", {"id": pa.array(range(1000)), "a": pa.array(arrays)}, stride=100)
+    table = connection.table(tmp_path)
+    table.create_index("b", "a[*]")
+    for where, count in (("array_contains(a, 'x')", 900), ("arrays_overlap(a, array('x', 'y'))", 1000)):
+        assert table.scan(where).count() == count
+        assert len(ids(table.scan(where, ["id"]))) == count
+        assert kept(table, where) == count
+
+
+def test_slices_of_arrays_and_maps() -> None:
+    """An array of Arrow may begin within its buffers, and a NULL may have elements there."""
+    data_type = OrcType(Kind.MAP, children=(OrcType(Kind.STRING), OrcType(Kind.LONG)))
+    pairs = [[("a", 1), ("b", 2)], None, [], [("b", None)], [("c", 5), ("b", 6), ("b", 7)], [("a", 8)]]
+    whole = pa.array(pairs, pa.map_(pa.string(), pa.int64()))
+    row = Column("m", data_type)
+    for start, stop in ((0, 6), (1, 5), (3, 6), (4, 4)):
+        part = {"m": whole.slice(start, stop - start)}
+        names = FUNCTIONS["map_keys"].signature("map_keys", [row])
+        is_b = FUNCTIONS["array_contains"].signature("array_contains", [names, Constant("b", STRING)])
+        value = FUNCTIONS["[]"].signature("[]", [row, Constant("b", STRING)])
+        expected = [None if item is None else [key for key, _ in item] for item in pairs[start:stop]]
+        n = stop - start
+        assert evaluate(names, part, n).array.to_pylist() == expected
+        assert evaluate(is_b, part, n).array.to_pylist() == [
+            None if keys is None else "b" in keys for keys in expected
+        ]
+        firsts = [dict(reversed(item or ())).get("b") for item in pairs[start:stop]]
+        assert evaluate(value, part, n).array.to_pylist() == firsts
+
+
 def test_a_refresh_and_a_new_file(folder: Path, connection: LocalConnection, tmp_path: Path) -> None:
     for number in range(2):
         write_file(tmp_path / f"{number}.orc", number, number * ROWS)
@@ -191,7 +228,7 @@ def test_a_refresh_and_a_new_file(folder: Path, connection: LocalConnection, tmp
         ("id[*]", r"\[\*\] of a value of type bigint"),
         ("m[*]", r"\[\*\] of a value of type map"),
         ("tags[0]", "of a value of type array<string>"),
-        ("m[3]", "elements of type string is evaluated for constants of that type"),
+        ("m[3]", r"the key in \[...\] is evaluated for constants of type string"),
         ("map_keys(tags)", "map_keys of a value of type array<string>"),
     ],
 )
