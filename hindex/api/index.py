@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _WITHOUT_EFFECT = ("autoload", "mmapEnabled", "bloom.mmapEnabled")
 #: A column by its name, or an expression: as SQL, of `hindex.col`, or of PySpark.
 IndexedColumn: TypeAlias = Union[ColumnName, Expr, "pyspark.sql.Column"]
+#: What names of columns seldom have, and expressions have.
 _EXPRESSION = re.compile(r"[(\[+*/%|:=<>']| - |^-|^case\b", re.IGNORECASE)
 #: Properties of every index type.
 _OTHER_PROPERTIES = ("level", *_WITHOUT_EFFECT)
@@ -374,11 +375,11 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
 
 
 def _indexed_column(column: IndexedColumn, schema: TableSchema, kind: IndexType) -> IndexColumn:
-    """Resolve what a new index is on.
+    """Resolve the column or expression that a new index covers.
 
     Raises:
         ColumnError: if it cannot be resolved or indexed.
-        SqlError: if an expression is not SQL.
+        StatementError: if an expression is not SQL.
     """
     on = _column_or_expression(column, schema)
     if on.expression is not None:

@@ -167,7 +167,7 @@ class _Typer:
             case Call(name, args):
                 function = functions.FUNCTIONS.get(name)
                 if function is None:
-                    # one of the clock, in the place of which queries have a constant
+                    # queries have constants in the place of the clock's functions
                     raise PredicateError(f"{name} has another value at another time")
                 return function.signature(name, [self._argument(name, arg, below) for arg in args])
             case Cast(Literal(int() as number), to, is_literal=True):

@@ -57,7 +57,7 @@ def group(data_type: OrcType, array: pa.Array) -> Postings:
 
 
 def group_elements(data_type: OrcType, lists: pa.ListArray) -> Postings:
-    """Group the rows of lists by the keys of their elements, each of which a row has once.
+    """Group rows by the keys of the elements of their lists; a key names each of its rows once.
 
     Args:
         data_type: the type of the elements.

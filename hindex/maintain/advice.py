@@ -255,7 +255,7 @@ def advise(
 
 
 def _indexed_name(snapshot: Snapshot, index: IndexEntry) -> str:
-    """Return the present name of what an index is on; "" if the table no longer has it."""
+    """Return the present name of the column or expression of an index; "" if the table no longer has it."""
     try:
         return index_column(index, snapshot.schema).name
     except HindexError:

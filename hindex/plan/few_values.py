@@ -1,7 +1,7 @@
 """Conditions on a column that another condition restricts to few values: they are evaluated on these.
 
-``year(d) = 2024 AND month(d) = 3`` leaves 366 days, of which 31 satisfy the second condition. So both together are one
-domain, which indexes answer:
+Of ``year(d) = 2024 AND month(d) = 3``, the first condition holds for 366 days, and the second for 31 of these. The 31
+days are one domain, which indexes answer:
 
 >>> from hindex.plan.normalize import normalize
 >>> from hindex.sql import parse_predicate

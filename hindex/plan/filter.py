@@ -47,7 +47,7 @@ class Leaf:
 
     A leaf may be on an expression, which only indexes have the values of (`hindex.plan.index_columns`): ``column`` is
     its SQL text, and ``condition`` the filter on the table's columns that decides rows whose values are read. With
-    ``has_lists``, rows have several values, of which one is to be in the domain.
+    ``has_lists``, rows have several values, and one of them must be in the domain.
     """
 
     column: str

@@ -1,4 +1,4 @@
-"""What indexes are on: columns of a table, and expressions of its columns.
+"""Columns and expressions that indexes cover.
 
 The definition of an expression index is SQL text, which every user of the index parses and types. The index serves only
 if the columns have the types that they had when it was created: an expression of other types may have other values.
@@ -191,7 +191,7 @@ def table_values(array: pa.Array, file_type: OrcType, table_type: OrcType) -> pa
 
 
 def index_column(entry: IndexEntry, schema: TableSchema) -> IndexColumn:
-    """Return what an index is on.
+    """Return the column or expression that an index covers.
 
     Raises:
         ColumnError: if the table no longer has it, or an expression's columns have other types than at its creation.
@@ -225,7 +225,7 @@ def expression_column(expression: str | Expression, schema: TableSchema) -> Inde
     Raises:
         ColumnError: if it cannot be indexed: it has no column or one of a partition, cannot be evaluated here, or its
             text is the name of a column.
-        SqlError: if text is not SQL.
+        StatementError: if text is not SQL.
     """
     if isinstance(expression, str):
         expression = parsed(expression)
@@ -363,7 +363,7 @@ class IndexedExpressions:
         return replace(on_expression, condition=otherwise)
 
     def _contains(self, column: IndexColumn, values: Sequence[Node], otherwise: Filter) -> Filter:
-        """Return the leaf on the elements of arrays, of which one is among some values."""
+        """Return the leaf of the arrays that contain one of some values."""
         answer = column_domain(Apply("IN", (Column(column.name, column.type), *values), BOOLEAN))
         if answer is None:
             return otherwise

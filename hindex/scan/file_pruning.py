@@ -128,7 +128,7 @@ class FileGroup:
 def recorded_leaf_type(
     schema: str, binding: tuple[str, ...], leaf: Leaf, transactional: bool
 ) -> OrcType | None:
-    """Return the type of what a leaf is on in a file of a recorded schema; None if the file lacks a column of it."""
+    """Return the type of a leaf's column or expression in a file of a recorded schema; None if it lacks a column."""
     if leaf.condition is None:
         return recorded_type(schema, binding, leaf.column, transactional)
     types = [recorded_type(schema, binding, name, transactional) for name in columns(leaf.condition)]

@@ -22,3 +22,12 @@ def compare(frame: DataFrame, caplog: pytest.LogCaptureFixture) -> tuple[int, st
         assert sorted(map(repr, again.collect())) == expected
         assert again.schema == frame.schema
     return len(expected), "; ".join(record.getMessage() for record in caplog.records)
+
+
+def compare_accelerated(frame: DataFrame, caplog: pytest.LogCaptureFixture) -> str:
+    """Compare a frame of some rows that hindex accelerates; return the line of the log."""
+    count, log = compare(frame, caplog)
+    assert count
+    assert "accelerated: " in log
+    assert "not accelerated" not in log
+    return log

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 import hindex
-from hindex.api.scan import Scan
 from hindex.api.table import IndexSpec, Table
 from hindex.errors import BuildError, ColumnError, IndexExistsError, StatementError
 from hindex.maintain.results import BuildEstimate
@@ -24,7 +23,7 @@ from hindex.plan.time_zones import TimeZones
 from hindex.store.definitions import PREFIX, decode_definition, encode_definition
 from hindex.store.store import Store
 from tests.support.local_build import LocalConnection
-from tests.support.small import ids, reasons, write_columns
+from tests.support.small import candidates, ids, reasons, write_columns
 
 ROWS = 1200
 TYPES = ("bitmap", "btree", "bloom", "minmax")
@@ -92,14 +91,6 @@ def path(tmp_path: Path) -> Path:
 def bare(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Table:
     """The same table without indexes."""
     return hindex.connect(store=str(tmp_path_factory.mktemp("none"))).table(path)
-
-
-def candidates(scan: Scan) -> int:
-    """Return how many rows the indexes leave."""
-    rows = scan.explain().rows
-    assert rows is not None
-    assert rows.kept is not None
-    return rows.kept
 
 
 def random_condition(chance: random.Random, expression: str, values_of: list[object]) -> str:

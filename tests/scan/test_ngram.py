@@ -11,14 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hindex.api.scan import Scan
 from hindex.api.table import IndexSpec, Table
 from hindex.errors import ColumnError, PredicateError
 from hindex.maintain.verification import ProveWarning
 from hindex.plan.reasons import Reason
 from tests.scan.wrong_indexes import exchange
 from tests.support.local_build import LocalConnection
-from tests.support.small import ids, reasons, write_columns
+from tests.support.small import candidates, ids, reasons, write_columns
 
 #: Rows of each of the two files, in several stripes of both.
 ROWS = 1500
@@ -55,14 +54,6 @@ def table(tmp_path: Path, connection: LocalConnection, texts: list[str | None]) 
     table = connection.table(str(tmp_path))
     table.create_index("by_s", "s", "ngram", properties={"block_rows": "4"})
     return table
-
-
-def candidates(scan: Scan) -> int:
-    """Return how many rows the indexes leave."""
-    rows = scan.explain().rows
-    assert rows is not None
-    assert rows.kept is not None
-    return rows.kept
 
 
 def like(pattern: str) -> re.Pattern[str]:

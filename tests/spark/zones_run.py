@@ -67,7 +67,7 @@ STATEMENTS = {
     "SELECT id FROM {texts} WHERE s = TIMESTAMP '2018-11-04 01:30:00' AND id >= 0": "session",
     "SELECT id FROM {texts} WHERE CAST(s AS TIMESTAMP) = CAST('2020-03-29 03:30:00' AS TIMESTAMP)": "session",
     "SELECT id FROM {texts} WHERE id >= 0 AND CASE WHEN minute(s) = 30 THEN hour(s) = 3 ELSE false END": "session",
-    "SELECT id FROM {texts} WHERE id = hour(TIMESTAMP '2018-11-04 00:30:00')": "session",
+    "SELECT id FROM {texts} WHERE id = hour(TIMESTAMP '2018-11-04 00:30:00')": "all",
     "SELECT count(*) FROM {texts} WHERE TIMESTAMP '2020-03-29 02:30:00' = TIMESTAMP '2020-03-29 03:30:00'": "session",
     "SELECT s FROM {texts} GROUP BY s HAVING hour(s) = 2": "session",
     "SELECT EXISTS(SELECT id FROM {texts} WHERE s = TIMESTAMP '2020-03-29 03:30:00' AND id = 4)": "session",

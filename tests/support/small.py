@@ -98,6 +98,14 @@ def ids(scan: Scan | QueryResult) -> list[int]:
     return row_ids
 
 
+def candidates(scan: Scan) -> int:
+    """Return how many rows the indexes leave."""
+    rows = scan.explain().rows
+    assert rows is not None
+    assert rows.kept is not None
+    return rows.kept
+
+
 def reasons(scan: Scan) -> dict[Reason, list[str]]:
     """Return the subjects that EXPLAIN lists as not used, by reason."""
     subjects: dict[Reason, list[str]] = {}
