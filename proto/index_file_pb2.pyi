@@ -103,6 +103,28 @@ class NgramStripe(_message.Message):
     blocks: BitmapStripe
     def __init__(self, rows: _Optional[int] = ..., blocks: _Optional[_Union[BitmapStripe, _Mapping]] = ...) -> None: ...
 
+class RowsBody(_message.Message):
+    __slots__ = ("stripes",)
+    STRIPES_FIELD_NUMBER: _ClassVar[int]
+    stripes: _containers.RepeatedCompositeFieldContainer[RowsStripe]
+    def __init__(self, stripes: _Optional[_Iterable[_Union[RowsStripe, _Mapping]]] = ...) -> None: ...
+
+class RowsStripe(_message.Message):
+    __slots__ = ("rows", "block_rows", "offset", "blocks", "dictionary", "max_block")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_ROWS_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    DICTIONARY_FIELD_NUMBER: _ClassVar[int]
+    MAX_BLOCK_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    block_rows: int
+    offset: int
+    blocks: PageRef
+    dictionary: PageRef
+    max_block: int
+    def __init__(self, rows: _Optional[int] = ..., block_rows: _Optional[int] = ..., offset: _Optional[int] = ..., blocks: _Optional[_Union[PageRef, _Mapping]] = ..., dictionary: _Optional[_Union[PageRef, _Mapping]] = ..., max_block: _Optional[int] = ...) -> None: ...
+
 class MinMaxBody(_message.Message):
     __slots__ = ("row_group_rows", "stripes")
     ROW_GROUP_ROWS_FIELD_NUMBER: _ClassVar[int]

@@ -23,7 +23,7 @@ HELP: dict[str, StatementHelp] = {
     "CREATE INDEX": StatementHelp(
         "Builds an index on a column of a table.",
         (
-            "CREATE INDEX [IF NOT EXISTS] name USING type ON table (column)",
+            "CREATE INDEX [IF NOT EXISTS] name USING type ON table (column) [INCLUDE (column, ...)]",
             "    [WITH ('level' = 'STRIPE|PARTITION|TABLE', 'key' = 'value', ...)] [COMMENT 'text']",
             "    [WHERE partition predicate] [WITH DEFERRED REBUILD] [DRY RUN];",
             "CREATE INDEX [IF NOT EXISTS] name ON TABLE table (column) AS 'type'",
@@ -31,6 +31,7 @@ HELP: dict[str, StatementHelp] = {
             "    [TBLPROPERTIES ('key' = 'value', ...)] [COMMENT 'text'];",
         ),
         (
+            "INCLUDE keeps columns in small blocks, from which few rows are read sooner than from the data.",
             "WHERE chooses partitions by their columns: p = 1, or p IN (1, 2).",
             "WITH DEFERRED REBUILD records the index without building it: REFRESH INDEX builds it.",
             "DRY RUN estimates the bytes to read and the size of the index.",

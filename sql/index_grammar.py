@@ -75,7 +75,8 @@ def create_index(parser: HindexParser) -> CreateIndex:
     comment: str | None = None
     where: Predicate | None = None
     deferred = dry_run = False
-    clauses = ["WITH", "DEFERRED", "IDXPROPERTIES", "TBLPROPERTIES", "COMMENT", "WHERE", "DRY"]
+    include: tuple[ColumnRef, ...] = ()
+    clauses = ["INCLUDE", "WITH", "DEFERRED", "IDXPROPERTIES", "TBLPROPERTIES", "COMMENT", "WHERE", "DRY"]
 
     def begins(*words: str, says: str = "") -> bool:
         says = says or words[0]
@@ -90,6 +91,8 @@ def create_index(parser: HindexParser) -> CreateIndex:
     while not parser.at_end:
         if begins("WITH", "DEFERRED", "REBUILD", says="DEFERRED"):
             deferred = True
+        elif begins("INCLUDE", "("):
+            include = _list(parser, lambda: _included(parser))
         elif begins("WITH", "("):
             properties = _list(parser, lambda: _property(parser))
         elif begins("IDXPROPERTIES", "("):
@@ -119,7 +122,16 @@ def create_index(parser: HindexParser) -> CreateIndex:
         deferred,
         dry_run,
         index_properties,
+        include,
     )
+
+
+def _included(parser: HindexParser) -> ColumnRef:
+    start = parser.offset
+    column = parser.column_or_value()
+    if isinstance(column, ColumnRef):
+        return column
+    return parser.fail(f"expected a column in INCLUDE, found '{parser.text_from(start)}'", start)
 
 
 def _refuse(parser: HindexParser, clauses: list[str], *, is_after_condition: bool) -> None:
@@ -128,7 +140,7 @@ def _refuse(parser: HindexParser, clauses: list[str], *, is_after_condition: boo
         start = parser.offset
         if " ".join(parser.word().split()) == clause or parser.accept(*clause.split()):
             parser.unsupported(clause, start, remedy)
-    for word in ("WITH", "IDXPROPERTIES", "TBLPROPERTIES"):
+    for word in ("INCLUDE", "WITH", "IDXPROPERTIES", "TBLPROPERTIES"):
         if parser.accept(word):
             parser.expect("(")
     if parser.accept("DRY"):

@@ -67,8 +67,9 @@ class TableRef:
 class CreateIndex:
     """``CREATE INDEX``, in the spelling of openLooKeng (``USING``) or of Hive (``AS``).
 
-    ``using`` is the index type as written; keys and values of ``properties`` (``WITH``), ``index_properties``
-    (``IDXPROPERTIES``) and ``annotations`` (``TBLPROPERTIES``) are the strings as written, in order.
+    ``using`` is the index type as written, ``include`` are the columns to keep in a ROWS index beside it; keys and
+    values of ``properties`` (``WITH``), ``index_properties`` (``IDXPROPERTIES``) and ``annotations``
+    (``TBLPROPERTIES``) are the strings as written, in order.
     """
 
     name: str
@@ -83,12 +84,14 @@ class CreateIndex:
     deferred: bool = False
     dry_run: bool = False
     index_properties: tuple[tuple[str, str], ...] = ()
+    include: tuple[ColumnRef, ...] = ()
 
     def __str__(self) -> str:
         exists = "IF NOT EXISTS " if self.if_not_exists else ""
         columns = ", ".join(map(str, self.columns))
         text = f"CREATE INDEX {exists}{quote_name(self.name)} USING {quote_name(self.using)}"
         text += f" ON {self.table} ({columns})"
+        text += f" INCLUDE ({', '.join(map(str, self.include))})" if self.include else ""
         text += " WITH DEFERRED REBUILD" if self.deferred else ""
         text += f" WITH ({_pairs(self.properties)})" if self.properties else ""
         text += f" IDXPROPERTIES ({_pairs(self.index_properties)})" if self.index_properties else ""

@@ -6,7 +6,7 @@ import datetime
 import getpass
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, Union, cast
 
 import numpy as np
@@ -24,7 +24,8 @@ from hindex.sql.predicate import ColumnRef, as_value
 from hindex.store.manifest import IndexEntry, new_index_id
 from hindex.store.snapshot import Snapshot
 from hindex.table.schema import ColumnName, TableSchema, check_path, column_name
-from hindex.validation import check_string, suggestion
+from hindex.table.type_text import type_text
+from hindex.validation import check_string, short_repr, suggestion
 from hindex.value_class import value_class
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 #: Properties of openLooKeng that say how it keeps indexes in memory: they are only recorded.
 _WITHOUT_EFFECT = ("autoload", "mmapEnabled", "bloom.mmapEnabled")
-#: A column by its name, or an expression: as SQL, of `hindex.col`, or of PySpark.
-IndexedColumn: TypeAlias = Union[ColumnName, Expr, "pyspark.sql.Column"]
+#: A column by its name, or an expression: as SQL, of `hindex.col`, or of PySpark; the names of several for type ROWS.
+IndexedColumn: TypeAlias = Union[ColumnName, Expr, "pyspark.sql.Column", Sequence[ColumnName]]
 #: What names of columns seldom have, and expressions have.
 _EXPRESSION = re.compile(r"[(\[+*/%|:=<>']| - |^-|^case\b", re.IGNORECASE)
 #: Properties of every index type.
@@ -49,12 +50,15 @@ class IndexSpec:
     """An index to create.
 
     Args:
-        column: the name of a column or field; or an expression, as SQL text, of `hindex.col`, or a PySpark column.
+        column: the name of a column or field; or an expression, as SQL text, of `hindex.col`, or a PySpark column. A
+            list of names for an index of type ROWS.
         where: a predicate on partition columns; the whole table if None.
         properties: properties of the index type, and ``level`` of every type; those of openLooKeng that have no effect
             here are only recorded, with a `hindex.errors.HindexWarning`.
         annotations: further properties, only recorded.
         deferred: record the index without building it.
+        include: columns to keep beside it, in a second index of type ROWS, which is called like this one with ``_rows``
+            behind. All indexes of the table use it.
     """
 
     name: str
@@ -65,6 +69,14 @@ class IndexSpec:
     comment: str | None = None
     annotations: Mapping[str, str] | None = None
     deferred: bool = False
+    include: Sequence[ColumnName] = ()
+
+    @property
+    def rows(self) -> IndexSpec | None:
+        """The index that keeps the included columns; None if there are none."""
+        if not self.include:
+            return None
+        return IndexSpec(f"{self.name}_rows", self.include, "rows", self.where, deferred=self.deferred)
 
 
 class Index:
@@ -361,7 +373,7 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
         name=spec.name,
         column=on.name,
         type=kind.name,
-        column_type=str(on.type),
+        column_type=type_text(on.type),
         properties=tuple(known_properties.items()),
         where=None if where is None else str(where),
         created_ms=now_ms(),
@@ -381,6 +393,8 @@ def _indexed_column(column: IndexedColumn, schema: TableSchema, kind: IndexType)
         ColumnError: if it cannot be resolved or indexed.
         StatementError: if an expression is not SQL.
     """
+    if kind.name == "ROWS":
+        return _row(column, schema, kind)
     on = _column_or_expression(column, schema)
     if on.expression is not None:
         if has_ngrams(kind):
@@ -409,6 +423,31 @@ def _indexed_column(column: IndexedColumn, schema: TableSchema, kind: IndexType)
             + (f", or its elements: {resolved.name}[*]" if resolved.type.kind is Kind.LIST else "")
         )
     return on
+
+
+def _row(columns: IndexedColumn, schema: TableSchema, kind: IndexType) -> IndexColumn:
+    names = [columns] if isinstance(columns, str) else columns
+    if not isinstance(names, Sequence):
+        raise ColumnError(
+            f"an index of type ROWS keeps columns: pass a list of names, not {short_repr(columns)}"
+        )
+    resolved = [schema.resolve(column_name(name)) for name in names]
+    for at, column in enumerate(resolved):
+        if column.is_partition:
+            raise ColumnError(
+                f"Column {column.name!r} is a partition column: its values are in the directory names, so no index "
+                "needs to keep them"
+            )
+        check_path(column, schema)
+        if column in resolved[:at]:
+            raise ColumnError(f"Column {column.name!r} is named twice")
+        if not kind.supports(IndexColumn.of_row([column]).type):
+            raise ColumnError(
+                f"Column {column.name!r} is of type {column.type}, which ROWS cannot keep: leave it out"
+            )
+    if not resolved:
+        raise ColumnError("an index of type ROWS keeps at least one column: name some")
+    return IndexColumn.of_row(resolved)
 
 
 def _column_or_expression(column: IndexedColumn, schema: TableSchema) -> IndexColumn:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from hindex.api.conditions import Expr
-from hindex.api.index import Index, split_index_properties
+from hindex.api.index import Index, IndexedColumn, split_index_properties
 from hindex.api.statement_table import RecordList
 from hindex.api.value_formatting import instant_text
 from hindex.errors import BuildError, ColumnError, HindexError, IndexNotFoundError, StatementError
 from hindex.formatting import counted
+from hindex.index.index_type import index_type
 from hindex.maintain.results import (
     AdoptResult,
     BuildEstimate,
@@ -24,7 +25,7 @@ from hindex.maintain.results import (
     RenameResult,
     VacuumResult,
 )
-from hindex.sql.predicate import ColumnRef, all_of
+from hindex.sql.predicate import ColumnRef, Expression, all_of
 from hindex.sql.statements import (
     AdoptIndexes,
     CheckIndexes,
@@ -182,25 +183,37 @@ def _pairs(pairs: dict[str, str]) -> str | None:
 
 
 def _create(connection: Connection, statement: CreateIndex) -> Index | BuildEstimate:
-    if len(statement.columns) != 1:
+    column: IndexedColumn
+    if index_type(statement.using).name == "ROWS":
+        column = [_column_parts(column) for column in statement.columns]
+    elif len(statement.columns) == 1:
+        (first,) = statement.columns
+        column = first.parts if isinstance(first, ColumnRef) else Expr(first)
+    else:
         raise ColumnError(
             f"an index is on one column or expression, and {statement.name!r} names {len(statement.columns)}: create "
             "one for each; a scan combines them"
         )
-    (column,) = statement.columns
     properties, annotations = split_index_properties(statement.using, dict(statement.index_properties))
     return connection.resolve(statement.table).create_index(
         statement.name,
-        column.parts if isinstance(column, ColumnRef) else Expr(column),
+        column,
         statement.using,
         statement.where,
         {**properties, **dict(statement.properties)},
         comment=statement.comment,
         annotations={**annotations, **dict(statement.annotations)},
         deferred=statement.deferred,
+        include=[column.parts for column in statement.include],
         if_not_exists=statement.if_not_exists,
         dry_run=statement.dry_run,
     )
+
+
+def _column_parts(column: Expression) -> tuple[str, ...]:
+    if not isinstance(column, ColumnRef):
+        raise ColumnError(f"an index of type ROWS keeps columns, and {column} is an expression: leave it out")
+    return column.parts
 
 
 def _drop(connection: Connection, statement: DropIndex) -> DropResult:

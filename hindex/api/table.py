@@ -488,6 +488,7 @@ class Table:
         comment: str | None = ...,
         annotations: Mapping[str, str] | None = ...,
         deferred: bool = ...,
+        include: Sequence[ColumnName] = ...,
         if_not_exists: bool = ...,
         dry_run: Literal[False] = ...,
     ) -> Index: ...
@@ -504,6 +505,7 @@ class Table:
         comment: str | None = ...,
         annotations: Mapping[str, str] | None = ...,
         deferred: bool = ...,
+        include: Sequence[ColumnName] = ...,
         if_not_exists: bool = ...,
         dry_run: bool,
     ) -> Index | BuildEstimate: ...
@@ -520,17 +522,18 @@ class Table:
         comment: str | None = None,
         annotations: Mapping[str, str] | None = None,
         deferred: bool = False,
+        include: Sequence[ColumnName] = (),
         if_not_exists: bool = False,
         dry_run: bool = False,
     ) -> Index | BuildEstimate:
         """Build an index with Spark and commit it. See `create_indexes` and `IndexSpec`.
 
         Args:
-            dry_run: build nothing; estimate the data to read and the size of the index.
+            dry_run: build nothing; estimate the data to read and the size of the index, and of what it includes.
         """
         from hindex.maintain.builds import estimate_build
 
-        spec = IndexSpec(name, column, using, where, properties, comment, annotations, deferred)
+        spec = IndexSpec(name, column, using, where, properties, comment, annotations, deferred, include)
         if dry_run:
             snapshot = self._non_empty_snapshot()
             existing = snapshot.manifest.find_index(name)
@@ -538,12 +541,24 @@ class Table:
             if if_not_exists and existing is not None:
                 self._warn_of_difference(existing, spec, entry)
                 return Index(self, existing, snapshot)
-            check_new_index(snapshot.manifest, entry)
-            return estimate_build(self.name, snapshot, entry, self._builds.plan(snapshot, [entry]))
+            entries = [entry] if spec.rows is None else [entry, new_entry(spec.rows, snapshot)]
+            for new in entries:
+                check_new_index(snapshot.manifest, new)
+            first, *others = (
+                estimate_build(self.name, snapshot, new, self._builds.plan(snapshot, [new]))
+                for new in entries
+            )
+            return replace(
+                first,
+                read_bytes=first.read_bytes + sum(item.read_bytes for item in others),
+                index_bytes=first.index_bytes + sum(item.index_bytes for item in others),
+            )
         return self.create_indexes([spec], if_not_exists=if_not_exists)[0]
 
     def create_indexes(self, specs: Sequence[IndexSpec], *, if_not_exists: bool = False) -> list[Index]:
         """Build several indexes in one pass over the data and commit them together.
+
+        Those of included columns follow the index that they are included in.
 
         Args:
             if_not_exists: skip indexes whose name is taken, with a `hindex.errors.HindexWarning` if the existing one is
@@ -558,6 +573,7 @@ class Table:
         value: object = specs
         if not isinstance(value, Sequence) or not all(isinstance(spec, IndexSpec) for spec in value):
             raise ArgumentTypeError(f"specs is {specs!r}: pass a list of hindex.IndexSpec")
+        specs = [item for spec in specs for item in (spec, spec.rows) if item is not None]
         snapshot = self._non_empty_snapshot()
         requested = [new_entry(spec, snapshot) for spec in specs]
         entries, manifest = [], snapshot.manifest

@@ -45,6 +45,7 @@ from hindex.store.build_files import discard_files
 from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry
 from hindex.store.snapshot import Snapshot
 from hindex.table.schema import TableSchema
+from hindex.table.type_text import type_text
 from hindex.value_class import value_class
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def plan_build(snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Mask
         tuple(indexes),
         tasks,
         shared,
-        {index.id: str(resolved.type) for index, resolved, _ in resolved_indexes},
+        {index.id: type_text(resolved.type) for index, resolved, _ in resolved_indexes},
         plan_metadata(store, build_id, read),
     )
 

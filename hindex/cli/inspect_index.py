@@ -23,6 +23,7 @@ _BODIES: dict[str, type[Message]] = {
     "BLOOM": pb.BloomBody,
     "BTREE": pb.BTreeBody,
     "NGRAM": pb.NgramBody,
+    "ROWS": pb.RowsBody,
 }
 #: Lists of numbers that are shown as their sums.
 _SUMMED = ("leaf_keys", "leaf_rows", "group_nulls", "group_bits")
@@ -34,6 +35,7 @@ _OMITTED = (
     "byte_bounds",
     "runs",
     "location_pages",
+    "offset",
 )
 
 

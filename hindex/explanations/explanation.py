@@ -141,6 +141,7 @@ class ReadPath(enum.Enum):
 
     NOTHING = "nothing: no row can match"
     INDEX_ONLY = "indexes only: no column is read"
+    INDEX_ROWS = "indexes only: the columns are read from indexes of type ROWS"
     INDEX_AND_KEYS = "indexes and the row keys of deletes: no column of the table is read"
     SELECTED_ROWS = "selected rows: only the rows that are needed are decoded"
     FULL_SCAN = "full scan: no index is used"
@@ -331,6 +332,7 @@ class Explanation:
         exact: whether indexes alone decided every row, so that no predicate is checked on data.
         fixed: the columns that are not read, as the predicate leaves them one value.
         from_indexes: the columns that are not read, as an index has their values.
+        kept: indexes of type ROWS, and the columns that are read from them in place of the data.
         notes: everything that was not used, in any order, duplicates allowed.
         cache: what of the index files was found in memory, and what was read; in JSON only, as it changes from one time
             to the next.
@@ -369,6 +371,7 @@ class Explanation:
     invisible: int = 0
     fixed: tuple[str, ...] = ()
     from_indexes: tuple[str, ...] = ()
+    kept: tuple[tuple[str, tuple[str, ...]], ...] = ()
     shown: tuple[str, ...] = ()
     spelled: tuple[tuple[str, str], ...] = ()
 
@@ -404,8 +407,8 @@ class Explanation:
         )
 
     @property
-    def not_read(self) -> list[str]:
-        """Return the columns that are not read, in words, by the reason why."""
+    def columns_not_read(self) -> list[str]:
+        """Return the columns that are not read from data files, in words, by the reason why."""
         spelled = dict(self.spelled)
         by_reason = {
             "constant under the predicate": self.fixed,
@@ -415,6 +418,9 @@ class Explanation:
             f"not read ({reason}): {', '.join(spelled.get(name, name) for name in names)}"
             for reason, names in by_reason.items()
             if names
+        ] + [
+            f"read from the blocks of {index}: {', '.join(spelled.get(name, name) for name in names)}"
+            for index, names in self.kept
         ]
 
     def note_groups(self) -> tuple[NoteGroup, ...]:
@@ -455,7 +461,7 @@ class Explanation:
             if removed:
                 lines.append(f"{_INDENT}{name:<11}{removed:>{number_width},}")
         lines += ["", "Read", f"{_INDENT}{self.reading}", f"{_INDENT}{self.checked}"]
-        for line in self.not_read:
+        for line in self.columns_not_read:
             lines += _wrapped(line, hang=4)
         if self.analyzed is not None:
             measured = self.analyzed.lines()
@@ -483,6 +489,7 @@ class Explanation:
             "exact": self.exact,
             "fixed": list(self.fixed),
             "from_indexes": list(self.from_indexes),
+            "from_rows": {index: list(names) for index, names in self.kept},
             "path": self.path.name,
             "group_by": self.group or None,
             "order_by": self.order or None,
@@ -583,7 +590,7 @@ def explanation_html(explanation: Explanation) -> str:
         "<h4>Read</h4>",
         f"<div>{escape(explanation.reading)}</div>",
         f"<div>{escape(explanation.checked)}</div>",
-        *(f"<div>{escape(line)}</div>" for line in explanation.not_read),
+        *(f"<div>{escape(line)}</div>" for line in explanation.columns_not_read),
     ]
     if explanation.analyzed is not None:
         parts += [

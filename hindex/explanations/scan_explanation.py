@@ -36,11 +36,12 @@ from hindex.plan.filter_evaluation import prune
 from hindex.plan.order import Order
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.file_pruning import SkippedFiles
+from hindex.scan.kept_rows import KeptColumns
 from hindex.scan.lookup_cost import is_key_walk_worthwhile
 from hindex.scan.metrics import MetricsCollector, Step
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.planning import ScanPlan
-from hindex.scan.scan_task import LeafResult, OutputColumn, StripeResult
+from hindex.scan.scan_task import IndexUse, LeafResult, OutputColumn, RowsUse, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups, run_units
 from hindex.sql.predicate import Predicate
@@ -85,6 +86,8 @@ class _Totals:
     # columns whose values an index has in some stripes, and those that are read in some
     from_indexes: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
+    # columns that are read from indexes of type ROWS in some stripes, by index
+    kept: dict[str, dict[str, None]] = field(default_factory=dict)
     maps: dict[str, list[StripeMap]] = field(default_factory=dict)
 
 
@@ -105,6 +108,7 @@ class _StripePlan:
         read: the columns of the result that are read.
         walked: the index that gives the first rows of an order, if one does.
         bytes: about the stored bytes of all columns that are read, those of conditions and orders among them.
+        kept: the columns that are read from indexes of type ROWS.
     """
 
     task: ScanTaskReader
@@ -113,6 +117,7 @@ class _StripePlan:
     walked: str | None
     is_answered: bool
     bytes: int
+    kept: Sequence[KeptColumns]
 
 
 def explain_plan(
@@ -154,8 +159,17 @@ def explain_plan(
         needed = [*read, *(sorted_by if walked is None else ())]
         if result.undecided:
             needed += task.task.filter_columns
+        kept = [] if is_answered else task.kept_columns(result, needed)
+        kept_names = {column.name for item in kept for column in item.columns}
+        needed = [column for column in needed if column.name not in kept_names]
         return _StripePlan(
-            task, result, read, walked, is_answered, task.bytes_to_read(result, () if is_answered else needed)
+            task,
+            result,
+            [column for column in read if column.name not in kept_names],
+            walked,
+            is_answered or (bool(kept) and not needed),
+            task.bytes_to_read(result, () if is_answered else needed),
+            kept,
         )
 
     units = run_lookups(plan.tasks, every=True)
@@ -177,6 +191,11 @@ def explain_plan(
             totals.fixed.update(column.name for column in output if task.is_constant(column.name))
             totals.from_indexes.update(result.values)
             totals.read.update(column.name for column in stripe_plan.read)
+            for item in stripe_plan.kept:
+                totals.kept.setdefault(item.use.name, {}).update(
+                    (column.name, None) for column in item.columns
+                )
+                totals.uses_index = True
     if last is not None:
         totals.notes += last.notes
     pruned = _Pruned.of(plan)
@@ -203,6 +222,7 @@ def explain_plan(
         from_indexes=()
         if totals.undecided
         else tuple(column.name for column in output if column.name in totals.from_indexes - totals.read),
+        kept=tuple((name, tuple(names)) for name, names in totals.kept.items()),
         notes=(*plan.notes, *totals.notes),
         cache=shared_cache().counts.since(before),
         group=group or "",
@@ -420,7 +440,9 @@ def _path(plan: ScanPlan, totals: _Totals) -> ReadPath:
     if not totals.rows:
         return ReadPath.NOTHING
     if not totals.read_stripes:
-        return ReadPath.INDEX_AND_KEYS if totals.by_keys else ReadPath.INDEX_ONLY
+        if totals.by_keys:
+            return ReadPath.INDEX_AND_KEYS
+        return ReadPath.INDEX_ROWS if totals.kept else ReadPath.INDEX_ONLY
     removed = totals.deleted + totals.invisible
     is_alone = totals.read_stripes == totals.stripes and not totals.uses_index and not plan.skipped
     if totals.rows + removed == totals.all_rows and is_alone:
@@ -477,10 +499,15 @@ def _as_run(plan: ScanPlan, notes: Sequence[Note]) -> ScanPlan:
     used: list[Note] = []
     tasks = []
     for task in plan.tasks:
-        unusable = [use for use in task.indexes if f"{use.name} on {task.path}" in failed]
+        uses: tuple[IndexUse | RowsUse, ...] = (*task.indexes, *task.rows)
+        unusable = [use for use in uses if f"{use.name} on {task.path}" in failed]
         used += [failed[f"{use.name} on {task.path}"] for use in unusable]
         tasks.append(
-            replace(task, indexes=tuple(use for use in task.indexes if use not in unusable))
+            replace(
+                task,
+                indexes=tuple(use for use in task.indexes if use not in unusable),
+                rows=tuple(use for use in task.rows if use not in unusable),
+            )
             if unusable
             else task
         )

@@ -20,7 +20,9 @@ from hindex.index.index_type import (
 )
 from hindex.index.leaf_page import MAX_KEYS
 from hindex.index.roaring import MAX_ROWS
+from hindex.keys import KeyKind
 from hindex.orc.metadata.types import OrcType
+from hindex.table.type_text import type_text
 
 
 def whole_number(text: str, most: int) -> str:
@@ -52,6 +54,7 @@ class FileBuilder:
         data_type: the column's type.
         column: its dotted path, for display.
         metadata: kept in the footer as it is, such as the data file's fingerprint.
+        has_keys: False if the index keeps values that have no keys; the footer's kind of keys is then without meaning.
 
     Raises:
         ColumnError: if columns of this type cannot be indexed.
@@ -67,10 +70,11 @@ class FileBuilder:
         column: str = "",
         properties: Mapping[str, str] | None = None,
         metadata: Mapping[str, str] | None = None,
+        has_keys: bool = True,
     ) -> None:
         self._index = index
         self._type = data_type
-        self._kind = check_column(index, column, data_type)
+        self._kind = check_column(index, column, data_type) if has_keys else KeyKind.BYTES
         self._column = column
         self._metadata = dict(metadata or {})
         self._properties = resolve_properties(index, properties)
@@ -99,7 +103,7 @@ class FileBuilder:
         footer = Footer(
             index_type=self._index.name,
             column=self._column,
-            column_type=str(self._type),
+            column_type=type_text(self._type),
             key_kind=self._kind,
             properties=self._properties,
             metadata=self._metadata,

@@ -545,20 +545,10 @@ class IndexFileReader:
             IndexFileError: if one does not lie among the pages or its checksum does not hold.
         """
         encoded = self.read_encoded(refs)
-        pages = [
+        return [
             Page(memoryview(data), self.page_name(ref.offset))
             for ref, data in zip(refs, encoded, strict=True)
         ]
-        self._count_read(refs)
-        return pages
-
-    def _count_read(self, refs: Sequence[PageRef]) -> None:
-        if not refs:
-            return
-        nbytes = sum(ref.length for ref in refs)
-        self.pages_read += len(refs)
-        self.bytes_read += nbytes
-        self._cache.count_read(len(refs), nbytes)
 
     def read_encoded(self, refs: Sequence[PageRef]) -> list[bytes]:
         """Read the bytes of pages in the given order, fetched together.
@@ -578,6 +568,10 @@ class IndexFileReader:
                 raise IndexFileError(
                     f"{self.page_name(ref.offset)} is corrupt: its checksum does not hold; rebuild the index"
                 )
+        nbytes = sum(map(len, pages))
+        self.pages_read += len(pages)
+        self.bytes_read += nbytes
+        self._cache.count_read(len(pages), nbytes)
         return pages
 
     def page_name(self, offset: int) -> str:
@@ -603,7 +597,6 @@ class IndexFileReader:
         for at, page in zip(missing, self.read_encoded(missing_refs), strict=True):
             parts[at] = page
             self._cache.put(keys[at], page, len(page))
-        self._count_read(missing_refs)
         stored = [page for page in parts if page is not None]
         return np.frombuffer(stored[0] if len(stored) == 1 else b"".join(stored), np.uint8)
 

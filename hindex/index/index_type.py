@@ -41,6 +41,7 @@ _BUILT_IN = {
     "BTREE": "hindex.index.btree:BTREE",
     "MINMAX": "hindex.index.minmax:MINMAX",
     "NGRAM": "hindex.index.ngram:NGRAM",
+    "ROWS": "hindex.index.rows:ROWS",
 }
 
 #: Names of the types in other systems: Hive's short names and handler classes, in upper case.

@@ -705,7 +705,7 @@ def _unused(snapshot: Snapshot, workload: Workload, names: Sequence[str]) -> Ite
         return
     for entry in snapshot.manifest.indexes:
         column = _indexed_name(snapshot, entry)
-        if not column:
+        if not column or entry.is_on_row:
             continue
         used = workload.used_indexes
         if column not in names:

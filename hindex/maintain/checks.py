@@ -20,9 +20,11 @@ from hindex.index.bundle import is_bundle
 from hindex.index.index_file import OWN_CACHE_BYTES
 from hindex.index.index_type import Bounds
 from hindex.index.page_cache import Cache
-from hindex.index.reader_cache import open_bundle
+from hindex.index.reader_cache import open_bundle, open_index_file
+from hindex.index.rows import RowsReader
 from hindex.keys import list_elements
 from hindex.maintain.results import CheckResult, IndexState
+from hindex.maintain.verification import is_same
 from hindex.orc.reader.file_cache import FileCache
 from hindex.plan.filter import Indexable, Residual, indexable
 from hindex.plan.filter_evaluation import mask
@@ -262,7 +264,10 @@ class _Verifier:
             file_snapshot = replace(self._snapshot, files=(_physical(view),), vanished=())
             for stripe in stripes:
                 try:
-                    verified += self._verify_stripe(file_snapshot, view, stripe)
+                    if self._entry.is_on_row:
+                        verified += self._verify_rows(view, stripe)
+                    else:
+                        verified += self._verify_stripe(file_snapshot, view, stripe)
                 except DeletedFileError:
                     break
                 except HindexError as error:
@@ -293,6 +298,24 @@ class _Verifier:
                             self._compare(predicate, leaf, inputs, bounds, (view, stripe))
                     self._report_damage(opened.notes)
         return has_answers
+
+    def _verify_rows(self, view: FileView, stripe: int) -> bool:
+        """Compare the columns that the index keeps of a stripe; return True if they could be read."""
+        inputs = self._inputs(view, stripe)
+        file = None if view.entry is None else view.entry.index_file(self._entry.id)
+        if inputs is None or file is None:
+            return False
+        path = self._snapshot.store.absolute(file.path)
+        reader = open_index_file(path, file.length, file.footer_checksum, self._cache).reader
+        assert isinstance(reader, RowsReader)
+        rows = np.arange(len(next(iter(inputs.values()))))
+        kept = reader.read(stripe, rows, range(len(inputs)))
+        for (name, array), other in zip(inputs.items(), kept, strict=True):
+            if not is_same(*(pa.RecordBatch.from_arrays([item], [name]) for item in (other, array))):
+                self._problems.append(
+                    f"wrong values of {name} in stripe {stripe} of {view.file.path!r}: {self._remedy}"
+                )
+        return True
 
     def _probes(self, inputs: Mapping[str, pa.Array]) -> Iterator[Predicate]:
         """Yield conditions on the index's column or expression, of values that a stripe has."""

@@ -35,31 +35,42 @@ from hindex.value_class import value_class
 
 @value_class
 class IndexColumn:
-    """A column of a table, or an expression of some: the values that an index has.
+    """A column of a table, an expression of some, or several columns beside each other: the values that an index has.
 
     Attributes:
-        name: the column's name, or the expression as SQL.
+        name: the column's name, the expression as SQL, or the names of several columns.
+        type: of several columns, the struct of them.
         inputs: the columns that the values are computed from; of a column, itself.
-        expression: None for a column.
+        expression: None for columns.
+        is_row: True for several columns, or one that an index of type ROWS keeps.
     """
 
     name: str
     type: OrcType
     inputs: tuple[ResolvedColumn, ...]
     expression: Node | None = None
+    is_row: bool = False
 
     @classmethod
     def of(cls, column: ResolvedColumn) -> IndexColumn:
         """Return a column of the table."""
         return cls(column.name, column.type, (column,))
 
+    @classmethod
+    def of_row(cls, columns: Sequence[ResolvedColumn]) -> IndexColumn:
+        """Return several columns beside each other."""
+        name = ", ".join(str(ColumnRef(column.path)) for column in columns)
+        return cls(name, _struct(columns), tuple(columns), is_row=True)
+
+    @property
+    def is_column(self) -> bool:
+        """True for one column of the table."""
+        return self.expression is None and not self.is_row
+
     @property
     def input_types(self) -> str:
-        """The types of an expression's columns as text; "" for a column."""
-        if self.expression is None:
-            return ""
-        names, types = zip(*((item.name, item.type) for item in self.inputs), strict=True)
-        return type_text(OrcType(Kind.STRUCT, children=types, field_names=names))
+        """The types of the columns of an expression or row as text; "" for a column."""
+        return "" if self.is_column else type_text(_struct(self.inputs))
 
     @property
     def has_lists(self) -> bool:
@@ -92,7 +103,12 @@ class IndexColumn:
         types = [recorded_type(schema, binding, item.name, transactional) for item in self.inputs]
         if None in types:
             return None
-        return types[0] if self.expression is None else self.type
+        return types[0] if self.is_column else self.type
+
+
+def _struct(columns: Sequence[ResolvedColumn]) -> OrcType:
+    names, types = zip(*((item.name, item.type) for item in columns), strict=True)
+    return OrcType(Kind.STRUCT, children=types, field_names=names)
 
 
 def _has_time(expression: Node) -> bool:
@@ -113,8 +129,8 @@ class FileIndexColumn:
 
     @property
     def type(self) -> OrcType:
-        """The type of the values: a column's type in the file, or that of an expression."""
-        return self.paths[0].type if self.column.expression is None else self.column.type
+        """The type of the values: a column's type in the file, or that of an expression or row."""
+        return self.paths[0].type if self.column.is_column else self.column.type
 
     def read(self, reader: OrcReader, stripe: int, selection: RowSelection | None = None) -> pa.Array:
         """Read the values of a stripe; errors are those of `values`."""
@@ -138,17 +154,19 @@ class FileIndexColumn:
         return values if self.column.has_lists else table_values(values, self.type, self.column.type)
 
     def values(self, arrays: Sequence[pa.Array]) -> pa.Array:
-        """Return the values, lists of them where rows have several, given those of `paths`.
+        """Return the values, lists of them where rows have several, given those of `paths`; structs of several columns.
 
         Raises:
             BuildError: if an expression has no value in some row.
         """
-        if self.column.expression is None:
+        if self.column.is_column:
             return arrays[0]
         inputs = {
             item.name: table_values(array, path.type, item.type)
             for item, path, array in zip(self.column.inputs, self.paths, arrays, strict=True)
         }
+        if self.column.is_row:
+            return pa.StructArray.from_arrays(list(inputs.values()), fields=list(self.type.to_arrow()))
         return expression_values(self.column, inputs, len(arrays[0]))
 
 
@@ -200,7 +218,11 @@ def index_column(entry: IndexEntry, schema: TableSchema) -> IndexColumn:
     if not entry.inputs:
         return IndexColumn.of(schema.resolve(entry.column, is_stored=True))
     try:
-        column = expression_column(entry.column, schema)
+        if entry.is_on_row:
+            names = parse_type(entry.inputs).field_names
+            column = IndexColumn.of_row([schema.resolve(name, is_stored=True) for name in names])
+        else:
+            column = expression_column(entry.column, schema)
     except StatementError as error:
         raise ColumnError(f"index {entry.name!r} is on an expression of a later version: {error}") from None
     if column.input_types != entry.inputs:
@@ -282,7 +304,7 @@ def is_indexed_expression(
         is_utc: returns True if parts of timestamps are those of UTC; otherwise no index on such is used.
     """
     for index in indexes:
-        if not index.inputs:
+        if not index.is_on_expression:
             continue
         inputs = parse_type(index.inputs)
         types = {

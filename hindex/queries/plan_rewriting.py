@@ -300,7 +300,9 @@ class PlanReading:
         Raises:
             HindexError: if its store cannot be read.
         """
-        types = [parse_type(entry.inputs) for entry in self.manifest(relation).indexes if entry.inputs]
+        types = [
+            parse_type(entry.inputs) for entry in self.manifest(relation).indexes if entry.is_on_expression
+        ]
         inputs = (name.lower() for data_type in types for name in data_type.field_names)
         return self.indexed_columns(relation).union(inputs)
 
@@ -337,7 +339,7 @@ class PlanReading:
     def condition(self, relation: Relation, access: Access) -> tuple[Predicate | None, bool, ConditionReader]:
         """Return the condition on the rows of a relation, and whether it is all that is above it."""
         on_ngrams = self._ngram_columns(relation)
-        indexes = [entry for entry in self.manifest(relation).indexes if entry.inputs]
+        indexes = [entry for entry in self.manifest(relation).indexes if entry.is_on_expression]
         reader = ConditionReader(
             access.paths,
             lambda: self.zones().is_session_utc,

@@ -39,6 +39,33 @@ _ROWS_PER_CROSSING = 2_000
 _CROSSED_PER_VALUE = 4
 
 
+#: Microseconds to read a block of rows, and each of its columns.
+_BLOCK_MICROS = 12.0
+_BLOCK_COLUMN_MICROS = 1.5
+#: Microseconds to read a row group of a column of a data file, and a stored byte of the chunks, which are read whole;
+#: stored bytes of a chunk for each of its raw ones.
+_GROUP_MICROS = 15.0
+_BYTE_MICROS = 0.0025
+_CHUNK_RATIO = 0.4
+
+
+def is_reading_blocks_worthwhile(
+    blocks: int, kept_columns: int, columns: int, groups: int, column_bytes: float, share: float, chunk: int
+) -> bool:
+    """Return True if reading blocks of a ROWS index costs less than reading columns of a data file.
+
+    Args:
+        kept_columns: the number of columns in the blocks.
+        columns: the number of primitive columns to read.
+        groups: the row groups to read, which are a ``share`` of their stripe.
+        column_bytes: stored bytes of a column of the stripe, on average.
+        chunk: raw bytes of a chunk; 0 if the file is not compressed.
+    """
+    from_blocks = blocks * (_BLOCK_MICROS + _BLOCK_COLUMN_MICROS * kept_columns)
+    stored = min(column_bytes, share * column_bytes + groups * chunk * _CHUNK_RATIO)
+    return from_blocks < columns * (groups * _GROUP_MICROS + stored * _BYTE_MICROS)
+
+
 def are_keys_spread(cost: LookupCost, rows: int) -> bool:
     """Return True if few keys are in most pages of an index, and so in most row groups: statistics rule out little.
 

@@ -60,7 +60,7 @@ from hindex.scan.file_pruning import (
     StripeAnswer,
     is_as_precise,
 )
-from hindex.scan.scan_task import IndexUse, OutputColumn, ScanTask
+from hindex.scan.scan_task import IndexUse, OutputColumn, RowsUse, ScanTask
 from hindex.scan.shared_index_pruning import RemoteLookup, SharedIndexPruner
 from hindex.sql.predicate import Predicate
 from hindex.sql.predicate import columns as predicate_columns
@@ -281,7 +281,7 @@ def plan_scan(
 def _indexed_expressions(snapshot: Snapshot, zones: TimeZones | None) -> IndexedExpressions:
     """Return the expressions that indexes are on and that have the values of the query's time zones."""
     built = [entry for entry in snapshot.manifest.indexes if not entry.deferred]
-    if not any(entry.inputs for entry in built):
+    if not any(entry.is_on_expression for entry in built):
         return NO_EXPRESSIONS
     expressions: dict[IndexColumn, int] = {}
     columns: dict[str, int] = {}
@@ -341,6 +341,15 @@ def indexes_by_column(snapshot: Snapshot) -> dict[str, list[IndexEntry]]:
             name = index_column(entry, snapshot.schema).name
             by_column.setdefault(name, []).append(entry)
     return by_column
+
+
+def _row_indexes(snapshot: Snapshot) -> Iterator[tuple[IndexEntry, tuple[str, ...]]]:
+    """Yield the usable indexes that keep columns, and these."""
+    for entry in snapshot.manifest.indexes:
+        if entry.is_on_row and not entry.deferred and entry.quarantined is None:
+            with suppress(ColumnError, UnsupportedError):
+                column = index_column(entry, snapshot.schema)
+                yield entry, tuple(item.name for item in column.inputs)
 
 
 def partition_filter(
@@ -552,6 +561,7 @@ class _Planner:
                 except HindexError:
                     # it no longer fits the partition columns: the files indexed stay so, no other is expected to be
                     self._where[entry.id] = NEVER
+        self._rows = list(_row_indexes(snapshot))
         self._shared = SharedIndexPruner(snapshot, self._indexes, cache)
         self.file_pruners: list[FilePruner] = [ManifestStatistics(self._indexes, self._binding), self._shared]
         if snapshot.schema.transactional and any(is_row_key(x.column, self._binding) for x in leaves(root)):
@@ -724,7 +734,23 @@ class _Planner:
             timezone=None if self._zones is None else self._zones.reader,
             version=view.file.version,
             metadata=self._metadata(view),
+            rows=tuple(self._rows_uses(view, part)) if self._rows else (),
         )
+
+    def _rows_uses(self, view: FileView, part: _Part) -> Iterator[RowsUse]:
+        """Yield the files of ROWS indexes that keep some column that the task reads."""
+        if not view.is_listed_fresh:
+            return
+        names = {column.name for column in (*part.output, *part.lookups, *part.filter_columns)}
+        for index, kept in self._rows:
+            file = self._index_file(view, index)
+            if file is not None and not names.isdisjoint(kept):
+                try:
+                    path = self._snapshot.store.absolute(file.path)
+                except StoreError as error:
+                    self._notes.append(Note(Reason.CORRUPT, f"{index.name} on {view.file.path}", str(error)))
+                else:
+                    yield RowsUse(index.name, kept, path, file.length, file.footer_checksum)
 
     def _metadata(self, view: FileView) -> MetadataCopy | None:
         """Return the copy of a file's metadata, with an absolute path, if it is of the listed version."""
@@ -806,7 +832,7 @@ class _Planner:
     def _similar_index(self, names: Sequence[str]) -> str:
         """Return why an index on an expression of some columns is not used; "" if there is no such index."""
         for index in self._snapshot.manifest.indexes:
-            if not index.inputs or index.deferred:
+            if not index.is_on_expression or index.deferred:
                 continue
             inputs = {name.lower() for name in parse_type(index.inputs).field_names}
             if inputs.isdisjoint(name.lower() for name in names):

@@ -46,6 +46,17 @@ class IndexUse:
 
 
 @value_class
+class RowsUse:
+    """The file of an index of type ROWS, and the columns of the table that it keeps; ``path`` is absolute."""
+
+    name: str
+    columns: tuple[str, ...]
+    path: str
+    length: int
+    footer_checksum: int
+
+
+@value_class
 class CandidateRowGroups:
     """The row groups that may match one leaf, found on the driver by an index of many data files.
 
@@ -68,7 +79,7 @@ class ScanTask:
     ``filter`` has no partition columns left. ``lookups`` are columns that are asked of indexes and, where these do not
     tell, read: those of aggregates and of an order. With ``reads_all``, nothing is asked but the data; with
     ``always_looks_up``, indexes are read even if decoding the column takes no longer; with ``keeps_errors``,
-    rows whose condition raises an error are kept, for a filter above to decide. ``indexes`` and
+    rows whose condition raises an error are kept, for a filter above to decide. ``indexes``, ``rows`` and
     ``candidates`` may be used only if the file's length, modification time and tail checksum are still ``length``,
     ``mtime_ns``, both as listed, and ``tail_checksum``.
     ``binding`` names the table's data columns, against which the file's own columns are matched by name; these are
@@ -99,6 +110,7 @@ class ScanTask:
     timezone: str | None = None
     version: Hashable | None = None
     metadata: MetadataCopy | None = None
+    rows: tuple[RowsUse, ...] = ()
 
 
 @value_class

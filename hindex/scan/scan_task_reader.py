@@ -29,6 +29,7 @@ from hindex.plan.filter import Indexable, Leaf
 from hindex.plan.filter_evaluation import Mask, mask
 from hindex.plan.reasons import REPLACED, REPLACED_SINCE, Note, Reason
 from hindex.scan.file_columns import FileColumns, assemble_batch, constant_values, repeat_value, values_at
+from hindex.scan.kept_rows import KeptColumns, KeptRows
 from hindex.scan.metrics import NO_METER, Step
 from hindex.scan.open_indexes import OpenIndexes
 from hindex.scan.orc_statistics import StatisticsSource
@@ -97,6 +98,7 @@ class ScanTaskReader:
         #: Is told how long reading takes.
         self.meter = NO_METER
         self._indexes = self._open_indexes()
+        self._kept = KeptRows(task, self.reader, self.notes, cache) if task.rows and self.is_fresh else None
         self._stripe_filter = StripeFilter(task, self.reader, self._columns, self._indexes, self.notes)
 
     def close(self) -> None:
@@ -213,6 +215,13 @@ class ScanTaskReader:
         """Count the matching rows of a stripe, without reading data if the indexes decide."""
         return self.read(result, pool, ()).num_rows if result.undecided else len(result.bounds.lower)
 
+    def kept_columns(self, result: StripeResult, columns: Sequence[OutputColumn]) -> list[KeptColumns]:
+        """Return those of some columns that `read` takes from indexes, for the candidate rows of a stripe."""
+        if self._kept is None:
+            return []
+        selection = RowSelection.of(result.bounds.upper, result.num_rows)
+        return self._kept.choose(columns, result.stripe, selection)
+
     def bytes_to_read(self, result: StripeResult, columns: Sequence[OutputColumn]) -> int:
         """Return the stored bytes of columns in the row groups of a stripe's candidate rows.
 
@@ -315,6 +324,13 @@ class ScanTaskReader:
                 if values is not None:
                     arrays[column.name] = values
         columns = [column for column in columns if column.name not in arrays]
+        if self._kept is not None:
+            for kept in self._kept.choose(columns, stripe, selection):
+                values_by_name = self._kept.read(kept, stripe, selection)
+                if values_by_name:
+                    self.meter.add_indexes([kept.use.name])
+                    arrays |= values_by_name
+        columns = [column for column in columns if column.name not in arrays]
         if any(self._columns.has(column.name) for column in columns):
             self.meter.add_read(self.task.path, [stripe] if len(selection) else [])
         arrays |= self._columns.read(columns, stripe, selection, pool)
@@ -328,10 +344,12 @@ class ScanTaskReader:
 
     def _open_indexes(self) -> OpenIndexes | None:
         """The task's indexes; None where it has none, or the data file is not the one that was indexed."""
-        if not self.task.indexes and not self.task.candidates:
+        if not (self.task.indexes or self.task.candidates or self.task.rows):
             return None
         if not self.is_fresh:
             self.notes.append(Note(Reason.STALE_FILE, self.task.path, self.difference))
+            return None
+        if not (self.task.indexes or self.task.candidates):
             return None
         rows = tuple(stripe.num_rows for stripe in self.reader.stripes)
         return OpenIndexes(self.task, self._columns, rows, self.notes, self._cache)

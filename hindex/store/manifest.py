@@ -49,7 +49,7 @@ class IndexEntry:
 
     Args:
         id: 32 hexadecimal digits, never used again; see `new_index_id`.
-        column: dotted name of the column, as the table spells it; or an expression as SQL.
+        column: dotted name of the column, as the table spells it; an expression as SQL; or several columns.
         type: name of the index type, such as ``bitmap``.
         column_type: text of the column's type (`hindex.table.type_text.type_text`).
         properties: sorted by key.
@@ -61,7 +61,8 @@ class IndexEntry:
         deferred: created without being built, and not built since: it has no files.
         annotations: sorted by key; for display only.
         quarantined: the reason why it must not be used until it is rebuilt; None if it may be used.
-        inputs: the columns of the expression with their types, as text of a struct's type; "" for an index on a column.
+        inputs: the columns of the expression or row with their types, as text of a struct's type; "" for an index on a
+            column.
     """
 
     id: str
@@ -80,6 +81,15 @@ class IndexEntry:
     annotations: tuple[tuple[str, str], ...] = ()
     quarantined: str | None = None
     inputs: str = ""
+
+    @property
+    def is_on_row(self) -> bool:
+        """True if it keeps columns, and answers no condition."""
+        return self.type.upper() == "ROWS"
+
+    @property
+    def is_on_expression(self) -> bool:
+        return bool(self.inputs) and not self.is_on_row
 
 
 @value_class

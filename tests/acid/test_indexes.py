@@ -15,6 +15,7 @@ from hindex.explanations.explanation import ReadPath
 from hindex.orc.acid.delta_files import StoredFile, file_tail
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.plan.reasons import Reason
+from hindex.scan import kept_rows
 from hindex.store import snapshot
 from tests.acid.writing import ACID, Key, bucket_property, write_acid, write_flat
 from tests.support import local_build
@@ -329,3 +330,31 @@ def test_a_table_of_which_nothing_is_seen(tmp_path: Path, connection: LocalConne
     assert none.scan().count() == 0
     with pytest.raises(ColumnError, match="the table has no valid data file with columns"):
         none.scan(where="k = 2").count()
+
+
+def test_included_columns(
+    tmp_path: Path, connection: LocalConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deleted rows are kept, and queries leave them out; a delete makes nothing stale."""
+    monkeypatch.setattr(kept_rows, "is_reading_blocks_worthwhile", lambda **_: True)
+    root = tmp_path / "t"
+    write_flat(root / "000000_0", [(i, i % 5, "x") for i in range(100)])
+    insert(root / "delta_1_1", 1, range(100, 200))
+    table = connection.table(str(root))
+    table.create_index("by_k", "k", include=["id", "k"])
+    delete(root / "delete_delta_2_2", [(0, B0, 2), (1, B0, 7)], 2)
+    expected = [i for i in range(200) if i % 5 == 2 and i not in (2, 107)]
+    assert ids(table, "k = 2") == expected
+    explanation = table.scan("k = 2", ["id"]).explain()
+    assert dict(explanation.kept) == {"by_k_rows": ("id",)}
+    assert explanation.path is ReadPath.INDEX_AND_KEYS
+    assert ids(table, "k = 2 AND id > 150") == [i for i in expected if i > 150]
+    assert not stale(table)
+    assert not table.refresh_indexes().changed
+    assert table.check_indexes(["by_k_rows"], verify=True)[0].problems == ()
+    # an update adds a file
+    delete(root / "delete_delta_3_3", [(0, B0, 12)], 3)
+    insert(root / "delta_3_3", 3, range(12, 13))
+    table.refresh_indexes()
+    assert sorted(ids(table, "k = 2")) == expected
+    assert not stale(table)

@@ -258,7 +258,7 @@ def test_names_are_written_as_in_sql(connection: LocalConnection, tmp_path: Path
     table.create_index("i", "a b")
     messages = table.scan("`a b` = 2", ["a b"]).explain()
     assert messages.fixed == ("a b",)
-    assert messages.not_read == ["not read (constant under the predicate): `a b`"]
+    assert messages.columns_not_read == ["not read (constant under the predicate): `a b`"]
 
 
 def test_a_table_without_files_is_explained(connection: LocalConnection, tmp_path: Path) -> None:

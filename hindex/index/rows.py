@@ -1,0 +1,356 @@
+"""The ROWS index type: columns of a table once more, in blocks of few rows.
+
+An ORC file compresses some 256 KiB of a column at once, so that one row costs as much as thousands. A ROWS index
+keeps its columns beside each other in blocks of 64 rows, each compressed on its own with the dictionary of its stripe:
+scattered rows cost a few kilobytes each. It answers no condition; scans take the rows that other indexes find from it.
+
+A block is the message of an Arrow record batch. `docs/format.md` specifies the file.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import zstandard
+from google.protobuf.message import DecodeError
+
+from hindex.domain import Domain
+from hindex.index.column_stats import ColumnStats
+from hindex.index.file_builder import FileBuilder, whole_number
+from hindex.index.index_file import (
+    BinarySink,
+    IndexFileReader,
+    IndexFileWriter,
+    Page,
+    PageRefs,
+    page_message,
+    page_ref,
+)
+from hindex.index.index_type import (
+    Bounds,
+    IndexFileSummary,
+    Level,
+    Operator,
+    Property,
+    StripeSummary,
+)
+from hindex.index.merge import copy_pages, directory, move_pages
+from hindex.index.roaring import MAX_ROWS
+from hindex.orc.decode.arrow_arrays import fixed_array
+from hindex.orc.metadata.types import Kind, OrcType
+from hindex.proto import index_file_pb2 as pb
+from hindex.table.type_text import parse_type
+
+Int64s = npt.NDArray[np.int64]
+
+#: Raw bytes of a block, about: rows that are long have fewer of them in a block.
+_BLOCK_BYTES = 64 << 10
+#: Greatest raw length of a block: one long row.
+_MAX_BLOCK = (1 << 31) - 1
+_LEVEL = 3
+#: Bytes of a stripe's dictionary, blocks that it is made from, and their bytes.
+_DICTIONARY_BYTES = 32 << 10
+_SAMPLES = 1000
+_SAMPLED_BYTES = 8 << 20
+#: A stripe of fewer blocks has no dictionary: it would be larger than what it saves.
+_MIN_BLOCKS = 100
+
+
+class RowsReader:
+    """Reads a ROWS index file; may be shared by threads.
+
+    Raises:
+        IndexFileError: if the file is of another index type, or its directory is corrupt.
+    """
+
+    def __init__(self, file: IndexFileReader) -> None:
+        self.file = file
+        if file.footer.index_type != "ROWS":
+            raise file.error(f"it holds a {file.footer.index_type!r} index where ROWS is expected")
+        try:
+            self.type = parse_type(file.footer.column_type)
+            self._stripes = pb.RowsBody.FromString(file.footer.body).stripes
+        except (DecodeError, ValueError) as error:
+            raise file.error(f"its directory cannot be parsed ({error})") from error
+        if self.type.kind is not Kind.STRUCT or not all(map(_can_keep, self.type.children)):
+            raise file.error(f"its columns are of type {self.type}")
+        for number, stripe in enumerate(self._stripes):
+            if stripe.rows > MAX_ROWS or (stripe.rows and not stripe.block_rows):
+                raise file.error(f"the directory of stripe {number} has {stripe.rows} rows")
+        names = [str(number) for number in range(len(self.type.children))]
+        types = [child.to_arrow() for child in self.type.children]
+        # strings need not be UTF-8, which a full validation of them would look at
+        self._schema = pa.schema(list(zip(names, map(_with_bytes, types), strict=True)))
+        self._types = types
+
+    @property
+    def stripe_rows(self) -> tuple[int, ...]:
+        """Rows of each stripe."""
+        return tuple(stripe.rows for stripe in self._stripes)
+
+    def lookup(self, stripe: int, _: Domain) -> Bounds:
+        """Return bounds that decide no row."""
+        return Bounds.unknown(self._stripes[stripe].rows)
+
+    def block_rows(self, stripe: int) -> int:
+        """Rows of a block; the last one of a stripe may have fewer."""
+        return self._stripes[stripe].block_rows
+
+    def read(self, stripe: int, rows: Int64s, columns: Sequence[int]) -> list[pa.Array]:
+        """Read some rows of a stripe, in order.
+
+        Args:
+            rows: int64, ascending.
+            columns: ordinals of columns, ascending.
+
+        Returns:
+            the values of each column.
+
+        Raises:
+            IndexFileError: if a block that it needs is corrupt.
+        """
+        if not len(rows):
+            return [pa.array([], self._types[at]) for at in columns]
+        item = self._stripes[stripe]
+        if int(rows[-1]) >= item.rows:
+            raise self.file.error(f"stripe {stripe} has {item.rows} rows, and row {rows[-1]} is read")
+        numbers, owners = np.unique(rows // item.block_rows, return_inverse=True)
+        blocks, decompressor = self._directory(stripe)
+        batches = []
+        for number, data in zip(numbers.tolist(), self.file.read_encoded(blocks.refs(numbers)), strict=True):
+            count = min(item.block_rows, item.rows - number * item.block_rows)
+            batches.append(self._decode(data, decompressor, count))
+        # blocks lie one behind the other in the batches
+        places = owners * item.block_rows + rows % item.block_rows
+        whole = (
+            pa.Table.from_batches(batches)
+            .select(list(columns))
+            .combine_chunks()
+            .take(fixed_array(pa.int64(), places, None))
+        )
+        return [
+            _one_array(column).view(self._types[at])
+            for column, at in zip(whole.columns, columns, strict=True)
+        ]
+
+    def _decode(self, data: bytes, decompressor: _Decompressor, rows: int) -> pa.RecordBatch:
+        try:
+            batch = pa.ipc.read_record_batch(pa.py_buffer(decompressor.decompress(data)), self._schema)
+            batch.validate(full=True)
+        except (zstandard.ZstdError, pa.ArrowException, MemoryError, OSError, EOFError, ValueError) as error:
+            raise self.file.error(f"a block of rows cannot be read ({error})") from error
+        if batch.num_rows != rows:
+            raise self.file.error(f"a block has {batch.num_rows} rows, and {rows} are expected")
+        return batch
+
+    def _directory(self, stripe: int) -> tuple[PageRefs, _Decompressor]:
+        """Return the blocks of a stripe, and what decompresses them."""
+        item = self._stripes[stripe]
+        count = -(-item.rows // item.block_rows)
+        refs = [page_ref(item.blocks), *([page_ref(item.dictionary)] if item.HasField("dictionary") else [])]
+
+        def decode(at: int, page: Page) -> PageRefs | _Decompressor:
+            if at:
+                return _Decompressor(bytes(page.block(0, max_length=_DICTIONARY_BYTES)), item.max_block)
+            lengths, checksums = (
+                np.frombuffer(page.block(number, 4 * count), "<u4").tolist() for number in range(2)
+            )
+            try:
+                return PageRefs.of_runs([(item.offset, count)], lengths, checksums)
+            except ValueError as error:
+                raise page.error(str(error)) from error
+
+        blocks, *others = self.file.decode_pages(refs, decode, lambda _: 24 * count + 2 * _DICTIONARY_BYTES)
+        assert isinstance(blocks, PageRefs)
+        decompressor = others[0] if others else _Decompressor(b"", item.max_block)
+        assert isinstance(decompressor, _Decompressor)
+        return blocks, decompressor
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+
+class _Decompressor:
+    """Decompresses blocks of at most some bytes; may be shared by threads."""
+
+    def __init__(self, dictionary: bytes, max_length: int) -> None:
+        self._dictionary = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
+        self._max_length = min(max_length, _MAX_BLOCK)
+        self._local = threading.local()
+
+    def decompress(self, data: bytes) -> bytes:
+        """Decompress a block.
+
+        Raises:
+            ZstdError: if it is corrupt.
+            ValueError: if it says that it is longer than any block is.
+        """
+        length = zstandard.frame_content_size(data)
+        if not 0 < length <= self._max_length:
+            raise ValueError(f"a frame of {length} bytes")
+        context = getattr(self._local, "context", None)
+        if context is None:
+            context = self._local.context = zstandard.ZstdDecompressor(dict_data=self._dictionary)
+        result: bytes = context.decompress(data)
+        return result
+
+
+class RowsBuilder(FileBuilder):
+    """Writes a ROWS index file; see `hindex.index.file_builder.FileBuilder` for the parameters.
+
+    Args:
+        data_type: a struct of the columns.
+    """
+
+    def __init__(
+        self,
+        sink: str | os.PathLike[str] | BinarySink,
+        data_type: OrcType,
+        properties: Mapping[str, str] | None = None,
+        *,
+        column: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(
+            ROWS, sink, data_type, column=column, properties=properties, metadata=metadata, has_keys=False
+        )
+        self._block_rows = int(self._properties["rows_per_block"])
+        self._body = pb.RowsBody()
+
+    def add_stripe(self, array: pa.Array) -> None:
+        """Add the rows of the next stripe, a struct array of the columns.
+
+        Raises:
+            BuildError: if it is of another type.
+        """
+        array = self._one_array(array)
+        self._stripes.append(StripeSummary(ColumnStats(len(array), 0, None, None)))
+        item = self._body.stripes.add(rows=len(array))
+        if not len(array):
+            return
+        batch = pa.RecordBatch.from_arrays(
+            array.flatten(), [str(number) for number in range(array.type.num_fields)]
+        )
+        mean = batch.get_total_buffer_size() / len(array)
+        item.block_rows = max(1, min(self._block_rows, int(_BLOCK_BYTES / max(mean, 1))))
+        starts = range(0, len(array), item.block_rows)
+        dictionary = self._dictionary(batch, starts, item.block_rows)
+        compressor = zstandard.ZstdCompressor(level=_LEVEL, dict_data=dictionary)
+        item.offset = self._writer.length
+        lengths, checksums = (np.zeros(len(starts), "<u4") for _ in range(2))
+        for number, start in enumerate(starts):
+            raw = _message(batch, start, item.block_rows)
+            item.max_block = max(item.max_block, len(raw))
+            block = compressor.compress(raw)
+            lengths[number], checksums[number] = len(block), google_crc32c.value(block)
+            self._writer.append_bytes(block)
+        item.blocks.CopyFrom(page_message(self._writer.write_page([lengths.tobytes(), checksums.tobytes()])))
+        if dictionary is not None:
+            page = self._writer.write_page([dictionary.as_bytes()], compress=False)
+            item.dictionary.CopyFrom(page_message(page))
+
+    def _dictionary(
+        self, batch: pa.RecordBatch, starts: range, block_rows: int
+    ) -> zstandard.ZstdCompressionDict | None:
+        if len(starts) < _MIN_BLOCKS:
+            return None
+        samples: list[bytes | bytearray | memoryview[int]] = []
+        size = 0
+        for start in starts[:: max(1, len(starts) // _SAMPLES)]:
+            samples.append(_message(batch, start, block_rows))
+            size += len(samples[-1])
+            if size > _SAMPLED_BYTES:
+                break
+        try:
+            dictionary = zstandard.train_dictionary(_DICTIONARY_BYTES, samples, level=_LEVEL)
+        except zstandard.ZstdError:
+            # values that nothing repeats
+            return None
+        dictionary.precompute_compress(level=_LEVEL)
+        return dictionary
+
+    def finish(self) -> IndexFileSummary:
+        """Write the footer; an own file is made durable and closed."""
+        return self._finish(self._body.SerializeToString(deterministic=True))
+
+
+class _Rows:
+    """The ROWS index type."""
+
+    name = "ROWS"
+    order = 0
+    levels = frozenset({Level.STRIPE})
+    operators: frozenset[Operator] = frozenset()
+    summarizes = False
+    properties = (
+        Property("rows_per_block", "64", lambda text: whole_number(text, 4096), "rows of a block, at most"),
+    )
+
+    def supports(self, data_type: OrcType) -> bool:
+        """Return True for a struct of columns that can be kept."""
+        return data_type.kind is Kind.STRUCT and all(map(_can_keep, data_type.children))
+
+    def builder(
+        self,
+        sink: str | os.PathLike[str] | BinarySink,
+        data_type: OrcType,
+        *,
+        column: str = "",
+        properties: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        row_group_rows: int = 0,
+    ) -> RowsBuilder:
+        return RowsBuilder(sink, data_type, properties, column=column, metadata=metadata)
+
+    def reader(self, file: IndexFileReader) -> RowsReader:
+        return RowsReader(file)
+
+    def join(self, writer: IndexFileWriter, parts: Iterable[IndexFileReader]) -> bytes:
+        """Implement `hindex.index.merge.MergingType`."""
+        joined = pb.RowsBody()
+        for part in parts:
+            body = directory(part, pb.RowsBody)
+            shift = copy_pages(writer, part)
+            move_pages(body.stripes, ("blocks", "dictionary"), shift)
+            for stripe in body.stripes:
+                stripe.offset += shift if stripe.rows else 0
+            joined.stripes.extend(body.stripes)
+        return joined.SerializeToString(deterministic=True)
+
+
+ROWS = _Rows()
+
+
+def _can_keep(data_type: OrcType) -> bool:
+    return all(node.kind is not Kind.UNION for node in data_type.walk())
+
+
+def _message(batch: pa.RecordBatch, start: int, rows: int) -> bytes:
+    message: bytes = batch.slice(start, rows).serialize().to_pybytes()
+    return message
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _with_bytes(data_type: pa.DataType) -> pa.DataType:
+    """Return a type of the same layout, with binary for strings."""
+    if pa.types.is_string(data_type):
+        return pa.binary()
+    if pa.types.is_struct(data_type):
+        return pa.struct([field.with_type(_with_bytes(field.type)) for field in data_type])
+    if pa.types.is_list(data_type):
+        return pa.list_(data_type.value_field.with_type(_with_bytes(data_type.value_type)))
+    if pa.types.is_map(data_type):
+        return pa.map_(
+            _with_bytes(data_type.key_type), data_type.item_field.with_type(_with_bytes(data_type.item_type))
+        )
+    return data_type

@@ -1,0 +1,310 @@
+"""Columns that indexes of type ROWS keep: rows against the table as it was written, and what was read."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from hindex.api.index import IndexSpec
+from hindex.api.scan import Scan
+from hindex.api.table import Table
+from hindex.errors import ColumnError, IndexExistsError, StatementError
+from hindex.explanations.explanation import ReadPath, RowCount
+from hindex.maintain.verification import ProveWarning
+from hindex.orc import OrcReader
+from hindex.plan.reasons import Reason
+from hindex.plan.time_zones import TimeZones
+from hindex.scan import kept_rows
+from hindex.scan.lookup_cost import is_reading_blocks_worthwhile
+from hindex.store.store import Store
+from tests.scan.wrong_indexes import exchange
+from tests.support.local_build import LocalConnection
+from tests.support.small import reasons, write_columns
+
+#: Rows of each of the two files, in some stripes of both.
+ROWS = 4000
+KEPT = ["k", "n", "s", "tags", "r.p", "x"]
+
+
+def columns(first: int, seed: int = 0) -> dict[str, pa.Array]:
+    """The columns of a file: few rows have the same ``k``, and the others have nulls."""
+    chance = np.random.default_rng(first + seed)
+    numbers = chance.integers(0, 10_000, ROWS)
+    missing = chance.random((5, ROWS)) < 0.1
+
+    def some(values: list[object], data_type: pa.DataType, row: int) -> pa.Array:
+        return pa.array(
+            [None if gone else value for value, gone in zip(values, missing[row].tolist(), strict=True)],
+            data_type,
+        )
+
+    items = numbers.tolist()
+    start = datetime.datetime(2024, 1, 1)
+    return {
+        "id": pa.array(range(first, first + ROWS), pa.int64()),
+        "k": pa.array(chance.integers(0, 500, ROWS), pa.int32()),
+        "n": some(items, pa.int32(), 0),
+        "s": some([f"text {n} é" for n in items], pa.string(), 1),
+        "tags": some([[str(n), None][: n % 3] for n in items], pa.list_(pa.string()), 2),
+        "r": some(
+            [{"p": n / 8, "q": n} for n in items], pa.struct([("p", pa.float64()), ("q", pa.int64())]), 3
+        ),
+        "x": some([[float("nan"), -0.0, n / 3][n % 3] for n in items], pa.float64(), 4),
+        "t": pa.array([start + datetime.timedelta(minutes=n) for n in items], pa.timestamp("ns")),
+    }
+
+
+@pytest.fixture(autouse=True)
+def reads_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read blocks whatever they cost: the data of files as small as here costs less."""
+    monkeypatch.setattr(kept_rows, "is_reading_blocks_worthwhile", lambda **_: True)
+
+
+@pytest.fixture
+def table(tmp_path: Path, connection: LocalConnection) -> Table:
+    """``k`` has a BITMAP index, and a ROWS index keeps `KEPT`."""
+    for number in range(2):
+        write_columns(tmp_path / f"{number}.orc", columns(number * ROWS), stripe=64 << 10, stride=1000)
+    table = connection.table(str(tmp_path))
+    table.create_index("by_k", "k", include=KEPT)
+    return table
+
+
+@pytest.fixture(scope="module")
+def data() -> pa.Table:
+    return pa.concat_tables([pa.table(columns(number * ROWS)) for number in range(2)])
+
+
+def same(scan: Scan, expected: pa.Table) -> bool:
+    """Compare texts, as NaN does not equal itself."""
+    return str(scan.to_arrow().to_pylist()) == str(expected.to_pylist())
+
+
+def kept(scan: Scan) -> dict[str, tuple[str, ...]]:
+    return dict(scan.explain().kept)
+
+
+def test_rows_are_read_from_blocks(table: Table, data: pa.Table, opened: list[OrcReader]) -> None:
+    scan = table.scan("k = 77", ["n", "s", "tags", "x"])
+    expected = data.filter(pc.equal(data["k"], 77))
+    assert len(expected) > 5
+    assert same(scan, expected.select(["n", "s", "tags", "x"]))
+    assert sum(reader.counts.bytes_decompressed for reader in opened) == 0
+    explanation = scan.explain()
+    assert explanation.path is ReadPath.INDEX_ROWS
+    assert explanation.bytes == RowCount(
+        0, sum(file.stat().st_size for file in Path(table.uri).glob("*.orc"))
+    )
+    assert dict(explanation.kept) == {"by_k_rows": ("n", "s", "tags", "x")}
+    assert "read from the blocks of by_k_rows: n, s, tags, x" in str(explanation)
+    assert explanation.to_json()["from_rows"] == {"by_k_rows": ["n", "s", "tags", "x"]}
+
+
+def test_other_columns_are_read_from_data(table: Table, data: pa.Table) -> None:
+    scan = table.scan("k IN (3, 444)", ["id", "s", "r"])
+    assert same(
+        scan, data.filter(pc.is_in(data["k"], pa.array([3, 444], pa.int32()))).select(["id", "s", "r"])
+    )
+    assert kept(scan) == {"by_k_rows": ("s",)}
+    assert scan.explain().path is ReadPath.SELECTED_ROWS
+
+
+def test_fields_are_kept(table: Table, data: pa.Table) -> None:
+    scan = table.scan("k = 5", ["r.p"])
+    expected = pc.struct_field(data.filter(pc.equal(data["k"], 5))["r"], "p")
+    assert str(scan.to_arrow().column(0).to_pylist()) == str(expected.to_pylist())
+    assert kept(scan) == {"by_k_rows": ("r.p",)}
+
+
+def test_conditions_are_checked_on_blocks(table: Table, data: pa.Table, opened: list[OrcReader]) -> None:
+    scan = table.scan("k < 9 AND n > 5000", ["s"])
+    expected = data.filter(pc.and_(pc.less(data["k"], 9), pc.greater(data["n"], 5000)))
+    assert same(scan, expected.select(["s"]))
+    assert sum(reader.counts.bytes_decompressed for reader in opened) == 0
+    assert set(kept(scan)["by_k_rows"]) == {"k", "n", "s"}
+
+
+def test_most_rows_are_read_from_data(table: Table, data: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    for least, is_kept in ((0, False), (498, True)):
+        scan = table.scan(f"k >= {least}", ["n", "s"])
+        assert same(scan, data.filter(pc.greater_equal(data["k"], least)).select(["n", "s"]))
+        assert bool(kept(scan)) is False or is_kept
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "is_worthwhile"),
+    [(25, 5, True), (25, 16, True), (600, 5, True), (20_000, 5, False), (1_000_000, 16, False)],
+)
+def test_cost(rows: int, columns: int, is_worthwhile: bool) -> None:
+    """Of scattered rows of a stripe of a million, with 25 MB of 16 columns in row groups of 10,000 rows."""
+    groups = min(rows, 100)
+    assert is_worthwhile is is_reading_blocks_worthwhile(
+        blocks=min(rows, 1_000_000 // 64),
+        kept_columns=16,
+        columns=columns,
+        groups=groups,
+        column_bytes=25e6 / 16,
+        share=groups / 100,
+        chunk=256 << 10,
+    )
+
+
+def test_random_selections(table: Table, data: pa.Table, rng: np.random.Generator) -> None:
+    """Of few and many rows, in every mode."""
+    used = 0
+    for _ in range(60):
+        names = rng.choice(
+            ["id", "n", "s", "tags", "r", "x"], int(rng.integers(1, 6)), replace=False
+        ).tolist()
+        keys = rng.integers(0, 500, int(rng.choice([1, 2, 20, 300]))).tolist()
+        least = int(rng.choice([-1, 5000]))
+        where = f"k IN ({', '.join(map(str, keys))})" + (f" AND n > {least}" if least > 0 else "")
+        matches = pc.is_in(data["k"], pa.array(keys, pa.int32()))
+        if least > 0:
+            matches = pc.and_(matches, pc.greater(data["n"], least))
+        scan = table.scan(where, names, mode=str(rng.choice(["lenient", "prove"])))
+        assert same(scan, data.filter(matches).select(names)), (where, names)
+        used += bool(kept(table.scan(where, names)))
+    assert used > 40
+
+
+def test_orders_and_groups(table: Table, data: pa.Table, opened: list[OrcReader]) -> None:
+    expected = data.filter(pc.equal(data["k"], 77)).sort_by([("n", "descending")])
+    first = table.scan("k = 77", ["n"], limit=3).order_by("n", descending=True).to_arrow()
+    assert first.to_pylist() == expected.select(["n"])[:3].to_pylist()
+    counts = table.scan("k = 77").value_counts("n")
+    assert counts.num_rows == len(set(expected["n"].to_pylist()))
+    assert sum(reader.counts.bytes_decompressed for reader in opened) == 0
+
+
+def test_times_are_kept_as_wall_clocks(tmp_path: Path, connection: LocalConnection) -> None:
+    write_columns(tmp_path / "0.orc", columns(0), stride=1000)
+    table = connection.table(str(tmp_path))
+    table.create_indexes([IndexSpec("by_k", "k"), IndexSpec("rows", ["t", "n"], "rows")])
+    scan = table.scan("k = 7", ["t", "n"])
+    assert kept(scan) == {"rows": ("t", "n")}
+    plain = scan.to_arrow()
+    assert plain.equals(table.scan("k = 7", ["t", "n"], mode="prove").to_arrow())
+    # an instant depends on the reader's zone
+    in_zone = scan.with_zones(lambda: TimeZones("Europe/Berlin", "Asia/Tokyo"))
+    assert kept(in_zone) == {"rows": ("n",)}
+    off = table.scan("k = 7", ["t", "n"], mode="prove").with_zones(
+        lambda: TimeZones("Europe/Berlin", "Asia/Tokyo")
+    )
+    assert in_zone.to_arrow().equals(off.to_arrow())
+
+
+def rows_file(table: Table) -> Path:
+    store = Store.for_table(table.uri)
+    manifest = store.load()
+    assert manifest is not None
+    index = manifest.index("by_k_rows")
+    (file, *_) = (item for entry in manifest.files for item in entry.index_files if item.index_id == index.id)
+    return Path(store.absolute(file.path))
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def _damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[10:-2000:50] = bytes(len(content[10:-2000:50]))
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, _cut, _damage])
+def test_damage_is_noted_and_data_read(table: Table, data: pa.Table, harm: Callable[[Path], None]) -> None:
+    harm(rows_file(table))
+    scan = table.scan("k < 40", ["n", "s"])
+    assert same(scan, data.filter(pc.less(data["k"], 40)).select(["n", "s"]))
+    analyzed = table.scan("k < 40", ["n", "s"]).explain(analyze=True)
+    assert "by_k_rows on 0.orc" in [note.subject for note in analyzed.notes if note.reason.is_fallback]
+    (problem, *_) = table.check_indexes(["by_k_rows"], verify=True)[0].problems
+    assert "REBUILD" in problem or "rebuild" in problem
+    table.rebuild_index("by_k_rows")
+    assert not table.check_indexes(["by_k_rows"], verify=True)[0].problems
+
+
+def test_wrong_values_are_found(table: Table, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = tmp_path_factory.mktemp("other")
+    write_columns(other / "0.orc", columns(0, seed=1), stripe=64 << 10, stride=1000)
+    exchange(table, other, ", ".join(KEPT))
+    (problem, *_) = table.check_indexes(["by_k_rows"], verify=True)[0].problems
+    assert problem.startswith("wrong values of ")
+    with pytest.warns(ProveWarning, match="values differ by 'by_k_rows'"):
+        table.scan("k = 7", ["s"], mode="prove").to_arrow()
+
+
+def test_changed_and_new_files(table: Table, tmp_path: Path) -> None:
+    write_columns(tmp_path / "1.orc", columns(3 * ROWS), stripe=64 << 10, stride=1000)
+    write_columns(tmp_path / "2.orc", columns(2 * ROWS), stripe=64 << 10, stride=1000)
+    now = pa.concat_tables([pa.table(columns(at * ROWS)) for at in (0, 3, 2)])
+    expected = now.filter(pc.equal(now["k"], 77)).select(["n", "s"])
+    for _ in range(2):
+        scan = table.scan("k = 77", ["n", "s"])
+        assert same(scan, expected)
+        assert {Reason.STALE_FILE, Reason.NEW_FILE} <= set(
+            reasons(scan)
+        ) or scan.explain().path is ReadPath.INDEX_ROWS
+        table.refresh_indexes()
+    assert table.index("by_k_rows").status == "fresh"
+    assert table.scan("k = 77", ["n", "s"]).explain().path is ReadPath.INDEX_ROWS
+
+
+def test_statements(table: Table, connection: LocalConnection) -> None:
+    name = f"'{table.uri}'"
+    estimate = connection.sql(f"CREATE INDEX i USING bitmap ON {name} (id) INCLUDE (n, `s`) DRY RUN")
+    connection.sql(f"CREATE INDEX i USING bitmap ON {name} (id) INCLUDE (n, `s`)")
+    built = [table.index(item) for item in ("i", "i_rows")]
+    assert [(item.type, item.column) for item in built] == [("BITMAP", "id"), ("ROWS", "n, s")]
+    size = sum(item.size_bytes for item in built)
+    assert abs(estimate.index_bytes - size) < 0.2 * size  # type: ignore[union-attr]
+    connection.sql(f"CREATE INDEX wide USING rows ON {name} (id, r.q) WITH ('rows_per_block' = '16')")
+    wide = table.index("wide")
+    assert (wide.column, wide.properties) == ("id, r.q", {"rows_per_block": "16"})
+    with pytest.raises(IndexExistsError):
+        connection.sql(f"CREATE INDEX again USING rows ON {name} (id, r.q)")
+    with pytest.raises(ColumnError, match="is an expression"):
+        connection.sql(f"CREATE INDEX e USING rows ON {name} (n + 1)")
+    with pytest.raises(StatementError, match="expected a column in INCLUDE"):
+        connection.sql(f"CREATE INDEX e USING bitmap ON {name} (n) INCLUDE (n + 1)")
+    with pytest.raises(ColumnError, match="names 2: create one for each"):
+        connection.sql(f"CREATE INDEX e USING bitmap ON {name} (n, s)")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["n", "N"], "'n' is named twice"),
+        ([], "at least one column"),
+        (["nope"], "nope"),
+        (["p"], "partition column"),
+    ],
+)
+def test_what_cannot_be_kept(
+    tmp_path: Path, connection: LocalConnection, names: list[str], message: str
+) -> None:
+    write_columns(tmp_path / "p=1" / "0.orc", {"n": pa.array([1, 2])})
+    table = connection.table(str(tmp_path))
+    with pytest.raises(ColumnError, match=message):
+        table.create_index("rows", names, "rows")
+
+
+def test_files_without_a_column_have_no_blocks(table: Table, tmp_path: Path) -> None:
+    """Their other columns are read from the data."""
+    names = ["id", "k", "s"]
+    write_columns(tmp_path / "2.orc", {name: columns(0)[name] for name in names})
+    table.refresh_indexes()
+    scan = table.scan("k = 77", ["s", "n"])
+    rows = scan.to_arrow().to_pylist()
+    assert rows == table.scan("k = 77", ["s", "n"], mode="prove").to_arrow().to_pylist()
+    assert table.check_indexes(["by_k_rows"])[0].problems == ()
+    assert kept(scan) == {"by_k_rows": ("n", "s")}
