@@ -108,6 +108,7 @@ def test_every_benchmark_section_has_a_place() -> None:
         "scales",
         "selectivity",
         "substrings",
+        "included",
         "to-spark",
         "tpch",
     }

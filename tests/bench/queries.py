@@ -151,7 +151,20 @@ def selectivity(scale: float) -> list[Query]:
     return queries
 
 
+_FEW_ROWS = (
+    *("point-orderkey", "point-partkey", "in-3", "narrow-range", "and-3", "or-across"),
+    *("point-1-column", "point-all-columns", "every-group-all-columns"),
+)
+
+
+def few_rows(scale: float) -> list[Query]:
+    """Return queries of few scattered rows of lineitem."""
+    by_name = {query.name: query for query in lineitem(scale)}
+    return [by_name[name] for name in _FEW_ROWS]
+
+
 SUITES = {
+    "few-rows": few_rows,
     "needles": needles,
     "lineitem": lineitem,
     "orders": orders,

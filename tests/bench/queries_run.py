@@ -177,6 +177,15 @@ def _layouts(options: argparse.Namespace) -> SectionResult:
     return run_contests(options, [(Dataset("lineitem", options.scale, order), "needles") for order in Order])
 
 
+def _included(options: argparse.Namespace) -> SectionResult:
+    phases = ((FIRST, None), (COLD, _COLD_QUERIES))
+    return run_contests(options, [(Dataset("lineitem", options.scale), "few-rows")], phases)
+
+
+def _included_options(parser: argparse.ArgumentParser) -> None:
+    _add_options(parser, ("hindex", "hindex-rows", "lance"))
+
+
 def _in_place_options(parser: argparse.ArgumentParser) -> None:
     _add_options(parser, _IN_PLACE)
 
@@ -204,6 +213,13 @@ SECTIONS = (
         rounds=3,
     ),
     Section("scales", "the six queries at several scales", _scales, _scales_options, rounds=3),
+    Section(
+        "included",
+        "few scattered rows with and without included columns, beside Lance",
+        _included,
+        _included_options,
+        rounds=7,
+    ),
     Section(
         "layouts",
         "the six queries on rows sorted, clustered and shuffled",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 #: Module and class of each, in the order of reports; hindex is first, and others are compared with it.
 ENGINES = {
     "hindex": ("ours", "Hindex"),
+    "hindex-rows": ("ours", "HindexRows"),
     "pyarrow": ("arrow", "PyArrow"),
     "spark": ("spark", "Spark"),
     "spark-bloom": ("spark", "SparkBloom"),
