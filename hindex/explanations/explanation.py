@@ -332,7 +332,7 @@ class Explanation:
         exact: whether indexes alone decided every row, so that no predicate is checked on data.
         fixed: the columns that are not read, as the predicate leaves them one value.
         from_indexes: the columns that are not read, as an index has their values.
-        kept: indexes of type ROWS, and the columns that are read from them in place of the data.
+        included: indexes of type ROWS, and the columns that are read from them in place of the data.
         notes: everything that was not used, in any order, duplicates allowed.
         cache: what of the index files was found in memory, and what was read; in JSON only, as it changes from one time
             to the next.
@@ -371,7 +371,7 @@ class Explanation:
     invisible: int = 0
     fixed: tuple[str, ...] = ()
     from_indexes: tuple[str, ...] = ()
-    kept: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    included: tuple[tuple[str, tuple[str, ...]], ...] = ()
     shown: tuple[str, ...] = ()
     spelled: tuple[tuple[str, str], ...] = ()
 
@@ -420,7 +420,7 @@ class Explanation:
             if names
         ] + [
             f"read from the blocks of {index}: {', '.join(spelled.get(name, name) for name in names)}"
-            for index, names in self.kept
+            for index, names in self.included
         ]
 
     def note_groups(self) -> tuple[NoteGroup, ...]:
@@ -489,7 +489,7 @@ class Explanation:
             "exact": self.exact,
             "fixed": list(self.fixed),
             "from_indexes": list(self.from_indexes),
-            "from_rows": {index: list(names) for index, names in self.kept},
+            "included": {index: list(names) for index, names in self.included},
             "path": self.path.name,
             "group_by": self.group or None,
             "order_by": self.order or None,

@@ -36,7 +36,7 @@ from hindex.plan.filter_evaluation import prune
 from hindex.plan.order import Order
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.file_pruning import SkippedFiles
-from hindex.scan.kept_rows import KeptColumns
+from hindex.scan.included_columns import BlockRead
 from hindex.scan.lookup_cost import is_key_walk_worthwhile
 from hindex.scan.metrics import MetricsCollector, Step
 from hindex.scan.orc_statistics import StatisticsSource
@@ -87,7 +87,7 @@ class _Totals:
     from_indexes: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
     # columns that are read from indexes of type ROWS in some stripes, by index
-    kept: dict[str, dict[str, None]] = field(default_factory=dict)
+    included: dict[str, dict[str, None]] = field(default_factory=dict)
     maps: dict[str, list[StripeMap]] = field(default_factory=dict)
 
 
@@ -108,7 +108,7 @@ class _StripePlan:
         read: the columns of the result that are read.
         walked: the index that gives the first rows of an order, if one does.
         bytes: about the stored bytes of all columns that are read, those of conditions and orders among them.
-        kept: the columns that are read from indexes of type ROWS.
+        block_reads: the columns that are read from indexes of type ROWS.
     """
 
     task: ScanTaskReader
@@ -117,7 +117,7 @@ class _StripePlan:
     walked: str | None
     is_answered: bool
     bytes: int
-    kept: Sequence[KeptColumns]
+    block_reads: Sequence[BlockRead]
 
 
 def explain_plan(
@@ -159,17 +159,17 @@ def explain_plan(
         needed = [*read, *(sorted_by if walked is None else ())]
         if result.undecided:
             needed += task.task.filter_columns
-        kept = [] if is_answered else task.kept_columns(result, needed)
-        kept_names = {column.name for item in kept for column in item.columns}
-        needed = [column for column in needed if column.name not in kept_names]
+        block_reads = [] if is_answered else task.block_reads(result, needed)
+        included = {column.name for item in block_reads for column in item.columns}
+        needed = [column for column in needed if column.name not in included]
         return _StripePlan(
             task,
             result,
-            [column for column in read if column.name not in kept_names],
+            [column for column in read if column.name not in included],
             walked,
-            is_answered or (bool(kept) and not needed),
+            is_answered or (bool(block_reads) and not needed),
             task.bytes_to_read(result, () if is_answered else needed),
-            kept,
+            block_reads,
         )
 
     units = run_lookups(plan.tasks, every=True)
@@ -191,8 +191,8 @@ def explain_plan(
             totals.fixed.update(column.name for column in output if task.is_constant(column.name))
             totals.from_indexes.update(result.values)
             totals.read.update(column.name for column in stripe_plan.read)
-            for item in stripe_plan.kept:
-                totals.kept.setdefault(item.use.name, {}).update(
+            for item in stripe_plan.block_reads:
+                totals.included.setdefault(item.use.name, {}).update(
                     (column.name, None) for column in item.columns
                 )
                 totals.uses_index = True
@@ -222,7 +222,7 @@ def explain_plan(
         from_indexes=()
         if totals.undecided
         else tuple(column.name for column in output if column.name in totals.from_indexes - totals.read),
-        kept=tuple((name, tuple(names)) for name, names in totals.kept.items()),
+        included=tuple((name, tuple(names)) for name, names in totals.included.items()),
         notes=(*plan.notes, *totals.notes),
         cache=shared_cache().counts.since(before),
         group=group or "",
@@ -442,7 +442,7 @@ def _path(plan: ScanPlan, totals: _Totals) -> ReadPath:
     if not totals.read_stripes:
         if totals.by_keys:
             return ReadPath.INDEX_AND_KEYS
-        return ReadPath.INDEX_ROWS if totals.kept else ReadPath.INDEX_ONLY
+        return ReadPath.INDEX_ROWS if totals.included else ReadPath.INDEX_ONLY
     removed = totals.deleted + totals.invisible
     is_alone = totals.read_stripes == totals.stripes and not totals.uses_index and not plan.skipped
     if totals.rows + removed == totals.all_rows and is_alone:

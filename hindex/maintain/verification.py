@@ -245,7 +245,7 @@ def _wrong_values(
     location = full.task.path, truth.stripe
     got, want = opened.read(truth), full.read(truth)
     if got.num_columns and not is_same(got, want):
-        by = tuple(kept.use.name for kept in opened.kept_columns(truth, opened.task.columns))
+        by = tuple(item.use.name for item in opened.block_reads(truth, opened.task.columns))
         return Disagreement(*location, by, what="values")
     for column in full.task.lookups:
         if column.is_partition:

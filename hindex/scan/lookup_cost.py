@@ -47,23 +47,40 @@ _BLOCK_COLUMN_MICROS = 1.5
 _GROUP_MICROS = 15.0
 _BYTE_MICROS = 0.0025
 _CHUNK_RATIO = 0.4
+#: Microseconds to fetch a byte from an object store, and a block; and to fetch the footer and the directory of an
+#: index, one after the other, which the data does not need.
+_REMOTE_BYTE_MICROS = 0.01
+_REMOTE_BLOCK_MICROS = 40.0
+_REMOTE_REQUESTS_MICROS = 60_000.0
 
 
 def is_reading_blocks_worthwhile(
-    blocks: int, kept_columns: int, columns: int, groups: int, column_bytes: float, share: float, chunk: int
+    blocks: int,
+    index_columns: int,
+    columns: int,
+    groups: int,
+    column_bytes: float,
+    share: float,
+    chunk: int,
+    *,
+    is_data_remote: bool = False,
+    is_index_remote: bool = False,
 ) -> bool:
     """Return True if reading blocks of a ROWS index costs less than reading columns of a data file.
 
     Args:
-        kept_columns: the number of columns in the blocks.
+        index_columns: the number of columns in the blocks.
         columns: the number of primitive columns to read.
         groups: the row groups to read, which are a ``share`` of their stripe.
         column_bytes: stored bytes of a column of the stripe, on average.
         chunk: raw bytes of a chunk; 0 if the file is not compressed.
     """
-    from_blocks = blocks * (_BLOCK_MICROS + _BLOCK_COLUMN_MICROS * kept_columns)
+    from_blocks = blocks * (_BLOCK_MICROS + _BLOCK_COLUMN_MICROS * index_columns)
+    if is_index_remote:
+        from_blocks += _REMOTE_REQUESTS_MICROS + blocks * _REMOTE_BLOCK_MICROS
     stored = min(column_bytes, share * column_bytes + groups * chunk * _CHUNK_RATIO)
-    return from_blocks < columns * (groups * _GROUP_MICROS + stored * _BYTE_MICROS)
+    byte_micros = _BYTE_MICROS + (_REMOTE_BYTE_MICROS if is_data_remote else 0)
+    return from_blocks < columns * (groups * _GROUP_MICROS + stored * byte_micros)
 
 
 def are_keys_spread(cost: LookupCost, rows: int) -> bool:

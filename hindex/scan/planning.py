@@ -344,7 +344,7 @@ def indexes_by_column(snapshot: Snapshot) -> dict[str, list[IndexEntry]]:
 
 
 def _row_indexes(snapshot: Snapshot) -> Iterator[tuple[IndexEntry, tuple[str, ...]]]:
-    """Yield the usable indexes that keep columns, and these."""
+    """Yield the usable indexes of type ROWS, and their columns."""
     for entry in snapshot.manifest.indexes:
         if entry.is_on_row and not entry.deferred and entry.quarantined is None:
             with suppress(ColumnError, UnsupportedError):
@@ -738,19 +738,19 @@ class _Planner:
         )
 
     def _rows_uses(self, view: FileView, part: _Part) -> Iterator[RowsUse]:
-        """Yield the files of ROWS indexes that keep some column that the task reads."""
+        """Yield the files of ROWS indexes that include some column that the task reads."""
         if not view.is_listed_fresh:
             return
         names = {column.name for column in (*part.output, *part.lookups, *part.filter_columns)}
-        for index, kept in self._rows:
+        for index, included in self._rows:
             file = self._index_file(view, index)
-            if file is not None and not names.isdisjoint(kept):
+            if file is not None and not names.isdisjoint(included):
                 try:
                     path = self._snapshot.store.absolute(file.path)
                 except StoreError as error:
                     self._notes.append(Note(Reason.CORRUPT, f"{index.name} on {view.file.path}", str(error)))
                 else:
-                    yield RowsUse(index.name, kept, path, file.length, file.footer_checksum)
+                    yield RowsUse(index.name, included, path, file.length, file.footer_checksum)
 
     def _metadata(self, view: FileView) -> MetadataCopy | None:
         """Return the copy of a file's metadata, with an absolute path, if it is of the listed version."""

@@ -29,7 +29,7 @@ from hindex.plan.filter import Indexable, Leaf
 from hindex.plan.filter_evaluation import Mask, mask
 from hindex.plan.reasons import REPLACED, REPLACED_SINCE, Note, Reason
 from hindex.scan.file_columns import FileColumns, assemble_batch, constant_values, repeat_value, values_at
-from hindex.scan.kept_rows import KeptColumns, KeptRows
+from hindex.scan.included_columns import BlockRead, IncludedColumns
 from hindex.scan.metrics import NO_METER, Step
 from hindex.scan.open_indexes import OpenIndexes
 from hindex.scan.orc_statistics import StatisticsSource
@@ -98,7 +98,9 @@ class ScanTaskReader:
         #: Is told how long reading takes.
         self.meter = NO_METER
         self._indexes = self._open_indexes()
-        self._kept = KeptRows(task, self.reader, self.notes, cache) if task.rows and self.is_fresh else None
+        self._included = (
+            IncludedColumns(task, self.reader, self.notes, cache) if task.rows and self.is_fresh else None
+        )
         self._stripe_filter = StripeFilter(task, self.reader, self._columns, self._indexes, self.notes)
 
     def close(self) -> None:
@@ -215,12 +217,12 @@ class ScanTaskReader:
         """Count the matching rows of a stripe, without reading data if the indexes decide."""
         return self.read(result, pool, ()).num_rows if result.undecided else len(result.bounds.lower)
 
-    def kept_columns(self, result: StripeResult, columns: Sequence[OutputColumn]) -> list[KeptColumns]:
-        """Return those of some columns that `read` takes from indexes, for the candidate rows of a stripe."""
-        if self._kept is None:
+    def block_reads(self, result: StripeResult, columns: Sequence[OutputColumn]) -> list[BlockRead]:
+        """Return the reads from ROWS indexes that give some of the columns, for the candidate rows of a stripe."""
+        if self._included is None:
             return []
         selection = RowSelection.of(result.bounds.upper, result.num_rows)
-        return self._kept.choose(columns, result.stripe, selection)
+        return self._included.choose(columns, result.stripe, selection)
 
     def bytes_to_read(self, result: StripeResult, columns: Sequence[OutputColumn]) -> int:
         """Return the stored bytes of columns in the row groups of a stripe's candidate rows.
@@ -324,11 +326,11 @@ class ScanTaskReader:
                 if values is not None:
                     arrays[column.name] = values
         columns = [column for column in columns if column.name not in arrays]
-        if self._kept is not None:
-            for kept in self._kept.choose(columns, stripe, selection):
-                values_by_name = self._kept.read(kept, stripe, selection)
+        if self._included is not None:
+            for block_read in self._included.choose(columns, stripe, selection):
+                values_by_name = self._included.read(block_read, stripe, selection)
                 if values_by_name:
-                    self.meter.add_indexes([kept.use.name])
+                    self.meter.add_indexes([block_read.use.name])
                     arrays |= values_by_name
         columns = [column for column in columns if column.name not in arrays]
         if any(self._columns.has(column.name) for column in columns):

@@ -15,7 +15,7 @@ from hindex.explanations.explanation import ReadPath
 from hindex.orc.acid.delta_files import StoredFile, file_tail
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.plan.reasons import Reason
-from hindex.scan import kept_rows
+from hindex.scan import included_columns
 from hindex.store import snapshot
 from tests.acid.writing import ACID, Key, bucket_property, write_acid, write_flat
 from tests.support import local_build
@@ -335,8 +335,8 @@ def test_a_table_of_which_nothing_is_seen(tmp_path: Path, connection: LocalConne
 def test_included_columns(
     tmp_path: Path, connection: LocalConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Deleted rows are kept, and queries leave them out; a delete makes nothing stale."""
-    monkeypatch.setattr(kept_rows, "is_reading_blocks_worthwhile", lambda **_: True)
+    """Deleted rows are in the blocks, and queries leave them out; a delete makes nothing stale."""
+    monkeypatch.setattr(included_columns, "is_reading_blocks_worthwhile", lambda **_: True)
     root = tmp_path / "t"
     write_flat(root / "000000_0", [(i, i % 5, "x") for i in range(100)])
     insert(root / "delta_1_1", 1, range(100, 200))
@@ -346,7 +346,7 @@ def test_included_columns(
     expected = [i for i in range(200) if i % 5 == 2 and i not in (2, 107)]
     assert ids(table, "k = 2") == expected
     explanation = table.scan("k = 2", ["id"]).explain()
-    assert dict(explanation.kept) == {"by_k_rows": ("id",)}
+    assert dict(explanation.included) == {"by_k_rows": ("id",)}
     assert explanation.path is ReadPath.INDEX_AND_KEYS
     assert ids(table, "k = 2 AND id > 150") == [i for i in expected if i > 150]
     assert not stale(table)

@@ -1,4 +1,4 @@
-"""The columns of a data file that indexes of type ROWS keep, read in place of the file's own where that costs less."""
+"""Columns that indexes of type ROWS include, read in place of the data file's where that costs less."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from hindex.plan.reasons import Note, failure_reason
 from hindex.plan.time_zones import has_time
 from hindex.scan.lookup_cost import is_reading_blocks_worthwhile
 from hindex.scan.scan_task import OutputColumn, RowsUse, ScanTask
+from hindex.table.location import is_local
 
 
 @dataclass(frozen=True, slots=True)
-class KeptColumns:
-    """Some columns that are read from one index.
+class BlockRead:
+    """A read of some columns from one index.
 
     Attributes:
         places: the ordinal of each column in the index, ascending.
@@ -35,7 +36,7 @@ class KeptColumns:
     places: tuple[int, ...]
 
 
-class KeptRows:
+class IncludedColumns:
     """The ROWS indexes of one data file, opened when first needed. May be shared by threads.
 
     Args:
@@ -52,9 +53,9 @@ class KeptRows:
 
     def choose(
         self, columns: Sequence[OutputColumn], stripe: int, selection: RowSelection
-    ) -> list[KeptColumns]:
+    ) -> list[BlockRead]:
         """Return the columns to read from indexes, for some rows of a stripe: those for which that costs less."""
-        chosen: list[KeptColumns] = []
+        chosen: list[BlockRead] = []
         # instants depend on the session, and indexes keep wall clocks
         missing = {
             column.name: column
@@ -68,8 +69,8 @@ class KeptRows:
                 continue
             if not self._is_worthwhile(use, reader, [missing[name] for name in names], stripe, selection):
                 continue
-            kept = tuple(missing.pop(name) for name in names)
-            chosen.append(KeptColumns(use, reader, kept, tuple(map(use.columns.index, names))))
+            included = tuple(missing.pop(name) for name in names)
+            chosen.append(BlockRead(use, reader, included, tuple(map(use.columns.index, names))))
         return chosen
 
     def _is_worthwhile(
@@ -84,15 +85,17 @@ class KeptRows:
         groups, _ = selection.groups(tail.row_index_stride or max(selection.num_rows, 1))
         return is_reading_blocks_worthwhile(
             blocks=len(np.unique(selection.to_array() // reader.block_rows(stripe))),
-            kept_columns=len(use.columns),
+            index_columns=len(use.columns),
             columns=sum(map(_count_primitives, (column.type for column in columns))),
             groups=len(groups),
             column_bytes=tail.stripes[stripe].data_length / max(_count_primitives(tail.schema), 1),
             share=len(groups) / group_count(tail.row_index_stride, selection.num_rows),
             chunk=0 if tail.codec is None else tail.block_size,
+            is_data_remote=not is_local(self._task.uri),
+            is_index_remote=not is_local(use.path),
         )
 
-    def read(self, chosen: KeptColumns, stripe: int, selection: RowSelection) -> dict[str, pa.Array]:
+    def read(self, chosen: BlockRead, stripe: int, selection: RowSelection) -> dict[str, pa.Array]:
         """Read columns at some rows of a stripe; nothing if the index is corrupt, which is noted."""
         try:
             arrays = chosen.reader.read(stripe, selection.to_array(), chosen.places)

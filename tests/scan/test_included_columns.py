@@ -1,9 +1,10 @@
-"""Columns that indexes of type ROWS keep: rows against the table as it was written, and what was read."""
+"""Columns that indexes include: rows against the table as it was written, and what was read."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from hindex.maintain.verification import ProveWarning
 from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
 from hindex.plan.time_zones import TimeZones
-from hindex.scan import kept_rows
+from hindex.scan import included_columns
 from hindex.scan.lookup_cost import is_reading_blocks_worthwhile
 from hindex.store.store import Store
 from tests.scan.wrong_indexes import exchange
@@ -29,7 +30,7 @@ from tests.support.small import reasons, write_columns
 
 #: Rows of each of the two files, in some stripes of both.
 ROWS = 4000
-KEPT = ["k", "n", "s", "tags", "r.p", "x"]
+INCLUDED = ["k", "n", "s", "tags", "r.p", "x"]
 
 
 def columns(first: int, seed: int = 0) -> dict[str, pa.Array]:
@@ -63,16 +64,16 @@ def columns(first: int, seed: int = 0) -> dict[str, pa.Array]:
 @pytest.fixture(autouse=True)
 def reads_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read blocks whatever they cost: the data of files as small as here costs less."""
-    monkeypatch.setattr(kept_rows, "is_reading_blocks_worthwhile", lambda **_: True)
+    monkeypatch.setattr(included_columns, "is_reading_blocks_worthwhile", lambda **_: True)
 
 
 @pytest.fixture
 def table(tmp_path: Path, connection: LocalConnection) -> Table:
-    """``k`` has a BITMAP index, and a ROWS index keeps `KEPT`."""
+    """``k`` has a BITMAP index, and a ROWS index has `INCLUDED`."""
     for number in range(2):
         write_columns(tmp_path / f"{number}.orc", columns(number * ROWS), stripe=64 << 10, stride=1000)
     table = connection.table(str(tmp_path))
-    table.create_index("by_k", "k", include=KEPT)
+    table.create_index("by_k", "k", include=INCLUDED)
     return table
 
 
@@ -86,8 +87,8 @@ def same(scan: Scan, expected: pa.Table) -> bool:
     return str(scan.to_arrow().to_pylist()) == str(expected.to_pylist())
 
 
-def kept(scan: Scan) -> dict[str, tuple[str, ...]]:
-    return dict(scan.explain().kept)
+def included(scan: Scan) -> dict[str, tuple[str, ...]]:
+    return dict(scan.explain().included)
 
 
 def test_rows_are_read_from_blocks(table: Table, data: pa.Table, opened: list[OrcReader]) -> None:
@@ -101,9 +102,9 @@ def test_rows_are_read_from_blocks(table: Table, data: pa.Table, opened: list[Or
     assert explanation.bytes == RowCount(
         0, sum(file.stat().st_size for file in Path(table.uri).glob("*.orc"))
     )
-    assert dict(explanation.kept) == {"by_k_rows": ("n", "s", "tags", "x")}
+    assert dict(explanation.included) == {"by_k_rows": ("n", "s", "tags", "x")}
     assert "read from the blocks of by_k_rows: n, s, tags, x" in str(explanation)
-    assert explanation.to_json()["from_rows"] == {"by_k_rows": ["n", "s", "tags", "x"]}
+    assert explanation.to_json()["included"] == {"by_k_rows": ["n", "s", "tags", "x"]}
 
 
 def test_other_columns_are_read_from_data(table: Table, data: pa.Table) -> None:
@@ -111,15 +112,15 @@ def test_other_columns_are_read_from_data(table: Table, data: pa.Table) -> None:
     assert same(
         scan, data.filter(pc.is_in(data["k"], pa.array([3, 444], pa.int32()))).select(["id", "s", "r"])
     )
-    assert kept(scan) == {"by_k_rows": ("s",)}
+    assert included(scan) == {"by_k_rows": ("s",)}
     assert scan.explain().path is ReadPath.SELECTED_ROWS
 
 
-def test_fields_are_kept(table: Table, data: pa.Table) -> None:
+def test_fields_are_included(table: Table, data: pa.Table) -> None:
     scan = table.scan("k = 5", ["r.p"])
     expected = pc.struct_field(data.filter(pc.equal(data["k"], 5))["r"], "p")
     assert str(scan.to_arrow().column(0).to_pylist()) == str(expected.to_pylist())
-    assert kept(scan) == {"by_k_rows": ("r.p",)}
+    assert included(scan) == {"by_k_rows": ("r.p",)}
 
 
 def test_conditions_are_checked_on_blocks(table: Table, data: pa.Table, opened: list[OrcReader]) -> None:
@@ -127,15 +128,15 @@ def test_conditions_are_checked_on_blocks(table: Table, data: pa.Table, opened: 
     expected = data.filter(pc.and_(pc.less(data["k"], 9), pc.greater(data["n"], 5000)))
     assert same(scan, expected.select(["s"]))
     assert sum(reader.counts.bytes_decompressed for reader in opened) == 0
-    assert set(kept(scan)["by_k_rows"]) == {"k", "n", "s"}
+    assert set(included(scan)["by_k_rows"]) == {"k", "n", "s"}
 
 
 def test_most_rows_are_read_from_data(table: Table, data: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    for least, is_kept in ((0, False), (498, True)):
+    for least, is_included in ((0, False), (498, True)):
         scan = table.scan(f"k >= {least}", ["n", "s"])
         assert same(scan, data.filter(pc.greater_equal(data["k"], least)).select(["n", "s"]))
-        assert bool(kept(scan)) is False or is_kept
+        assert bool(included(scan)) is False or is_included
 
 
 @pytest.mark.parametrize(
@@ -147,13 +148,30 @@ def test_cost(rows: int, columns: int, is_worthwhile: bool) -> None:
     groups = min(rows, 100)
     assert is_worthwhile is is_reading_blocks_worthwhile(
         blocks=min(rows, 1_000_000 // 64),
-        kept_columns=16,
+        index_columns=16,
         columns=columns,
         groups=groups,
         column_bytes=25e6 / 16,
         share=groups / 100,
         chunk=256 << 10,
     )
+
+
+@pytest.mark.parametrize(("megabytes", "is_worthwhile"), [(1, False), (200, True)])
+def test_cost_of_requests(megabytes: int, is_worthwhile: bool) -> None:
+    """Of 5 columns of a stripe, a tenth of which is read: the requests for the index take as long as 5 MB."""
+    cost = partial(
+        is_reading_blocks_worthwhile,
+        blocks=10,
+        index_columns=5,
+        columns=5,
+        groups=10,
+        column_bytes=megabytes * 1e6 / 5,
+        share=0.1,
+        chunk=0,
+    )
+    assert cost()
+    assert cost(is_data_remote=True, is_index_remote=True) is is_worthwhile
 
 
 def test_random_selections(table: Table, data: pa.Table, rng: np.random.Generator) -> None:
@@ -171,7 +189,7 @@ def test_random_selections(table: Table, data: pa.Table, rng: np.random.Generato
             matches = pc.and_(matches, pc.greater(data["n"], least))
         scan = table.scan(where, names, mode=str(rng.choice(["lenient", "prove"])))
         assert same(scan, data.filter(matches).select(names)), (where, names)
-        used += bool(kept(table.scan(where, names)))
+        used += bool(included(table.scan(where, names)))
     assert used > 40
 
 
@@ -184,17 +202,17 @@ def test_orders_and_groups(table: Table, data: pa.Table, opened: list[OrcReader]
     assert sum(reader.counts.bytes_decompressed for reader in opened) == 0
 
 
-def test_times_are_kept_as_wall_clocks(tmp_path: Path, connection: LocalConnection) -> None:
+def test_times_are_wall_clocks(tmp_path: Path, connection: LocalConnection) -> None:
     write_columns(tmp_path / "0.orc", columns(0), stride=1000)
     table = connection.table(str(tmp_path))
     table.create_indexes([IndexSpec("by_k", "k"), IndexSpec("rows", ["t", "n"], "rows")])
     scan = table.scan("k = 7", ["t", "n"])
-    assert kept(scan) == {"rows": ("t", "n")}
+    assert included(scan) == {"rows": ("t", "n")}
     plain = scan.to_arrow()
     assert plain.equals(table.scan("k = 7", ["t", "n"], mode="prove").to_arrow())
     # an instant depends on the reader's zone
     in_zone = scan.with_zones(lambda: TimeZones("Europe/Berlin", "Asia/Tokyo"))
-    assert kept(in_zone) == {"rows": ("n",)}
+    assert included(in_zone) == {"rows": ("n",)}
     off = table.scan("k = 7", ["t", "n"], mode="prove").with_zones(
         lambda: TimeZones("Europe/Berlin", "Asia/Tokyo")
     )
@@ -236,7 +254,7 @@ def test_damage_is_noted_and_data_read(table: Table, data: pa.Table, harm: Calla
 def test_wrong_values_are_found(table: Table, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = tmp_path_factory.mktemp("other")
     write_columns(other / "0.orc", columns(0, seed=1), stripe=64 << 10, stride=1000)
-    exchange(table, other, ", ".join(KEPT))
+    exchange(table, other, ", ".join(INCLUDED))
     (problem, *_) = table.check_indexes(["by_k_rows"], verify=True)[0].problems
     assert problem.startswith("wrong values of ")
     with pytest.warns(ProveWarning, match="values differ by 'by_k_rows'"):
@@ -289,7 +307,7 @@ def test_statements(table: Table, connection: LocalConnection) -> None:
         (["p"], "partition column"),
     ],
 )
-def test_what_cannot_be_kept(
+def test_what_cannot_be_included(
     tmp_path: Path, connection: LocalConnection, names: list[str], message: str
 ) -> None:
     write_columns(tmp_path / "p=1" / "0.orc", {"n": pa.array([1, 2])})
@@ -307,4 +325,4 @@ def test_files_without_a_column_have_no_blocks(table: Table, tmp_path: Path) -> 
     rows = scan.to_arrow().to_pylist()
     assert rows == table.scan("k = 77", ["s", "n"], mode="prove").to_arrow().to_pylist()
     assert table.check_indexes(["by_k_rows"])[0].problems == ()
-    assert kept(scan) == {"by_k_rows": ("n", "s")}
+    assert included(scan) == {"by_k_rows": ("n", "s")}

@@ -1,4 +1,4 @@
-"""Columns that a ROWS index keeps, in an accelerated session: rows and schema of Spark alone."""
+"""Columns that an index includes, in an accelerated session: rows and schema of Spark alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 import hindex
 from hindex.queries import selectivity
-from hindex.scan import kept_rows
-from hindex.scan.kept_rows import KeptColumns, KeptRows
+from hindex.scan import included_columns
+from hindex.scan.included_columns import BlockRead, IncludedColumns
 from tests.queries.comparison import compare_accelerated
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ ROWS = 3000
 
 @pytest.fixture(scope="module")
 def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two files of columns of many types with nulls; the index keeps all but ``id``."""
+    """Two files of columns of many types with nulls; the index includes all but ``id``."""
     path = tmp_path_factory.mktemp("rows") / "t"
     frame = spark.range(2 * ROWS, numPartitions=2).selectExpr(
         "id",
@@ -49,24 +49,24 @@ def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture(autouse=True)
-def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
+def included(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
     """The columns that are read from blocks on the driver, whatever they cost."""
     names: set[str] = set()
-    read = KeptRows.read
+    read = IncludedColumns.read
 
-    def note(kept_rows: KeptRows, chosen: KeptColumns, *args: Any) -> dict[str, pa.Array]:
+    def note(included_columns: IncludedColumns, chosen: BlockRead, *args: Any) -> dict[str, pa.Array]:
         names.update(column.name for column in chosen.columns)
-        return read(kept_rows, chosen, *args)
+        return read(included_columns, chosen, *args)
 
-    monkeypatch.setattr(kept_rows, "is_reading_blocks_worthwhile", lambda **_: True)
-    monkeypatch.setattr(KeptRows, "read", note)
+    monkeypatch.setattr(included_columns, "is_reading_blocks_worthwhile", lambda **_: True)
+    monkeypatch.setattr(IncludedColumns, "read", note)
     selectivity.DECLINED.clear()
     yield names
     selectivity.DECLINED.clear()
 
 
 def test_frames_are_read_from_blocks(
-    spark: SparkSession, folder: Path, kept: set[str], caplog: pytest.LogCaptureFixture
+    spark: SparkSession, folder: Path, included: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Random columns and conditions; timestamps of sessions are read from the data."""
     chance = random.Random(3)
@@ -75,18 +75,20 @@ def test_frames_are_read_from_blocks(
         names = chance.sample(frame.columns, chance.randint(1, 8))
         keys = ", ".join(str(chance.randrange(400)) for _ in range(chance.choice([2, 3, 20])))
         condition = f"k IN ({keys})" + chance.choice(["", " AND n > 0", " AND s LIKE 'é%'", " AND d < 600"])
-        kept.clear()
+        included.clear()
         compare_accelerated(frame.where(condition).select(*names), caplog)
-        assert set(names) - {"id", "k", "t"} <= kept
-        assert kept.isdisjoint({"id", "t"})
+        assert set(names) - {"id", "k", "t"} <= included
+        assert included.isdisjoint({"id", "t"})
 
 
-def test_zones(spark: SparkSession, folder: Path, kept: set[str], caplog: pytest.LogCaptureFixture) -> None:
+def test_zones(
+    spark: SparkSession, folder: Path, included: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
         frame = spark.read.orc(str(folder)).where("k = 7").select("t", "u", "day")
         compare_accelerated(frame, caplog)
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-    assert "day" in kept
-    assert "t" not in kept
+    assert "day" in included
+    assert "t" not in included
