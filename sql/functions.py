@@ -63,6 +63,7 @@ EVALUATED: dict[str, tuple[int, int | None]] = {
     "dayofyear": (1, 1),
     "endswith": (2, 2),
     "floor": (1, 1),
+    "get_json_object": (2, 2),
     "greatest": (2, None),
     "hour": (1, 1),
     "instr": (2, 2),

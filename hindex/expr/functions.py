@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from hindex.errors import PredicateError
-from hindex.expr import arithmetic, collections, dates, strings
+from hindex.expr import arithmetic, collections, dates, json_paths, strings
 from hindex.expr.coerce import (
     FLOATING,
     NUMERIC,
@@ -300,6 +300,18 @@ def _truncated(name: str, value: Node, unit: Node, data_type: OrcType, units: Ma
     )
 
 
+def _type_get_json_object(name: str, args: Sequence[Node]) -> Node:
+    text, path = args
+    if type_of(text) != STRING and not is_null_literal(text):
+        raise PredicateError(
+            f"{name} takes a string, in Spark too, not a value of type {type_of(text)}; cast it"
+        )
+    if not isinstance(path, Constant) or not isinstance(path.value, str | None):
+        raise PredicateError(f"{name} takes a path in quotes here, such as '$.user.id'; {REMEDY}")
+    steps = None if path.value is None else json_paths.parse_path(path.value)
+    return Constant(None, STRING) if steps is None else apply(name, (as_string(text),), STRING, steps)
+
+
 #: Functions by the names of `hindex.sql.functions.EVALUATED`; a test compares both tables.
 FUNCTIONS: dict[str, Function] = {
     "[]": Function(_type_element, collections.value_of_key),
@@ -322,6 +334,7 @@ FUNCTIONS: dict[str, Function] = {
     "dayofyear": Function(_dates(INT), dates.dayofyear),
     "endswith": Function(_strings(BOOLEAN), strings.endswith),
     "floor": Function(_type_floor, arithmetic.floor),
+    "get_json_object": Function(_type_get_json_object, json_paths.get_json_object),
     "greatest": Function(_common, None),
     "hour": Function(_timestamps, dates.hour),
     "instr": Function(_strings(INT), strings.instr),

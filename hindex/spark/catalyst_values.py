@@ -30,6 +30,7 @@ _FUNCTIONS = {
     "DateAdd": "date_add",
     "DateSub": "date_sub",
     "DayOfMonth": "day",
+    "GetJsonObject": "get_json_object",
     "LastDay": "last_day",
     "StringInstr": "instr",
     "StringReplace": "replace",

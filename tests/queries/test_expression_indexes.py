@@ -60,6 +60,8 @@ def compares() -> Iterator[None]:
         "hour(ts) = 3 OR length(s) > 17",
         "concat(s, '/', t) = 'ann@Example.comx/b'",
         "contains(s, 'x') AND year(d) = 2017",
+        "get_json_object(p, '$[''u''].id') = 'user 4'",
+        "NOT get_json_object(p, '$.u.id') IN ('1', '1.5') OR get_json_object(p, '$.u.id') LIKE '2%'",
     ],
 )
 def test_conditions(
@@ -119,7 +121,10 @@ def test_other_conditions_on_elements_stay_for_spark(
     assert "not accelerated" in log
 
 
-@pytest.mark.parametrize("condition", ["upper(s) = 'BOB@X.ORG'", "year(ts) = 2020", "weekday(d) = 1"])
+@pytest.mark.parametrize(
+    "condition",
+    ["upper(s) = 'BOB@X.ORG'", "year(ts) = 2020", "weekday(d) = 1", "get_json_object(p, '$.u') = ''"],
+)
 def test_other_expressions_stay_for_spark(
     spark: SparkSession, folder: Path, condition: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -42,6 +43,7 @@ EXPRESSIONS = (
     "contains(s, 'x')",
     "concat(s, '/', t)",
     "hour(ts)",
+    "get_json_object(p, '$.u.id')",
 )
 
 
@@ -71,7 +73,17 @@ def values(chance: random.Random, rows: int) -> dict[str, pa.Array]:
             [some(start + datetime.timedelta(minutes=chance.randrange(9999))) for _ in range(rows)],
             pa.timestamp("ns"),
         ),
+        "p": pa.array([some(payload(chance)) for _ in range(rows)], pa.string()),
     }
+
+
+def payload(chance: random.Random) -> str:
+    """Return JSON: of some, the name of the field that counts is not the only one, and some are cut off."""
+    number = chance.choice([None, chance.randrange(30), f"user {chance.randrange(9)}", 1.5])
+    text = json.dumps({"t": "é", "u": {"name": "x", "id": number}})
+    if chance.random() < 0.2:
+        text = text.replace('"u"', '"u": {"id": null}, "\\u0075"').replace('"', "'")
+    return text[:-1] if chance.random() < 0.1 else text
 
 
 def write_file(path: Path, seed: int, first_id: int) -> None:
@@ -166,6 +178,9 @@ def test_random_conditions(path: Path, bare: Table, connection: LocalConnection,
         ("2017 <= year(d) AND year(d) < 2018", "BITMAP by_year  exact"),
         ("year(d) = 2016 OR year(d) = 2018 OR lower(s) IS NULL", "BITMAP by_year  exact"),
         ("1 + a % 7 = 3", "UNSUPPORTED_PREDICATE"),
+        ("get_json_object(P, '$[''u''].id') IN ('3', 'user 7')", "BITMAP by_id  exact"),
+        ("get_json_object(p, '$.u.id') LIKE 'user%'", "BITMAP by_id  exact"),
+        ("CAST(get_json_object(p, '$.u.name') AS STRING) = 'x'", "UNSUPPORTED_PREDICATE"),
     ],
 )
 def test_conditions_use_an_index_however_they_are_spelled(
@@ -173,7 +188,12 @@ def test_conditions_use_an_index_however_they_are_spelled(
 ) -> None:
     table = connection.table(path)
     table.create_indexes(
-        [IndexSpec("by_lower", "lower(s)"), IndexSpec("by_year", "year(d)"), IndexSpec("by_a", "a % 7 + 1")]
+        [
+            IndexSpec("by_lower", "lower(s)"),
+            IndexSpec("by_year", "year(d)"),
+            IndexSpec("by_a", "a % 7 + 1"),
+            IndexSpec("by_id", "get_json_object(p, '$.u.id')"),
+        ]
     )
     expected = ids(bare.scan(where, ["id"]))
     assert ids(table.scan(where, ["id"])) == expected
@@ -245,6 +265,9 @@ def test_spellings_of_a_definition(path: Path, connection: LocalConnection, colu
         ("year(a)", "cannot be indexed"),
         ("CAST(d AS TIMESTAMP)", "it makes timestamps"),
         ("lower(s) AND a", "cannot be indexed"),
+        ("get_json_object(s, t)", "takes a path in quotes"),
+        ("get_json_object(s, '$.a[*].b')", r"with \[\*\] is not evaluated"),
+        ("get_json_object(s, 'a.b')", "it has the same value in all rows"),
     ],
 )
 def test_what_cannot_be_indexed(path: Path, connection: LocalConnection, column: str, message: str) -> None:
@@ -277,7 +300,13 @@ def test_a_value_without_a_result_ends_the_build(path: Path, connection: LocalCo
 
 def test_changed_and_new_files_are_read(path: Path, bare: Table, connection: LocalConnection) -> None:
     table = connection.table(path)
-    table.create_indexes([IndexSpec("by_lower", "lower(s)"), IndexSpec("m", "lower(s)", "minmax")])
+    table.create_indexes(
+        [
+            IndexSpec("by_lower", "lower(s)"),
+            IndexSpec("m", "lower(s)", "minmax"),
+            IndexSpec("j", "get_json_object(p, '$.u.id')", "btree"),
+        ]
+    )
     write_file(path / "1.orc", 7, ROWS)
     write_file(path / "2.orc", 8, 2 * ROWS)
     where = "lower(s) = 'bob@x.orgx'"
@@ -290,7 +319,7 @@ def test_changed_and_new_files_are_read(path: Path, bare: Table, connection: Loc
     assert not table.scan(where).explain().notes
     assert [item.verified_stripes > 0 and not item.problems for item in table.check_indexes(verify=True)] == [
         True
-    ] * 2
+    ] * 3
 
 
 def test_files_without_a_column_are_read(path: Path, bare: Table, connection: LocalConnection) -> None:
@@ -373,6 +402,14 @@ def test_estimates_and_definitions(path: Path, connection: LocalConnection) -> N
     assert entry.inputs == "struct<s:string,t:string>"
 
 
+def user_id(text: str) -> str | None:
+    try:
+        number = json.loads(text.replace("'", '"'))["u"]["id"]
+    except json.JSONDecodeError:
+        return None
+    return None if number is None else str(number)
+
+
 def evaluated(expression: str, rows: pa.Table) -> list[object]:
     """Return the values of an expression, by plain Python."""
     columns = rows.to_pydict()
@@ -392,6 +429,7 @@ def evaluated(expression: str, rows: pa.Table) -> list[object]:
         "contains(s, 'x')": lambda row: "x" in row["s"],
         "concat(s, '/', t)": lambda row: row["s"] + "/" + row["t"],
         "hour(ts)": lambda row: row["ts"].hour,
+        "get_json_object(p, '$.u.id')": lambda row: user_id(row["p"]),
     }
     function = functions[expression]
     evaluated = []
