@@ -143,12 +143,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _value_at(document: str, path: Sequence[str | int]) -> str | bytes | None:
-    opening = "{" if isinstance(path[0], str) else "["
-    if document[:1] != opening:
-        document = document.lstrip(" \t\n\r")
-        if document[:1] != opening:
-            return None
-    value = _found(_parsed(document), path)
+    value = _found(_parsed(document.lstrip(" \t\n\r")), path)
     if value is _MISSING:
         return None
     return _raw(value) if type(value) is str else _written(value)
@@ -185,7 +180,7 @@ _scan: Callable[[str, int], tuple[object, int]] = json.JSONDecoder(
 
 #: What Jackson reads, and Python does not.
 _ODD = re.compile(r"'|\\u.{0,3}[^\x00-\x7f]", re.DOTALL)
-_STRING = re.compile(r"([\"'])((?:[^\"'\\]|(?!\1)[\"']|\\.)*+)(\1?)", re.DOTALL)
+_STRING = re.compile(r"([\"'])((?:[^\"'\\]|(?!\1)[\"']|\\.)*+)\1?", re.DOTALL)
 _HEX = re.compile("[0-9A-Fa-f]{4}")
 _IN_STRING = re.compile(r"\\u.{0,4}|\\.|\"", re.DOTALL)
 _TOKEN = re.compile(
@@ -197,7 +192,7 @@ _recursion = threading.Lock()
 
 
 def _parsed(document: str) -> object:
-    """Return the object or array at the start of a document; None if Jackson refuses it.
+    """Return the object or array that a document starts with; None if Jackson refuses it.
 
     Raises:
         PredicateError: if that is not certain.
@@ -229,16 +224,8 @@ def _deeply_scanned(document: str) -> object:
 
 
 def _with_double_quotes(document: str) -> str:
-    """Return a document without single quotes around strings, up to the first string that does not end."""
-    parts: list[str] = []
-    at = 0
-    for match in _STRING.finditer(document):
-        parts.append(document[at : match.start()])
-        at = match.end()
-        if not match[3]:
-            return "".join(parts)
-        parts += '"', _IN_STRING.sub(_plain_escape, match[2]), '"'
-    return "".join((*parts, document[at:]))
+    """Return a document without single quotes around strings; what follows a string without an end is in it."""
+    return _STRING.sub(lambda match: f'"{_IN_STRING.sub(_plain_escape, match[2])}"', document)
 
 
 def _plain_escape(match: re.Match[str]) -> str:

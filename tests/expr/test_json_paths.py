@@ -144,16 +144,35 @@ def document(chance: random.Random) -> bytes:
     return data
 
 
+def edges() -> list[bytes]:
+    """Return empty documents and single values, and strings of wrong bytes and of halves of characters."""
+    halves = [
+        r"\ud83dx",
+        r"\ud83d",
+        r"\udc00\udc01",
+        r"\udc00\ud83d",
+        r"\ud83d\ud83d\ude00",
+        r"\ud83d😀",
+        r"\ude00😀",
+    ]
+    values = [f'{{"a":"x{data}y"}}'.encode() for data in halves]
+    values += [f'{{"a":["{data}"]}}'.encode() for data in halves]
+    values += [b'{"a":"x' + data + b'y"}' for data in WRONG_BYTES]
+    return [b"", b" ", b"null", b"1", b'"a"', b"{}", b"[]", b"{", b"[1", *values]
+
+
 def limits() -> list[bytes]:
     """Return documents at the limits of nesting, digits, and characters of names, and such with long strings."""
     documents = ["[" * n + "]" * n for n in (999, 1000, 1001, 9000)]
+    documents += [f"[{'[' * n}{']' * n},[]]" for n in (999, 1000)]
     documents += ['{"a":' * n + "'1'" + "}" * n for n in (990, 1000, 1001)]
     documents += [f'{{"a":{"[" * n}"]"{"]" * n}}}' for n in (998, 999, 1000)]
     integers = ["1" * n for n in (999, 1000, 1001, 5000)]
     for number in (*integers, f"0.{'1' * 999}", f"1.{'3' * 1500}e5", f"[{'1' * 600}.5,{'2' * 600}]"):
         documents.append(f'{{"a":{number},"b":"{"]" * 1200}{"1" * 1200}"}}')
     for name in ("x" * 50_000, "x" * 50_001, "😀" * 25_000, "😀" * 25_001, "\\n" * 50_000):
-        documents.append(f'{{"a":"{"y" * 60_000}","{name}":2}}')
+        documents.append(f'{{"a":"{"y" * 60_000 * (name < "y")}","{name}":2}}')
+    documents.append('{"a":1}' + "[" * 2000)
     for n in (1330, 1331, 1332, 2665, 2666, 3999, 4000, 7998):
         documents += [f'{{"a":"{"y" * n}😀{"é" * 5000}"}}', f'{{"a":["{"y" * n}😀{"é" * 5000}"]}}']
     return [text.encode() for text in documents]
@@ -185,8 +204,7 @@ def spark_values(
 
 def test_values_are_those_of_spark(spark: SparkSession) -> None:
     chance = random.Random(20)
-    documents = [b"", b" ", b"null", b"1", b'"a"', b"{}", b"[]", b"{", *limits()]
-    documents += [document(chance) for _ in range(DOCUMENTS)]
+    documents = [*edges(), *limits(), *(document(chance) for _ in range(DOCUMENTS))]
     strings = pa.array(documents, pa.binary()).view(pa.string())
     found = 0
     for path, expected in zip(PATHS, spark_values(spark, documents, PATHS), strict=True):
