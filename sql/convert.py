@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
 from hindex.sql import literals
-from hindex.sql.functions import FunctionError, call
+from hindex.sql.functions import FunctionError, call, contains_any
 from hindex.sql.lexer import SqlSyntaxError
 from hindex.sql.literals import LiteralError
 from hindex.sql.predicate import (
@@ -568,7 +568,33 @@ class Converter:
     def _call(self, node: exp.Expression) -> Expression:
         if not isinstance(node.this, str):
             self.unsupported(node)
+        if node.name.lower() == "exists":
+            return self._exists(node)
         return self.aggregate(node) or self._function(node, node.name, node.expressions)
+
+    def _exists(self, node: exp.Expression) -> Expression:
+        """Convert ``exists(a, x -> x IN (1, 2))``: it is NULL where `array_contains` and `arrays_overlap` are."""
+        function = node.expressions[-1]
+        if len(node.expressions) != 2 or type(function) is not exp.Lambda or len(function.expressions) != 1:
+            self.unsupported(node)
+        test, element = unwrapped(function.this), function.expressions[0]
+        if type(test) is exp.In:
+            subject, values = test.this, test.expressions
+        elif type(test) is exp.EQ:
+            sides = [test.this, test.expression]
+            subject, *values = sides[::-1] if unwrapped(test.expression) == element else sides
+        else:
+            subject, values = None, []
+        if subject is None or unwrapped(subject) != element:
+            self.fail(
+                function,
+                f"exists of a function other than {element.name} -> {element.name} = value, or IN; {_EVALUATED}",
+                unsupported=True,
+            )
+        self.only(test, "this", "expression", "expressions")
+        return contains_any(
+            self.expression(node.expressions[0]), [self.expression(value) for value in values]
+        )
 
     def _brackets(self, node: exp.Expression) -> Expression:
         self.only(node, "this", "expressions")

@@ -196,3 +196,10 @@ def call(name: str, args: Sequence[Expression]) -> Expression:
         expected = str(low) if low == high else f"{low} to {high}" if high else f"{low} or more"
         raise FunctionError(f"function {name} of {len(args)} arguments, it takes {expected}")
     return function.build(args)
+
+
+def contains_any(array: Expression, values: Sequence[Expression]) -> Expression:
+    """Return the test whether an array contains one of some values."""
+    if len(values) == 1:
+        return Call("array_contains", (array, *values))
+    return Call("arrays_overlap", (array, Call("array", tuple(values))))

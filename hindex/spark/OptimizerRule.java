@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.command.DataWritingCommand;
@@ -32,6 +33,7 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.orc.OrcScan;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.StructField;
@@ -745,6 +747,17 @@ public class OptimizerRule extends Rule {
         for (int at = 0; at < fields.length; at++) {
           out.append(',');
           literal(out, new Literal(row.get(at, fields[at].dataType()), fields[at].dataType()));
+        }
+        out.append(']');
+        return;
+      }
+      if (literal.value() instanceof ArrayData) {
+        ArrayData array = (ArrayData) literal.value();
+        DataType element = ((ArrayType) type).elementType();
+        out.append("[\"Array\"");
+        for (int at = 0; at < array.numElements(); at++) {
+          out.append(',');
+          literal(out, new Literal(array.isNullAt(at) ? null : array.get(at, element), element));
         }
         out.append(']');
         return;

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from hindex.errors import PredicateError
 from hindex.expr.patterns import java_regex
 from hindex.spark.catalyst_values import value
-from hindex.sql.functions import call
+from hindex.sql.functions import call, contains_any
 from hindex.sql.predicate import (
     NULL,
     Arithmetic,
@@ -418,8 +418,8 @@ class ConditionReader:
         if kind in ("Attribute", "Field"):
             boolean = self.column([kind, *parts])
             return None if boolean is None else (BooleanValue(boolean), True)
-        if kind == "ArrayContains":
-            return self._contains(*parts)
+        if kind in ("ArrayContains", "ArrayExists", "ArraysOverlap"):
+            return self._contains([kind, *parts])
         truth = self._indexed_expression([kind, *parts])
         if truth is not None:
             return as_predicate(truth), True
@@ -427,7 +427,7 @@ class ConditionReader:
             test = self._function([kind, *parts])
             return None if test is None else (as_predicate(test), True)
         subject_part, *others = parts
-        if kind in _COMPARISONS and others[0][0] not in ("Literal", "Value", "Row"):
+        if kind in _COMPARISONS and others[0][0] not in ("Literal", "Value", "Row", "Array"):
             (subject_part, *others), op = (others[0], subject_part), _COMPARISONS[kind].flipped
         else:
             op = _COMPARISONS.get(kind, ComparisonOp.EQ)
@@ -454,15 +454,28 @@ class ConditionReader:
             return None
         return self._test(kind, op, subject, others, is_exact=is_exact)
 
-    def _contains(self, array: CatalystExpression, item: CatalystExpression) -> tuple[Predicate, bool] | None:
-        """Return the condition that an array has an element, if an index is on its elements."""
-        if self._is_indexed is None or item[0] != "Literal":
+    def _contains(self, expression: CatalystExpression) -> tuple[Predicate, bool] | None:
+        """Return the condition that an array has one of some elements, if an index is on its elements."""
+        match expression:
+            case ["ArrayContains", array, item]:
+                items = [item]
+            case ["ArraysOverlap", array, ["Array", *items]] | ["ArraysOverlap", ["Array", *items], array]:
+                pass
+            case [_, array, ["LambdaFunction", ["EqualTo", ["NamedLambdaVariable"], item], _]]:
+                items = [item]
+            case [_, array, ["LambdaFunction", ["EqualTo", item, ["NamedLambdaVariable"]], _]]:
+                items = [item]
+            case [_, array, ["LambdaFunction", ["In", ["NamedLambdaVariable"], *items], _]]:
+                pass
+            case _:
+                return None
+        if self._is_indexed is None or not items or any(item[0] != "Literal" for item in items):
             return None
-        subject, literal = self._value(array), self._value(item)
-        if subject is None or literal is None:
+        subject, values = self._value(array), [self._value(item) for item in items]
+        literals = [item for item in values if item is not None]
+        if subject is None or len(literals) < len(values) or not self._is_indexed(call("[*]", [subject])):
             return None
-        is_indexed = self._is_indexed(call("[*]", [subject]))
-        return (as_predicate(call("array_contains", [subject, literal])), True) if is_indexed else None
+        return as_predicate(contains_any(subject, literals)), True
 
     def _indexed_expression(self, expression: CatalystExpression) -> Expression | None:
         """Return the expression that a value is, if an index is on it."""

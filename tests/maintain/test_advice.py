@@ -125,13 +125,30 @@ def test_expressions_and_elements(tmp_path: Path, connection: LocalConnection) -
             "name": pa.array(names),
             "tags": pa.array(tags),
             "m": pa.array(maps, pa.map_(pa.string(), pa.int64())),
+            "p": pa.array([f'{{"id": "{name}"}}' for name in names]),
         }
         write_columns(tmp_path / f"{number}.orc", columns, stripe=32 << 10, stride=500)
     table = connection.table(tmp_path)
-    queries = ["lower(name) = 'auser7'", "arrays_overlap(tags, array('t1', 't2'))", "m['k'] IN (5, 7)"]
+    queries = [
+        "lower(name) = 'auser7'",
+        "arrays_overlap(tags, array('t1', 't2'))",
+        "exists(tags, x -> x = 't3')",
+        "m['k'] IN (5, 7)",
+        "get_json_object(p, '$.id') = 'AuSER7'",
+    ]
     advice = table.advise([*queries, "soundex(name) = 'x'"])
-    assert {item.column for item in advice.create} == {"lower(name)", "tags[*]", "m['k']"}
-    assert {item.name for item in advice.create} == {"by_lower_name", "by_tags", "by_m_k"}
+    assert {item.column for item in advice.create} == {
+        "lower(name)",
+        "tags[*]",
+        "m['k']",
+        "get_json_object(p, '$.id')",
+    }
+    assert {item.name for item in advice.create} == {
+        "by_lower_name",
+        "by_tags",
+        "by_m_k",
+        "by_get_json_object_p_id",
+    }
     assert sum(advice.ignored.values()) == 1
     for item in advice.create:
         index = connection.sql(item.statement)
@@ -139,7 +156,7 @@ def test_expressions_and_elements(tmp_path: Path, connection: LocalConnection) -
         assert 0.4 < item.index_bytes / index.size_bytes < 2.5
     for where in queries:
         assert not table.scan(where).explain().notes
-    again = table.advise(queries[:2])
+    again = table.advise([*queries[:2], queries[-1]])
     assert not again.create
     assert [(item.column, item.reason) for item in again.unused] == [
         ("m['k']", "no query has a condition on the expression")
