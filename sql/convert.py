@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
 from hindex.sql import literals
-from hindex.sql.functions import FunctionError, call, contains_any
+from hindex.sql.functions import FunctionError, call, contains_any, element_field
 from hindex.sql.lexer import SqlSyntaxError
 from hindex.sql.literals import LiteralError
 from hindex.sql.predicate import (
@@ -578,23 +578,28 @@ class Converter:
         if len(node.expressions) != 2 or type(function) is not exp.Lambda or len(function.expressions) != 1:
             self.unsupported(node)
         test, element = unwrapped(function.this), function.expressions[0]
-        if type(test) is exp.In:
-            subject, values = test.this, test.expressions
-        elif type(test) is exp.EQ:
+        sides = [test.this, *test.expressions] if type(test) is exp.In else []
+        if type(test) is exp.EQ:
             sides = [test.this, test.expression]
-            subject, *values = sides[::-1] if unwrapped(test.expression) == element else sides
-        else:
-            subject, values = None, []
-        if subject is None or unwrapped(subject) != element:
+            sides.sort(key=lambda side: _field_of(side, element) is None)
+        field = _field_of(sides[0], element) if sides else None
+        if field is None:
             self.fail(
                 function,
                 f"exists of a function other than {element.name} -> {element.name} = value, or IN; {_EVALUATED}",
                 unsupported=True,
             )
         self.only(test, "this", "expression", "expressions")
-        return contains_any(
-            self.expression(node.expressions[0]), [self.expression(value) for value in values]
-        )
+        array = self.expression(node.expressions[0])
+        values = [self.expression(value) for value in sides[1:]]
+        return contains_any(element_field(array, field) if field else array, values)
+
+    def _dot(self, node: exp.Expression) -> Expression | None:
+        """Convert a column, or a field of all elements, ``items[*].sku``."""
+        array = node.this
+        if type(array) is exp.Bracket and type(array.expressions[0]) is exp.Star:
+            return element_field(self.expression(array.this), node.expression.name)
+        return self._column_ref(node)
 
     def _brackets(self, node: exp.Expression) -> Expression:
         self.only(node, "this", "expressions")
@@ -675,6 +680,13 @@ def unwrapped(node: exp.Expression) -> exp.Expression:
     while type(node) is exp.Paren:
         node = node.this
     return node
+
+
+def _field_of(node: exp.Expression, element: exp.Expression) -> str | None:
+    """Return the field of an element that a node is, "" for the element itself; None for any other node."""
+    node = unwrapped(node)
+    is_field = type(node) is exp.Dot and node.this == element and type(node.expression) is exp.Identifier
+    return node.expression.name if is_field else "" if node == element else None
 
 
 def name_parts(node: exp.Expression) -> list[exp.Identifier] | None:
@@ -813,7 +825,7 @@ _PLAIN: dict[type[exp.Expression], Callable[[Converter, exp.Expression], ColumnR
 _EXPRESSIONS: dict[type[exp.Expression], Callable[[Converter, exp.Expression], Expression | None]] = {
     exp.Literal: Converter._typed_number,
     exp.Column: Converter._column_ref,
-    exp.Dot: Converter._column_ref,
+    exp.Dot: Converter._dot,
     exp.Null: Converter._null,
     exp.Boolean: Converter._boolean,
     exp.HexString: Converter._binary,

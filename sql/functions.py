@@ -20,6 +20,7 @@ from hindex.sql.predicate import (
     ComparisonOp,
     Expression,
     Literal,
+    LiteralKind,
     Not,
     RLike,
     as_predicate,
@@ -45,6 +46,7 @@ class Function:
 EVALUATED: dict[str, tuple[int, int | None]] = {
     "[]": (2, 2),
     "[*]": (1, 1),
+    "[*].": (2, 2),
     "abs": (1, 1),
     "add_months": (2, 2),
     "array": (1, None),
@@ -169,7 +171,7 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 #: The names that SQL text may use.
-NAMES = tuple(sorted(FUNCTIONS.keys() - {"negative", "[]", "[*]"}))
+NAMES = tuple(sorted(FUNCTIONS.keys() - {"negative", "[]", "[*]", "[*]."}))
 
 
 class FunctionError(ArgumentError):
@@ -203,3 +205,8 @@ def contains_any(array: Expression, values: Sequence[Expression]) -> Expression:
     if len(values) == 1:
         return Call("array_contains", (array, *values))
     return Call("arrays_overlap", (array, Call("array", tuple(values))))
+
+
+def element_field(array: Expression, name: str) -> Expression:
+    """Return the array of a field of the elements of an array."""
+    return Call("[*].", (array, Literal(name, LiteralKind.STRING)))

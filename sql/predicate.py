@@ -238,7 +238,8 @@ class Arithmetic:
 class Call:
     """A function call, with the name in lower case.
 
-    ``negative`` is the minus sign, ``[]`` the access to an element by brackets, ``[*]`` to all of them.
+    ``negative`` is the minus sign, ``[]`` the access to an element by brackets, ``[*]`` to all of them, ``[*].`` to a
+    field of all of them.
     """
 
     name: str
@@ -249,6 +250,8 @@ class Call:
             text = _operand(self.args[0])
             is_number = isinstance(self.args[0], Literal) or text[:1] in "-.0123456789"
             return f"-({text})" if is_number else f"-{text}"
+        if self.name == "[*]." and isinstance(self.args[1], Literal):
+            return f"{_operand(self.args[0])}[*].{quote_name(str(self.args[1].value))}"
         if self.name in ("[]", "[*]"):
             return f"{_operand(self.args[0])}[{self.args[1] if len(self.args) > 1 else '*'}]"
         return f"{self.name}({', '.join(map(str, self.args))})"

@@ -52,8 +52,14 @@ def map_values(data_type: OrcType, maps: Vector) -> Vector:
     return Vector(data_type, _as_list(data_type, maps.array, maps.array.items))
 
 
-def _as_list(data_type: OrcType, maps: pa.MapArray, children: pa.Array) -> pa.ListArray:
-    """Return lists with the offsets and nulls of maps."""
+def element_field(data_type: OrcType, lists: Vector, at: str) -> Vector:
+    """Return a field of the elements of arrays of structs, by its position."""
+    field = pc.struct_field(lists.array.values, [int(at)])
+    return Vector(data_type, _as_list(data_type, lists.array, field))
+
+
+def _as_list(data_type: OrcType, maps: pa.Array, children: pa.Array) -> pa.ListArray:
+    """Return lists with the offsets and nulls of maps, or of other lists."""
     return pa.Array.from_buffers(
         data_type.to_arrow(), len(maps), maps.buffers()[:2], offset=maps.offset, children=[children]
     )

@@ -243,6 +243,20 @@ def _type_elements(name: str, args: Sequence[Node]) -> Node:
     return lists
 
 
+def _type_element_field(name: str, args: Sequence[Node]) -> Node:
+    lists, field = args
+    data_type = type_of(lists)
+    element = data_type.children[0] if data_type.kind is Kind.LIST else data_type
+    names = [item.lower() for item in element.field_names] if element.kind is Kind.STRUCT else []
+    wanted = field.value.lower() if isinstance(field, Constant) and isinstance(field.value, str) else ""
+    if data_type.kind is not Kind.LIST or names.count(wanted) != 1:
+        raise PredicateError(
+            f"a value of type {data_type} has no elements with one field {wanted!r}; {REMEDY}"
+        )
+    at = names.index(wanted)
+    return apply(name, (lists,), OrcType(Kind.LIST, children=(element.children[at],)), (str(at),))
+
+
 def _part_of(name: str, value: Node, kind: Kind, at: int) -> OrcType:
     """Return the type of the elements of an array, or of the keys or values of a map."""
     data_type = type_of(value)
@@ -276,7 +290,9 @@ _PLAIN_PARTS = frozenset(
 )
 _EXACT_NUMBERS = INTEGER_KINDS | {Kind.DECIMAL}
 #: Functions that take arrays or maps.
-OF_COLLECTIONS = frozenset({"[]", "[*]", "array_contains", "arrays_overlap", "map_keys", "map_values"})
+OF_COLLECTIONS = frozenset(
+    {"[]", "[*]", "[*].", "array_contains", "arrays_overlap", "map_keys", "map_values"}
+)
 
 
 def _type_months(name: str, args: Sequence[Node]) -> Node:
@@ -316,6 +332,7 @@ def _type_get_json_object(name: str, args: Sequence[Node]) -> Node:
 FUNCTIONS: dict[str, Function] = {
     "[]": Function(_type_element, collections.value_of_key),
     "[*]": Function(_type_elements, None),
+    "[*].": Function(_type_element_field, collections.element_field),
     "abs": Function(_type_signed, arithmetic.absolute),
     "add_months": Function(_type_months, dates.add_months),
     "array": Function(_type_array, collections.array),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import assert_never
 
-from hindex.errors import PredicateError
+from hindex.errors import ColumnError, PredicateError
 from hindex.expr import functions, patterns
 from hindex.expr.coerce import (
     apply,
@@ -43,6 +43,7 @@ from hindex.expr.nodes import (
 )
 from hindex.keys import INT64_MAX, INT64_MIN
 from hindex.orc.metadata.types import INTEGER_KINDS, Kind, OrcType
+from hindex.sql.functions import element_field
 from hindex.sql.predicate import (
     And,
     Arithmetic,
@@ -186,7 +187,13 @@ class _Typer:
     def _argument(self, function: str, arg: Expression, depth: int) -> Node:
         """Type an argument of a function: only some take columns of arrays and maps."""
         if isinstance(arg, ColumnRef) and function in functions.OF_COLLECTIONS:
-            return Column(*self._resolve(arg.parts))
+            try:
+                return Column(*self._resolve(arg.parts))
+            except ColumnError:
+                if len(arg.parts) == 1:
+                    raise
+            # Spark's spelling of a field of all elements
+            return self.value(element_field(ColumnRef(arg.parts[:-1]), arg.parts[-1]), depth)
         return self.value(arg, depth)
 
     def condition(self, node: Predicate, depth: int) -> Node:

@@ -664,6 +664,14 @@ public class OptimizerRule extends Rule {
         out.append(',');
         text(out, ((StructType) field.child().dataType()).fields()[field.ordinal()].name());
         out.append(']');
+      } else if (expression instanceof GetArrayStructFields) {
+        GetArrayStructFields fields = (GetArrayStructFields) expression;
+        StructType element = (StructType) ((ArrayType) fields.child().dataType()).elementType();
+        out.append("[\"ElementField\",");
+        expression(out, fields.child());
+        out.append(',');
+        text(out, element.fields()[fields.ordinal()].name());
+        out.append(']');
       } else if (expression instanceof InSet) {
         InSet in = (InSet) expression;
         DataType type = in.child().dataType();

@@ -456,16 +456,22 @@ class ConditionReader:
 
     def _contains(self, expression: CatalystExpression) -> tuple[Predicate, bool] | None:
         """Return the condition that an array has one of some elements, if an index is on its elements."""
+        element: CatalystExpression = ["NamedLambdaVariable"]
         match expression:
             case ["ArrayContains", array, item]:
                 items = [item]
             case ["ArraysOverlap", array, ["Array", *items]] | ["ArraysOverlap", ["Array", *items], array]:
                 pass
-            case [_, array, ["LambdaFunction", ["EqualTo", ["NamedLambdaVariable"], item], _]]:
+            case ["ArrayExists", array, ["LambdaFunction", ["EqualTo", ["Literal", *_] as item, element], _]]:
                 items = [item]
-            case [_, array, ["LambdaFunction", ["EqualTo", item, ["NamedLambdaVariable"]], _]]:
-                items = [item]
-            case [_, array, ["LambdaFunction", ["In", ["NamedLambdaVariable"], *items], _]]:
+            case ["ArrayExists", array, ["LambdaFunction", ["EqualTo" | "In", element, *items], _]]:
+                pass
+            case _:
+                return None
+        match element:
+            case ["Field", ["NamedLambdaVariable"], field]:
+                array = ["ElementField", array, field]
+            case ["NamedLambdaVariable"]:
                 pass
             case _:
                 return None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hindex.errors import ArgumentError
-from hindex.sql.functions import call
+from hindex.sql.functions import call, element_field
 from hindex.sql.predicate import CAST_TYPES, Arithmetic, ArithmeticOp, Case, Cast, Expression, Predicate
 
 _ARITHMETIC = {
@@ -74,6 +74,9 @@ def value(
     if kind in ("Cast", "TryCast"):
         child = value(parts[0], leaf, condition)
         return None if child is None else _cast(child, parts[2], is_try=kind == "TryCast")
+    if kind == "ElementField":
+        array = value(parts[0], leaf, condition)
+        return None if array is None else element_field(array, parts[1])
     if kind == "Substring" and parts[2:] == [_TO_THE_END]:
         parts.pop()
     if kind in ("CaseWhen", "If"):
