@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test integration lint types docs proto wheel bench clean
+.PHONY: help venv java demo test nightly integration lint types docs proto wheel bench clean
 
 # the first interpreter that is new enough, unless PYTHON names one
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -12,6 +12,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 SCALE ?= 1
 # processes that run tests; each has a Spark session of its own (1 GiB of heap)
 JOBS ?= 3
+# the seed of random tests in `make nightly`
+SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/stamp
@@ -42,6 +44,11 @@ demo: $(STAMP) java ## index TPC-H lineitem, query it with hindex and with Spark
 # whole files go to a process, in their order: fixtures of a file are made once; programs that tests start keep bytecode
 test: $(STAMP) java $(ARCHIVE) ## run all tests (JOBS=3 processes: Spark waits now and then)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+
+nightly: $(STAMP) java $(ARCHIVE) ## run all tests on other random data (SEED=n repeats a run)
+	@echo "SEED=$(SEED)"
+	env -u PYTHONDONTWRITEBYTECODE HINDEX_TEST_SEED=$(SEED) $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile \
+		--no-loadscope-reorder --hypothesis-seed=$(SEED)
 
 integration: $(STAMP) java ## run the tests that start servers, such as HDFS (Maven, npm and go fetch them)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest tests/integration
