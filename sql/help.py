@@ -31,7 +31,7 @@ HELP: dict[str, StatementHelp] = {
             "    [TBLPROPERTIES ('key' = 'value', ...)] [COMMENT 'text'];",
         ),
         (
-            "INCLUDE keeps columns in small blocks, from which few rows are read sooner than from the data.",
+            "INCLUDE stores copies of columns in small blocks, which makes reading few rows quicker.",
             "WHERE chooses partitions by their columns: p = 1, or p IN (1, 2).",
             "WITH DEFERRED REBUILD records the index without building it: REFRESH INDEX builds it.",
             "DRY RUN estimates the bytes to read and the size of the index.",

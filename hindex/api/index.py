@@ -23,7 +23,7 @@ from hindex.plan.normalize import index_filter
 from hindex.sql.predicate import ColumnRef, as_value
 from hindex.store.manifest import IndexEntry, new_index_id
 from hindex.store.snapshot import Snapshot
-from hindex.table.schema import ColumnName, TableSchema, check_path, column_name
+from hindex.table.schema import ColumnName, TableSchema, check_path, column_name, column_names
 from hindex.table.type_text import type_text
 from hindex.validation import check_string, short_repr, suggestion
 from hindex.value_class import value_class
@@ -57,8 +57,8 @@ class IndexSpec:
             here are only recorded, with a `hindex.errors.HindexWarning`.
         annotations: further properties, only recorded.
         deferred: record the index without building it.
-        include: columns to keep beside it, in a second index of type ROWS, which is called like this one with ``_rows``
-            behind. All indexes of the table use it.
+        include: columns to keep in small blocks, in a second index of type ROWS, named after this one with the suffix
+            ``_rows``, unless an index has them already. All queries of the table use it.
     """
 
     name: str
@@ -72,11 +72,20 @@ class IndexSpec:
     include: Sequence[ColumnName] = ()
 
     @property
-    def rows(self) -> IndexSpec | None:
-        """The index that keeps the included columns; None if there are none."""
-        if not self.include:
+    def included_index(self) -> IndexSpec | None:
+        """The index of the included columns; None if there are none.
+
+        Raises:
+            ColumnError: if they are no list of names, or are included in an index that keeps columns itself.
+        """
+        columns = column_names(self.include, "include")
+        if not columns:
             return None
-        return IndexSpec(f"{self.name}_rows", self.include, "rows", self.where, deferred=self.deferred)
+        if str(self.using).upper() == "ROWS":
+            raise ColumnError(
+                f"Index {self.name!r} is of type ROWS, which includes its columns: name all of them in one list"
+            )
+        return IndexSpec(f"{self.name}_rows", columns, "rows", self.where, deferred=self.deferred)
 
 
 class Index:
@@ -429,24 +438,24 @@ def _row(columns: IndexedColumn, schema: TableSchema, kind: IndexType) -> IndexC
     names = [columns] if isinstance(columns, str) else columns
     if not isinstance(names, Sequence):
         raise ColumnError(
-            f"an index of type ROWS keeps columns: pass a list of names, not {short_repr(columns)}"
+            f"An index of type ROWS includes columns: pass a list of names, not {short_repr(columns)}"
         )
     resolved = [schema.resolve(column_name(name)) for name in names]
     for at, column in enumerate(resolved):
         if column.is_partition:
             raise ColumnError(
                 f"Column {column.name!r} is a partition column: its values are in the directory names, so no index "
-                "needs to keep them"
+                "needs to include them"
             )
         check_path(column, schema)
         if column in resolved[:at]:
             raise ColumnError(f"Column {column.name!r} is named twice")
         if not kind.supports(IndexColumn.of_row([column]).type):
             raise ColumnError(
-                f"Column {column.name!r} is of type {column.type}, which ROWS cannot keep: leave it out"
+                f"Column {column.name!r} is of type {column.type}, which ROWS cannot include: leave it out"
             )
     if not resolved:
-        raise ColumnError("an index of type ROWS keeps at least one column: name some")
+        raise ColumnError("An index of type ROWS includes at least one column: name some")
     return IndexColumn.of_row(resolved)
 
 

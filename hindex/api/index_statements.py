@@ -212,7 +212,9 @@ def _create(connection: Connection, statement: CreateIndex) -> Index | BuildEsti
 
 def _column_parts(column: Expression) -> tuple[str, ...]:
     if not isinstance(column, ColumnRef):
-        raise ColumnError(f"an index of type ROWS keeps columns, and {column} is an expression: leave it out")
+        raise ColumnError(
+            f"An index of type ROWS includes columns, and {column} is an expression: name its columns"
+        )
     return column.parts
 
 

@@ -46,6 +46,7 @@ from hindex.table.location import is_local
 from hindex.table.partitions import CatalogPartitions
 from hindex.table.schema import ColumnName, DeclaredSchema, TableSchema
 from hindex.table.transactional import AcidOptions
+from hindex.table.type_text import parse_type
 from hindex.validation import (
     check_keywords,
     check_names,
@@ -541,7 +542,10 @@ class Table:
             if if_not_exists and existing is not None:
                 self._warn_of_difference(existing, spec, entry)
                 return Index(self, existing, snapshot)
-            entries = [entry] if spec.rows is None else [entry, new_entry(spec.rows, snapshot)]
+            entries = [entry]
+            included = spec.included_index
+            if included is not None and not self._has_included(snapshot, new_entry(included, snapshot)):
+                entries.append(new_entry(included, snapshot))
             for new in entries:
                 check_new_index(snapshot.manifest, new)
             first, *others = (
@@ -558,7 +562,7 @@ class Table:
     def create_indexes(self, specs: Sequence[IndexSpec], *, if_not_exists: bool = False) -> list[Index]:
         """Build several indexes in one pass over the data and commit them together.
 
-        Those of included columns follow the index that they are included in.
+        One of included columns follows the index that they are included in.
 
         Args:
             if_not_exists: skip indexes whose name is taken, with a `hindex.errors.HindexWarning` if the existing one is
@@ -573,8 +577,13 @@ class Table:
         value: object = specs
         if not isinstance(value, Sequence) or not all(isinstance(spec, IndexSpec) for spec in value):
             raise ArgumentTypeError(f"specs is {specs!r}: pass a list of hindex.IndexSpec")
-        specs = [item for spec in specs for item in (spec, spec.rows) if item is not None]
         snapshot = self._non_empty_snapshot()
+        named, specs = specs, []
+        for spec in named:
+            specs.append(spec)
+            included = spec.included_index
+            if included is not None and not self._has_included(snapshot, new_entry(included, snapshot)):
+                specs.append(included)
         requested = [new_entry(spec, snapshot) for spec in specs]
         entries, manifest = [], snapshot.manifest
         for entry in requested:
@@ -593,6 +602,19 @@ class Table:
         for existing, spec, entry in zip(created, specs, requested, strict=True):
             self._warn_of_difference(existing, spec, entry)
         return [Index(self, entry, after) for entry in created]
+
+    def _has_included(self, snapshot: Snapshot, new: IndexEntry) -> bool:
+        """Return True, with a warning, if an index of type ROWS has the columns of a new one in its partitions."""
+        columns = set(parse_type(new.inputs).field_names)
+        for entry in snapshot.manifest.indexes:
+            if (
+                entry.is_on_row
+                and entry.where in (None, new.where)
+                and columns <= set(parse_type(entry.inputs).field_names)
+            ):
+                warn(f"Index {entry.name!r} of {self.name!r} includes {new.column} already and is used")
+                return True
+        return False
 
     def _warn_of_difference(self, existing: IndexEntry, spec: IndexSpec, entry: IndexEntry) -> None:
         """Warn if IF NOT EXISTS keeps an index that is defined differently."""

@@ -141,7 +141,7 @@ class ReadPath(enum.Enum):
 
     NOTHING = "nothing: no row can match"
     INDEX_ONLY = "indexes only: no column is read"
-    INDEX_ROWS = "indexes only: the columns are read from indexes of type ROWS"
+    INDEX_ROWS = "indexes only: the columns are read from ROWS indexes"
     INDEX_AND_KEYS = "indexes and the row keys of deletes: no column of the table is read"
     SELECTED_ROWS = "selected rows: only the rows that are needed are decoded"
     FULL_SCAN = "full scan: no index is used"

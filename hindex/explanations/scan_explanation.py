@@ -41,7 +41,7 @@ from hindex.scan.lookup_cost import is_key_walk_worthwhile
 from hindex.scan.metrics import MetricsCollector, Step
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.planning import ScanPlan
-from hindex.scan.scan_task import IndexUse, LeafResult, OutputColumn, RowsUse, StripeResult
+from hindex.scan.scan_task import IncludedUse, IndexUse, LeafResult, OutputColumn, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups, run_units
 from hindex.sql.predicate import Predicate
@@ -159,7 +159,14 @@ def explain_plan(
         needed = [*read, *(sorted_by if walked is None else ())]
         if result.undecided:
             needed += task.task.filter_columns
-        block_reads = [] if is_answered else task.block_reads(result, needed)
+        block_reads: list[BlockRead] = []
+        if not is_answered:
+            # conditions are checked first, on the undecided rows
+            filtered = task.task.filter_columns if result.undecided else ()
+            upper = result.bounds.upper
+            block_reads = task.block_reads(result.stripe, upper - result.bounds.lower, filtered)
+            others = [column for column in needed if column not in filtered]
+            block_reads += task.block_reads(result.stripe, upper, others)
         included = {column.name for item in block_reads for column in item.columns}
         needed = [column for column in needed if column.name not in included]
         return _StripePlan(
@@ -499,14 +506,14 @@ def _as_run(plan: ScanPlan, notes: Sequence[Note]) -> ScanPlan:
     used: list[Note] = []
     tasks = []
     for task in plan.tasks:
-        uses: tuple[IndexUse | RowsUse, ...] = (*task.indexes, *task.rows)
+        uses: tuple[IndexUse | IncludedUse, ...] = (*task.indexes, *task.included)
         unusable = [use for use in uses if f"{use.name} on {task.path}" in failed]
         used += [failed[f"{use.name} on {task.path}"] for use in unusable]
         tasks.append(
             replace(
                 task,
                 indexes=tuple(use for use in task.indexes if use not in unusable),
-                rows=tuple(use for use in task.rows if use not in unusable),
+                included=tuple(use for use in task.included if use not in unusable),
             )
             if unusable
             else task

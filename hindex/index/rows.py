@@ -1,8 +1,8 @@
-"""The ROWS index type: columns of a table once more, in blocks of few rows.
+"""The ROWS index type: copies of columns in blocks of few rows.
 
 An ORC file compresses some 256 KiB of a column at once, so that one row costs as much as thousands. A ROWS index
-keeps its columns beside each other in blocks of 64 rows, each compressed on its own with the dictionary of its stripe:
-scattered rows cost a few kilobytes each. It answers no condition; scans take the rows that other indexes find from it.
+stores copies of columns beside each other, in blocks of 64 rows, each compressed on its own with the dictionary of its
+stripe: scattered rows cost a few kilobytes each. It answers no condition; scans take the rows that other indexes find from it.
 
 A block is the message of an Arrow record batch. `docs/format.md` specifies the file.
 """
@@ -21,6 +21,7 @@ import zstandard
 from google.protobuf.message import DecodeError
 
 from hindex.domain import Domain
+from hindex.errors import BuildError
 from hindex.index.column_stats import ColumnStats
 from hindex.index.file_builder import FileBuilder, whole_number
 from hindex.index.index_file import (
@@ -58,7 +59,7 @@ _LEVEL = 3
 _DICTIONARY_BYTES = 32 << 10
 _SAMPLES = 1000
 _SAMPLED_BYTES = 8 << 20
-#: A stripe of fewer blocks has no dictionary: it would be larger than what it saves.
+#: A stripe of fewer blocks has no dictionary, which would take more bytes than it saves.
 _MIN_BLOCKS = 100
 
 
@@ -78,7 +79,7 @@ class RowsReader:
             self._stripes = pb.RowsBody.FromString(file.footer.body).stripes
         except (DecodeError, ValueError) as error:
             raise file.error(f"its directory cannot be parsed ({error})") from error
-        if self.type.kind is not Kind.STRUCT or not all(map(_can_keep, self.type.children)):
+        if self.type.kind is not Kind.STRUCT or not all(map(_is_supported, self.type.children)):
             raise file.error(f"its columns are of type {self.type}")
         for number, stripe in enumerate(self._stripes):
             if stripe.rows > MAX_ROWS or (stripe.rows and not stripe.block_rows):
@@ -86,7 +87,7 @@ class RowsReader:
         names = [str(number) for number in range(len(self.type.children))]
         types = [child.to_arrow() for child in self.type.children]
         # strings need not be UTF-8, which a full validation of them would look at
-        self._schema = pa.schema(list(zip(names, map(_with_bytes, types), strict=True)))
+        self._schema = pa.schema(list(zip(names, map(_strings_as_binary, types), strict=True)))
         self._types = types
 
     @property
@@ -98,9 +99,16 @@ class RowsReader:
         """Return bounds that decide no row."""
         return Bounds.unknown(self._stripes[stripe].rows)
 
-    def block_rows(self, stripe: int) -> int:
-        """Rows of a block; the last one of a stripe may have fewer."""
-        return self._stripes[stripe].block_rows
+    def count_blocks(self, stripe: int, rows: Int64s) -> int:
+        """Return the number of blocks with some of the rows, which ascend."""
+        numbers = rows // self._stripes[stripe].block_rows
+        return int(np.count_nonzero(np.diff(numbers))) + 1 if len(rows) else 0
+
+    def block_bytes(self, stripe: int) -> float:
+        """Return the mean of the stored bytes of a stripe's blocks."""
+        item = self._stripes[stripe]
+        count = -(-item.rows // item.block_rows) if item.rows else 1
+        return (item.blocks.offset - item.offset) / count
 
     def read(self, stripe: int, rows: Int64s, columns: Sequence[int]) -> list[pa.Array]:
         """Read some rows of a stripe, in order.
@@ -120,23 +128,23 @@ class RowsReader:
         item = self._stripes[stripe]
         if int(rows[-1]) >= item.rows:
             raise self.file.error(f"stripe {stripe} has {item.rows} rows, and row {rows[-1]} is read")
-        numbers, owners = np.unique(rows // item.block_rows, return_inverse=True)
+        numbers, batch_of_row = np.unique(rows // item.block_rows, return_inverse=True)
         blocks, decompressor = self._directory(stripe)
         batches = []
         for number, data in zip(numbers.tolist(), self.file.read_encoded(blocks.refs(numbers)), strict=True):
             count = min(item.block_rows, item.rows - number * item.block_rows)
             batches.append(self._decode(data, decompressor, count))
-        # blocks lie one behind the other in the batches
-        places = owners * item.block_rows + rows % item.block_rows
-        whole = (
+        # all blocks before the last one of the stripe are full
+        positions = batch_of_row * item.block_rows + rows % item.block_rows
+        table = (
             pa.Table.from_batches(batches)
             .select(list(columns))
             .combine_chunks()
-            .take(fixed_array(pa.int64(), places, None))
+            .take(fixed_array(pa.int64(), positions, None))
         )
         return [
             _one_array(column).view(self._types[at])
-            for column, at in zip(whole.columns, columns, strict=True)
+            for column, at in zip(table.columns, columns, strict=True)
         ]
 
     def _decode(self, data: bytes, decompressor: _Decompressor, rows: int) -> pa.RecordBatch:
@@ -194,7 +202,7 @@ class _Decompressor:
         """
         length = zstandard.frame_content_size(data)
         if not 0 < length <= self._max_length:
-            raise ValueError(f"a frame of {length} bytes")
+            raise ValueError(f"its frame has {length} bytes in place of at most {self._max_length}")
         context = getattr(self._local, "context", None)
         if context is None:
             context = self._local.context = zstandard.ZstdDecompressor(dict_data=self._dictionary)
@@ -247,6 +255,11 @@ class RowsBuilder(FileBuilder):
         lengths, checksums = (np.zeros(len(starts), "<u4") for _ in range(2))
         for number, start in enumerate(starts):
             raw = _message(batch, start, item.block_rows)
+            if len(raw) > _MAX_BLOCK:
+                raise BuildError(
+                    f"the {item.block_rows} rows from row {start} on have {len(raw):,} bytes in {self._column}, and "
+                    f"a block has {_MAX_BLOCK:,} at most: leave out a column, or set rows_per_block to 1"
+                )
             item.max_block = max(item.max_block, len(raw))
             block = compressor.compress(raw)
             lengths[number], checksums[number] = len(block), google_crc32c.value(block)
@@ -271,7 +284,7 @@ class RowsBuilder(FileBuilder):
         try:
             dictionary = zstandard.train_dictionary(_DICTIONARY_BYTES, samples, level=_LEVEL)
         except zstandard.ZstdError:
-            # values that nothing repeats
+            # the samples have too little in common
             return None
         dictionary.precompute_compress(level=_LEVEL)
         return dictionary
@@ -295,7 +308,7 @@ class _Rows:
 
     def supports(self, data_type: OrcType) -> bool:
         """Return True for a struct of columns that can be kept."""
-        return data_type.kind is Kind.STRUCT and all(map(_can_keep, data_type.children))
+        return data_type.kind is Kind.STRUCT and all(map(_is_supported, data_type.children))
 
     def builder(
         self,
@@ -328,7 +341,7 @@ class _Rows:
 ROWS = _Rows()
 
 
-def _can_keep(data_type: OrcType) -> bool:
+def _is_supported(data_type: OrcType) -> bool:
     return all(node.kind is not Kind.UNION for node in data_type.walk())
 
 
@@ -341,16 +354,17 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _with_bytes(data_type: pa.DataType) -> pa.DataType:
+def _strings_as_binary(data_type: pa.DataType) -> pa.DataType:
     """Return a type of the same layout, with binary for strings."""
     if pa.types.is_string(data_type):
         return pa.binary()
     if pa.types.is_struct(data_type):
-        return pa.struct([field.with_type(_with_bytes(field.type)) for field in data_type])
+        return pa.struct([field.with_type(_strings_as_binary(field.type)) for field in data_type])
     if pa.types.is_list(data_type):
-        return pa.list_(data_type.value_field.with_type(_with_bytes(data_type.value_type)))
+        return pa.list_(data_type.value_field.with_type(_strings_as_binary(data_type.value_type)))
     if pa.types.is_map(data_type):
         return pa.map_(
-            _with_bytes(data_type.key_type), data_type.item_field.with_type(_with_bytes(data_type.item_type))
+            _strings_as_binary(data_type.key_type),
+            data_type.item_field.with_type(_strings_as_binary(data_type.item_type)),
         )
     return data_type

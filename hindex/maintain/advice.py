@@ -255,7 +255,9 @@ def advise(
 
 
 def _indexed_name(snapshot: Snapshot, index: IndexEntry) -> str:
-    """Return the present name of the column or expression of an index; "" if the table no longer has it."""
+    """Return the present name of the column or expression of an index; "" if the table has it no longer, or of ROWS."""
+    if index.is_on_row:
+        return ""
     try:
         return index_column(index, snapshot.schema).name
     except HindexError:
@@ -705,7 +707,7 @@ def _unused(snapshot: Snapshot, workload: Workload, names: Sequence[str]) -> Ite
         return
     for entry in snapshot.manifest.indexes:
         column = _indexed_name(snapshot, entry)
-        if not column or entry.is_on_row:
+        if not column:
             continue
         used = workload.used_indexes
         if column not in names:

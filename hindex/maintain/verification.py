@@ -191,6 +191,10 @@ def _compare_file(
             indexed_rows = (
                 BitMap() if is_ruled_out else opened.resolve_undecided(opened.look_up(stripe)).bounds.lower
             )
+            wrong_blocks = _wrong_blocks(opened, full, stripe)
+            if wrong_blocks:
+                yield Disagreement(task.path, stripe, wrong_blocks, what="values"), len(rows)
+                continue
             wrong = _wrong_lookups(records, opened, full, truth)
             location = task.path, stripe, tuple(wrong)
             if indexed_rows != rows:
@@ -202,6 +206,22 @@ def _compare_file(
             else:
                 yield None if is_ruled_out else _wrong_values(records, opened, full, truth), len(rows)
         notes += opened.notes
+
+
+def _wrong_blocks(opened: ScanTaskReader, full: ScanTaskReader, stripe: int) -> tuple[str, ...]:
+    """Return the ROWS indexes that have other values of the task's columns than the data."""
+    task, count = opened.task, full.reader.stripes[stripe].num_rows
+    everything = StripeResult(stripe, count, Bounds.all(count))
+    columns = tuple(dict.fromkeys((*task.columns, *task.filter_columns, *task.lookups)))
+    wrong = []
+    for block_read in opened.block_reads(stripe, everything.bounds.upper, columns, always=True):
+        arrays = opened.read_blocks(block_read, stripe)
+        want = full.read(everything, columns=block_read.columns)
+        if arrays and not is_same(
+            pa.RecordBatch.from_arrays(list(arrays.values()), schema=want.schema), want
+        ):
+            wrong.append(block_read.use.name)
+    return tuple(wrong)
 
 
 def _wrong_lookups(
@@ -245,8 +265,7 @@ def _wrong_values(
     location = full.task.path, truth.stripe
     got, want = opened.read(truth), full.read(truth)
     if got.num_columns and not is_same(got, want):
-        by = tuple(item.use.name for item in opened.block_reads(truth, opened.task.columns))
-        return Disagreement(*location, by, what="values")
+        return Disagreement(*location, what="values")
     for column in full.task.lookups:
         if column.is_partition:
             continue

@@ -42,7 +42,7 @@ class IndexColumn:
         type: of several columns, the struct of them.
         inputs: the columns that the values are computed from; of a column, itself.
         expression: None for columns.
-        is_row: True for several columns, or one that an index of type ROWS keeps.
+        is_row: True if an index of type ROWS stores these columns.
     """
 
     name: str

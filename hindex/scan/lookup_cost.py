@@ -39,48 +39,48 @@ _ROWS_PER_CROSSING = 2_000
 _CROSSED_PER_VALUE = 4
 
 
-#: Microseconds to read a block of rows, and each of its columns.
-_BLOCK_MICROS = 12.0
+#: Microseconds to read a block of a ROWS index, each of its columns, and each of its stored bytes.
+_BLOCK_MICROS = 10.0
 _BLOCK_COLUMN_MICROS = 1.5
+_BLOCK_BYTE_MICROS = 0.004
 #: Microseconds to read a row group of a column of a data file, and a stored byte of the chunks, which are read whole;
 #: stored bytes of a chunk for each of its raw ones.
 _GROUP_MICROS = 15.0
 _BYTE_MICROS = 0.0025
 _CHUNK_RATIO = 0.4
-#: Microseconds to fetch a byte from an object store, and a block; and to fetch the footer and the directory of an
-#: index, one after the other, which the data does not need.
+#: Microseconds to fetch a byte from an object store; and to fetch the footer and the directory of an index, one after
+#: the other, which the data does not need.
 _REMOTE_BYTE_MICROS = 0.01
-_REMOTE_BLOCK_MICROS = 40.0
 _REMOTE_REQUESTS_MICROS = 60_000.0
 
 
 def is_reading_blocks_worthwhile(
-    blocks: int,
-    index_columns: int,
-    columns: int,
-    groups: int,
-    column_bytes: float,
-    share: float,
-    chunk: int,
     *,
+    blocks: int,
+    block_columns: int,
+    block_bytes: float,
+    column_bytes: Sequence[int],
+    groups: int,
+    group_share: float,
+    chunk: int,
     is_data_remote: bool = False,
     is_index_remote: bool = False,
 ) -> bool:
     """Return True if reading blocks of a ROWS index costs less than reading columns of a data file.
 
     Args:
-        index_columns: the number of columns in the blocks.
-        columns: the number of primitive columns to read.
-        groups: the row groups to read, which are a ``share`` of their stripe.
-        column_bytes: stored bytes of a column of the stripe, on average.
-        chunk: raw bytes of a chunk; 0 if the file is not compressed.
+        blocks: the number of blocks to read, each of ``block_columns`` columns and ``block_bytes`` stored bytes.
+        column_bytes: the stored bytes of each column to read, in the whole stripe.
+        groups: the number of row groups to read, and ``group_share``, their share of those of the stripe.
+        chunk: the raw bytes of a chunk of the data file; 0 if it is not compressed.
     """
-    from_blocks = blocks * (_BLOCK_MICROS + _BLOCK_COLUMN_MICROS * index_columns)
-    if is_index_remote:
-        from_blocks += _REMOTE_REQUESTS_MICROS + blocks * _REMOTE_BLOCK_MICROS
-    stored = min(column_bytes, share * column_bytes + groups * chunk * _CHUNK_RATIO)
+    block_byte_micros = _BLOCK_BYTE_MICROS + (_REMOTE_BYTE_MICROS if is_index_remote else 0)
+    block_micros = _BLOCK_MICROS + _BLOCK_COLUMN_MICROS * block_columns + block_byte_micros * block_bytes
+    from_blocks = blocks * block_micros + (_REMOTE_REQUESTS_MICROS if is_index_remote else 0)
     byte_micros = _BYTE_MICROS + (_REMOTE_BYTE_MICROS if is_data_remote else 0)
-    return from_blocks < columns * (groups * _GROUP_MICROS + stored * byte_micros)
+    chunk_bytes = groups * chunk * _CHUNK_RATIO
+    stored = sum(min(size, group_share * size + chunk_bytes) for size in column_bytes)
+    return from_blocks < len(column_bytes) * groups * _GROUP_MICROS + stored * byte_micros
 
 
 def are_keys_spread(cost: LookupCost, rows: int) -> bool:

@@ -60,7 +60,7 @@ from hindex.scan.file_pruning import (
     StripeAnswer,
     is_as_precise,
 )
-from hindex.scan.scan_task import IndexUse, OutputColumn, RowsUse, ScanTask
+from hindex.scan.scan_task import IncludedUse, IndexUse, OutputColumn, ScanTask
 from hindex.scan.shared_index_pruning import RemoteLookup, SharedIndexPruner
 from hindex.sql.predicate import Predicate
 from hindex.sql.predicate import columns as predicate_columns
@@ -336,6 +336,9 @@ def indexes_by_column(snapshot: Snapshot) -> dict[str, list[IndexEntry]]:
     """Return the indexes of the columns that the table still has, by the present name of the column or expression."""
     by_column: dict[str, list[IndexEntry]] = {}
     for entry in snapshot.manifest.indexes:
+        if entry.is_on_row:
+            # it answers no condition
+            continue
         with suppress(ColumnError, UnsupportedError):
             # the table may spell the column in another letter case by now
             name = index_column(entry, snapshot.schema).name
@@ -343,7 +346,7 @@ def indexes_by_column(snapshot: Snapshot) -> dict[str, list[IndexEntry]]:
     return by_column
 
 
-def _row_indexes(snapshot: Snapshot) -> Iterator[tuple[IndexEntry, tuple[str, ...]]]:
+def _including_indexes(snapshot: Snapshot) -> Iterator[tuple[IndexEntry, tuple[str, ...]]]:
     """Yield the usable indexes of type ROWS, and their columns."""
     for entry in snapshot.manifest.indexes:
         if entry.is_on_row and not entry.deferred and entry.quarantined is None:
@@ -561,7 +564,7 @@ class _Planner:
                 except HindexError:
                     # it no longer fits the partition columns: the files indexed stay so, no other is expected to be
                     self._where[entry.id] = NEVER
-        self._rows = list(_row_indexes(snapshot))
+        self._included = list(_including_indexes(snapshot))
         self._shared = SharedIndexPruner(snapshot, self._indexes, cache)
         self.file_pruners: list[FilePruner] = [ManifestStatistics(self._indexes, self._binding), self._shared]
         if snapshot.schema.transactional and any(is_row_key(x.column, self._binding) for x in leaves(root)):
@@ -734,23 +737,27 @@ class _Planner:
             timezone=None if self._zones is None else self._zones.reader,
             version=view.file.version,
             metadata=self._metadata(view),
-            rows=tuple(self._rows_uses(view, part)) if self._rows else (),
+            included=tuple(self._included_uses(view, part)) if self._included else (),
         )
 
-    def _rows_uses(self, view: FileView, part: _Part) -> Iterator[RowsUse]:
+    def _included_uses(self, view: FileView, part: _Part) -> Iterator[IncludedUse]:
         """Yield the files of ROWS indexes that include some column that the task reads."""
         if not view.is_listed_fresh:
             return
         names = {column.name for column in (*part.output, *part.lookups, *part.filter_columns)}
-        for index, included in self._rows:
+        for index, included in self._included:
             file = self._index_file(view, index)
-            if file is not None and not names.isdisjoint(included):
-                try:
-                    path = self._snapshot.store.absolute(file.path)
-                except StoreError as error:
-                    self._notes.append(Note(Reason.CORRUPT, f"{index.name} on {view.file.path}", str(error)))
-                else:
-                    yield RowsUse(index.name, included, path, file.length, file.footer_checksum)
+            if file is None or names.isdisjoint(included):
+                continue
+            try:
+                path = self._snapshot.store.absolute(file.path)
+            except StoreError as error:
+                self._notes.append(Note(Reason.CORRUPT, f"{index.name} on {view.file.path}", str(error)))
+                continue
+            rows_per_block = int(dict(index.properties)["rows_per_block"])
+            yield IncludedUse(
+                index.name, included, index.inputs, rows_per_block, path, file.length, file.footer_checksum
+            )
 
     def _metadata(self, view: FileView) -> MetadataCopy | None:
         """Return the copy of a file's metadata, with an absolute path, if it is of the listed version."""

@@ -46,11 +46,17 @@ class IndexUse:
 
 
 @value_class
-class RowsUse:
-    """The file of an index of type ROWS, and the columns of the table that it keeps; ``path`` is absolute."""
+class IncludedUse:
+    """The file of an index of type ROWS; ``path`` is absolute.
+
+    Attributes:
+        columns: the names of its columns in the table, and ``types``, the struct of these as text.
+    """
 
     name: str
     columns: tuple[str, ...]
+    types: str
+    rows_per_block: int
     path: str
     length: int
     footer_checksum: int
@@ -79,9 +85,9 @@ class ScanTask:
     ``filter`` has no partition columns left. ``lookups`` are columns that are asked of indexes and, where these do not
     tell, read: those of aggregates and of an order. With ``reads_all``, nothing is asked but the data; with
     ``always_looks_up``, indexes are read even if decoding the column takes no longer; with ``keeps_errors``,
-    rows whose condition raises an error are kept, for a filter above to decide. ``indexes``, ``rows`` and
-    ``candidates`` may be used only if the file's length, modification time and tail checksum are still ``length``,
-    ``mtime_ns``, both as listed, and ``tail_checksum``.
+    rows whose condition raises an error are kept, for a filter above to decide. Columns may be read from the
+    ``included`` indexes. ``indexes``, ``included`` and ``candidates`` may be used only if the file's length,
+    modification time and tail checksum are still ``length``, ``mtime_ns``, both as listed, and ``tail_checksum``.
     ``binding`` names the table's data columns, against which the file's own columns are matched by name; these are
     ``names``, if it is still the file of that length and checksum. ``acid`` tells the rows of a transactional table's
     file that are there. ``version`` is that of the file in the listing of a remote store, and
@@ -110,7 +116,7 @@ class ScanTask:
     timezone: str | None = None
     version: Hashable | None = None
     metadata: MetadataCopy | None = None
-    rows: tuple[RowsUse, ...] = ()
+    included: tuple[IncludedUse, ...] = ()
 
 
 @value_class

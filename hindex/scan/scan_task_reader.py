@@ -98,9 +98,9 @@ class ScanTaskReader:
         #: Is told how long reading takes.
         self.meter = NO_METER
         self._indexes = self._open_indexes()
-        self._included = (
-            IncludedColumns(task, self.reader, self.notes, cache) if task.rows and self.is_fresh else None
-        )
+        self._included: IncludedColumns | None = None
+        if task.included and self.is_fresh:
+            self._included = IncludedColumns(task, self._columns, self.reader, self.notes, cache)
         self._stripe_filter = StripeFilter(task, self.reader, self._columns, self._indexes, self.notes)
 
     def close(self) -> None:
@@ -217,12 +217,23 @@ class ScanTaskReader:
         """Count the matching rows of a stripe, without reading data if the indexes decide."""
         return self.read(result, pool, ()).num_rows if result.undecided else len(result.bounds.lower)
 
-    def block_reads(self, result: StripeResult, columns: Sequence[OutputColumn]) -> list[BlockRead]:
-        """Return the reads from ROWS indexes that give some of the columns, for the candidate rows of a stripe."""
+    def block_reads(
+        self, stripe: int, rows: BitMap, columns: Sequence[OutputColumn], *, always: bool = False
+    ) -> list[BlockRead]:
+        """Return the reads from ROWS indexes by which some columns are read at some rows of a stripe.
+
+        Args:
+            always: whatever they cost.
+        """
         if self._included is None:
             return []
-        selection = RowSelection.of(result.bounds.upper, result.num_rows)
-        return self._included.choose(columns, result.stripe, selection)
+        selection = RowSelection.of(rows, self.reader.stripes[stripe].num_rows)
+        return self._included.choose(columns, stripe, selection, always=always)
+
+    def read_blocks(self, block_read: BlockRead, stripe: int) -> dict[str, pa.Array]:
+        """Read columns of all rows of a stripe from a ROWS index; nothing if it is corrupt."""
+        assert self._included is not None
+        return self._included.read(block_read, stripe, RowSelection(self.reader.stripes[stripe].num_rows))
 
     def bytes_to_read(self, result: StripeResult, columns: Sequence[OutputColumn]) -> int:
         """Return the stored bytes of columns in the row groups of a stripe's candidate rows.
@@ -346,7 +357,7 @@ class ScanTaskReader:
 
     def _open_indexes(self) -> OpenIndexes | None:
         """The task's indexes; None where it has none, or the data file is not the one that was indexed."""
-        if not (self.task.indexes or self.task.candidates or self.task.rows):
+        if not (self.task.indexes or self.task.candidates or self.task.included):
             return None
         if not self.is_fresh:
             self.notes.append(Note(Reason.STALE_FILE, self.task.path, self.difference))

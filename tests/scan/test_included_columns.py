@@ -15,7 +15,7 @@ import pytest
 from hindex.api.index import IndexSpec
 from hindex.api.scan import Scan
 from hindex.api.table import Table
-from hindex.errors import ColumnError, IndexExistsError, StatementError
+from hindex.errors import ColumnError, HindexWarning, IndexExistsError, StatementError
 from hindex.explanations.explanation import ReadPath, RowCount
 from hindex.maintain.verification import ProveWarning
 from hindex.orc import OrcReader
@@ -26,7 +26,7 @@ from hindex.scan.lookup_cost import is_reading_blocks_worthwhile
 from hindex.store.store import Store
 from tests.scan.wrong_indexes import exchange
 from tests.support.local_build import LocalConnection
-from tests.support.small import reasons, write_columns
+from tests.support.small import APART, keep_stat, reasons, write_columns
 
 #: Rows of each of the two files, in some stripes of both.
 ROWS = 4000
@@ -131,12 +131,32 @@ def test_conditions_are_checked_on_blocks(table: Table, data: pa.Table, opened: 
     assert set(included(scan)["by_k_rows"]) == {"k", "n", "s"}
 
 
-def test_most_rows_are_read_from_data(table: Table, data: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    for least, is_included in ((0, False), (498, True)):
-        scan = table.scan(f"k >= {least}", ["n", "s"])
-        assert same(scan, data.filter(pc.greater_equal(data["k"], least)).select(["n", "s"]))
-        assert bool(included(scan)) is False or is_included
+def test_what_costs_less_is_read(
+    tmp_path: Path, connection: LocalConnection, monkeypatch: pytest.MonkeyPatch, opened: list[OrcReader]
+) -> None:
+    """Few scattered rows of many columns from blocks; many rows, and a narrow column beside a wide one, from data."""
+    monkeypatch.setattr(included_columns, "is_reading_blocks_worthwhile", is_reading_blocks_worthwhile)
+    chance = np.random.default_rng(1)
+    rows = 60_000
+    names = [f"c{at}" for at in range(8)]
+    columns = {"k": pa.array(chance.integers(0, 6000, rows))}
+    columns |= {name: pa.array(chance.integers(0, 1 << 60, rows)) for name in names}
+    columns["wide"] = pa.array([chance.bytes(300).hex() for _ in range(rows)])
+    write_columns(tmp_path / "0.orc", columns)
+    table = connection.table(str(tmp_path))
+    table.create_indexes([IndexSpec("by_k", "k"), IndexSpec("rows", [*names, "wide"], "rows")])
+    for where, read, is_included in (
+        ("k = 7", names, True),
+        ("k = 7", [*names, "wide"], True),
+        ("k < 5000", names, False),
+        ("k >= 0", names, False),
+        ("k < 60", ["c0"], False),
+    ):
+        scan = table.scan(where, read)
+        assert bool(included(scan)) is is_included, (where, read)
+        for reader in opened:
+            reader.counts.bytes_decompressed = 0
+        assert scan.to_arrow().equals(table.scan(where, read, mode="prove").to_arrow())
 
 
 @pytest.mark.parametrize(
@@ -148,11 +168,11 @@ def test_cost(rows: int, columns: int, is_worthwhile: bool) -> None:
     groups = min(rows, 100)
     assert is_worthwhile is is_reading_blocks_worthwhile(
         blocks=min(rows, 1_000_000 // 64),
-        index_columns=16,
-        columns=columns,
+        block_columns=16,
+        block_bytes=2700,
+        column_bytes=[25_000_000 // 16] * columns,
         groups=groups,
-        column_bytes=25e6 / 16,
-        share=groups / 100,
+        group_share=groups / 100,
         chunk=256 << 10,
     )
 
@@ -163,11 +183,11 @@ def test_cost_of_requests(megabytes: int, is_worthwhile: bool) -> None:
     cost = partial(
         is_reading_blocks_worthwhile,
         blocks=10,
-        index_columns=5,
-        columns=5,
+        block_columns=5,
+        block_bytes=1000,
+        column_bytes=[megabytes * 1_000_000 // 5] * 5,
         groups=10,
-        column_bytes=megabytes * 1e6 / 5,
-        share=0.1,
+        group_share=0.1,
         chunk=0,
     )
     assert cost()
@@ -279,10 +299,10 @@ def test_changed_and_new_files(table: Table, tmp_path: Path) -> None:
 
 def test_statements(table: Table, connection: LocalConnection) -> None:
     name = f"'{table.uri}'"
-    estimate = connection.sql(f"CREATE INDEX i USING bitmap ON {name} (id) INCLUDE (n, `s`) DRY RUN")
-    connection.sql(f"CREATE INDEX i USING bitmap ON {name} (id) INCLUDE (n, `s`)")
+    estimate = connection.sql(f"CREATE INDEX i USING bitmap ON {name} (id) INCLUDE (t, `s`) DRY RUN")
+    connection.sql(f"CREATE INDEX i USING bitmap ON {name} (id) INCLUDE (t, `s`)")
     built = [table.index(item) for item in ("i", "i_rows")]
-    assert [(item.type, item.column) for item in built] == [("BITMAP", "id"), ("ROWS", "n, s")]
+    assert [(item.type, item.column) for item in built] == [("BITMAP", "id"), ("ROWS", "t, s")]
     size = sum(item.size_bytes for item in built)
     assert abs(estimate.index_bytes - size) < 0.2 * size  # type: ignore[union-attr]
     connection.sql(f"CREATE INDEX wide USING rows ON {name} (id, r.q) WITH ('rows_per_block' = '16')")
@@ -296,6 +316,80 @@ def test_statements(table: Table, connection: LocalConnection) -> None:
         connection.sql(f"CREATE INDEX e USING bitmap ON {name} (n) INCLUDE (n + 1)")
     with pytest.raises(ColumnError, match="names 2: create one for each"):
         connection.sql(f"CREATE INDEX e USING bitmap ON {name} (n, s)")
+    with pytest.raises(ColumnError, match="is of type ROWS, which includes its columns"):
+        connection.sql(f"CREATE INDEX e USING rows ON {name} (n) INCLUDE (s)")
+    with pytest.raises(ColumnError, match="include is a list of names"):
+        table.create_index("e", "n", include="s")
+
+
+def test_columns_are_included_once(table: Table) -> None:
+    table.drop_index("by_k")
+    with pytest.warns(HindexWarning, match="'by_k_rows' of .* includes s, n already"):
+        table.create_index("by_k", "k", include=["s", "n"])
+    assert table.index_names() == ["by_k_rows", "by_k"]
+    assert included(table.scan("k = 77", ["n", "s"])) == {"by_k_rows": ("n", "s")}
+    table.create_index("other", ["s", "t"], "rows")
+    assert included(table.scan("k = 77", ["n", "s", "t"])) == {"by_k_rows": ("n", "s"), "other": ("t",)}
+
+
+def test_one_column(table: Table, data: pa.Table) -> None:
+    """It has no index that answers conditions on it, and no query says that one is damaged."""
+    table.create_index("t_rows", ["t"], "rows")
+    table.create_index("later", ["id"], "rows", deferred=True)
+    where = "k < 20 AND t < TIMESTAMP '2024-01-03 00:00:00' AND id >= 0"
+    scan = table.scan(where, ["s"])
+    assert set(reasons(scan)) == {Reason.NO_INDEX}
+    assert scan.count() == table.scan(where, ["s"], mode="prove").count() > 0
+    advice = table.advise([f"SELECT s FROM '{table.uri}' WHERE id = 5"])
+    assert [item.column for item in advice.create] == ["id"]
+
+
+@pytest.mark.parametrize(
+    ("where", "names"), [("k = 7 AND n > 500", ["k"]), ("k = 7", ["s"]), ("k IN (3, 7)", ["x"])]
+)
+def test_prove_names_the_wrong_index(
+    table: Table, tmp_path_factory: pytest.TempPathFactory, where: str, names: list[str]
+) -> None:
+    table.create_index("right", ["id", "t"], "rows")
+    other = tmp_path_factory.mktemp("other")
+    write_columns(other / "0.orc", columns(0, seed=1), stripe=64 << 10, stride=1000)
+    exchange(table, other, ", ".join(INCLUDED))
+    with pytest.warns(ProveWarning, match="values differ by 'by_k_rows'"):
+        rows = table.scan(where, [*names, "id"], mode="prove").to_arrow()
+    assert table.index("by_k_rows").status.startswith("quarantined")
+    assert table.index("right").status == "fresh"
+    scan = table.scan(where, [*names, "id"])
+    assert str(scan.to_arrow().to_pylist()) == str(rows.to_pylist())
+    assert "by_k_rows" not in included(scan)
+
+
+def test_a_replaced_file_of_the_same_length_and_time_is_read(
+    tmp_path: Path, connection: LocalConnection
+) -> None:
+    path = tmp_path / "0.orc"
+    keys = pa.array([at % 50 for at in range(len(APART))])
+    write_columns(path, {"k": keys, "n": pa.array(APART)}, codec="none")
+    table = connection.table(str(tmp_path))
+    table.create_index("by_k", "k", include=["n"])
+    assert table.scan("k = 10", ["n"]).to_arrow()["n"].to_pylist() == APART[10::50]
+    later = [value + 1 for value in APART]
+    keep_stat(path, lambda: write_columns(path, {"k": keys, "n": pa.array(later)}, codec="none"))
+    scan = table.scan("k = 10", ["n"])
+    assert scan.to_arrow()["n"].to_pylist() == later[10::50]
+    assert reasons(scan) == {Reason.STALE_FILE: ["0.orc"]}
+
+
+def test_partitions(tmp_path: Path, connection: LocalConnection) -> None:
+    for name in ("a", "b"):
+        write_columns(tmp_path / f"p={name}" / "0.orc", columns(0))
+    table = connection.table(str(tmp_path))
+    table.create_index("by_k", "k", where="p = 'a'", include=["n"])
+    assert table.index("by_k_rows").where == "p = 'a'"
+    assert included(table.scan("k = 77", ["n", "p"])) == {"by_k_rows": ("n",)}
+    assert included(table.scan("k = 77 AND p = 'b'", ["n"])) == {}
+    assert table.scan("k = 77", ["n"], mode="prove").count() == table.scan("k = 77", ["n"]).count()
+    table.create_index("later", "id", include=["s"], deferred=True)
+    assert table.index("later_rows").status.startswith("deferred")
 
 
 @pytest.mark.parametrize(
