@@ -109,6 +109,7 @@ def test_every_benchmark_section_has_a_place() -> None:
         "selectivity",
         "substrings",
         "included",
+        "expressions",
         "to-spark",
         "tpch",
     }

@@ -2,7 +2,8 @@
 
 An ORC file compresses some 256 KiB of a column at once, so that one row costs as much as thousands. A ROWS index
 stores copies of columns beside each other, in blocks of 64 rows, each compressed on its own with the dictionary of its
-stripe: scattered rows cost a few kilobytes each. It answers no condition; scans take the rows that other indexes find from it.
+stripe: scattered rows cost a few kilobytes each. It answers no condition; scans read the rows that other indexes find
+from it.
 
 A block is the message of an Arrow record batch. `docs/format.md` specifies the file.
 """
