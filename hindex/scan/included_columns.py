@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -69,16 +70,29 @@ class IncludedColumns:
             for column in columns
             if self._columns.has(column.name) and not self._depends_on_session(column)
         }
-        for use in self._task.included:
+        waiting = list(self._task.included)
+        while waiting and missing:
+            # the one with most of the columns, and with fewest others
+            use = max(waiting, key=lambda use: (len(missing.keys() & use.columns), -len(use.columns)))
+            waiting.remove(use)
             names = [name for name in use.columns if name in missing]
+            if not names:
+                continue
             # from the least blocks that the rows may be in: most indexes need not be opened
-            if not names or not (always or self._is_worthwhile(use, None, names, stripe, selection)):
+            blocks, block_bytes = -(-len(selection) // use.rows_per_block), 0.0
+            is_worthwhile = partial(self._is_worthwhile, use, self._column_bytes(names, stripe), selection)
+            if not (always or is_worthwhile(blocks, block_bytes)):
                 continue
             reader = self._open(use)
-            if reader is None or not (always or self._is_worthwhile(use, reader, names, stripe, selection)):
+            if reader is None:
                 continue
-            ordinals = tuple(map(use.columns.index, names))
-            chosen.append(BlockRead(use, reader, tuple(missing.pop(name) for name in names), ordinals))
+            blocks, block_bytes = (
+                reader.count_blocks(stripe, selection.to_array()),
+                reader.block_bytes(stripe),
+            )
+            if always or is_worthwhile(blocks, block_bytes):
+                ordinals = tuple(map(use.columns.index, names))
+                chosen.append(BlockRead(use, reader, tuple(missing.pop(name) for name in names), ordinals))
         return chosen
 
     def _depends_on_session(self, column: OutputColumn) -> bool:
@@ -87,32 +101,29 @@ class IncludedColumns:
             part.kind is Kind.TIMESTAMP for part in column.type.walk()
         )
 
+    def _column_bytes(self, names: Sequence[str], stripe: int) -> list[int]:
+        """Return the stored bytes of columns in a stripe of the data file."""
+        footer = self._reader.stripe(stripe)
+        types = map(self._columns.type_in_file, names)
+        return [sum(footer.data_length(node.column) for node in data_type.walk()) for data_type in types]
+
     def _is_worthwhile(
         self,
         use: IncludedUse,
-        reader: RowsReader | None,
-        names: Sequence[str],
-        stripe: int,
+        column_bytes: Sequence[int],
         selection: RowSelection,
+        blocks: int,
+        block_bytes: float,
     ) -> bool:
         tail = self._reader.tail
-        groups, _ = selection.groups(tail.row_index_stride or max(selection.num_rows, 1))
-        if reader is None:
-            blocks, block_bytes = -(-len(selection) // use.rows_per_block), 0.0
-        else:
-            blocks = reader.count_blocks(stripe, selection.to_array())
-            block_bytes = reader.block_bytes(stripe)
-        footer = self._reader.stripe(stripe)
+        groups = len(selection.groups(tail.row_index_stride or max(selection.num_rows, 1))[0])
         return is_reading_blocks_worthwhile(
             blocks=blocks,
             block_columns=len(use.columns),
             block_bytes=block_bytes,
-            column_bytes=[
-                sum(footer.data_length(node.column) for node in self._columns.type_in_file(name).walk())
-                for name in names
-            ],
-            groups=len(groups),
-            group_share=len(groups) / group_count(tail.row_index_stride, selection.num_rows),
+            column_bytes=column_bytes,
+            groups=groups,
+            group_share=groups / group_count(tail.row_index_stride, selection.num_rows),
             chunk=0 if tail.codec is None else tail.block_size,
             is_data_remote=not is_local(self._task.uri),
             is_index_remote=not is_local(use.path),

@@ -329,7 +329,9 @@ def test_columns_are_included_once(table: Table) -> None:
     assert table.index_names() == ["by_k_rows", "by_k"]
     assert included(table.scan("k = 77", ["n", "s"])) == {"by_k_rows": ("n", "s")}
     table.create_index("other", ["s", "t"], "rows")
-    assert included(table.scan("k = 77", ["n", "s", "t"])) == {"by_k_rows": ("n", "s"), "other": ("t",)}
+    assert included(table.scan("k = 77", ["s", "t"])) == {"other": ("s", "t")}
+    assert included(table.scan("k = 77", ["s"])) == {"other": ("s",)}
+    assert included(table.scan("k = 77", ["n", "s", "t"])) == {"other": ("s", "t"), "by_k_rows": ("n",)}
 
 
 def test_one_column(table: Table, data: pa.Table) -> None:
