@@ -57,7 +57,7 @@ class IndexSpec:
             here are only recorded, with a `hindex.errors.HindexWarning`.
         annotations: further properties, only recorded.
         deferred: record the index without building it.
-        include: columns to keep in small blocks, in a second index of type ROWS, named after this one with the suffix
+        include: columns to store in small blocks, in a second index of type ROWS, named after this one with the suffix
             ``_rows``, unless an index has them already. All queries of the table use it.
     """
 
@@ -76,7 +76,7 @@ class IndexSpec:
         """The index of the included columns; None if there are none.
 
         Raises:
-            ColumnError: if they are no list of names, or are included in an index that keeps columns itself.
+            ColumnError: if they are no list of names, or the index is itself of type ROWS.
         """
         columns = column_names(self.include, "include")
         if not columns:
@@ -450,13 +450,13 @@ def _row(columns: IndexedColumn, schema: TableSchema, kind: IndexType) -> IndexC
         check_path(column, schema)
         if column in resolved[:at]:
             raise ColumnError(f"Column {column.name!r} is named twice")
-        if not kind.supports(IndexColumn.of_row([column]).type):
+        if not kind.supports(IndexColumn.of_columns([column]).type):
             raise ColumnError(
                 f"Column {column.name!r} is of type {column.type}, which ROWS cannot include: leave it out"
             )
     if not resolved:
         raise ColumnError("An index of type ROWS includes at least one column: name some")
-    return IndexColumn.of_row(resolved)
+    return IndexColumn.of_columns(resolved)
 
 
 def _column_or_expression(column: IndexedColumn, schema: TableSchema) -> IndexColumn:

@@ -608,7 +608,7 @@ class Table:
         columns = set(parse_type(new.inputs).field_names)
         for entry in snapshot.manifest.indexes:
             if (
-                entry.is_on_row
+                entry.stores_columns
                 and entry.where in (None, new.where)
                 and columns <= set(parse_type(entry.inputs).field_names)
             ):

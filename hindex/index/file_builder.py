@@ -54,7 +54,7 @@ class FileBuilder:
         data_type: the column's type.
         column: its dotted path, for display.
         metadata: kept in the footer as it is, such as the data file's fingerprint.
-        has_keys: False if the index keeps values that have no keys; the footer's kind of keys is then without meaning.
+        has_keys: False if the index stores values without keys; readers then ignore the footer's kind of keys.
 
     Raises:
         ColumnError: if columns of this type cannot be indexed.

@@ -255,8 +255,8 @@ def advise(
 
 
 def _indexed_name(snapshot: Snapshot, index: IndexEntry) -> str:
-    """Return the present name of the column or expression of an index; "" if the table has it no longer, or of ROWS."""
-    if index.is_on_row:
+    """Return the present name of an index's column or expression; "" if the table lacks it, or it stores columns."""
+    if index.stores_columns:
         return ""
     try:
         return index_column(index, snapshot.schema).name

@@ -264,7 +264,7 @@ class _Verifier:
             file_snapshot = replace(self._snapshot, files=(_physical(view),), vanished=())
             for stripe in stripes:
                 try:
-                    if self._entry.is_on_row:
+                    if self._entry.stores_columns:
                         verified += self._verify_rows(view, stripe)
                     else:
                         verified += self._verify_stripe(file_snapshot, view, stripe)
@@ -300,7 +300,7 @@ class _Verifier:
         return has_answers
 
     def _verify_rows(self, view: FileView, stripe: int) -> bool:
-        """Compare the columns that the index keeps of a stripe; return True if they could be read."""
+        """Compare the columns that the index stores of a stripe; return True if they could be read."""
         inputs = self._inputs(view, stripe)
         file = None if view.entry is None else view.entry.index_file(self._entry.id)
         if inputs is None or file is None:
@@ -309,8 +309,8 @@ class _Verifier:
         reader = open_index_file(path, file.length, file.footer_checksum, self._cache).reader
         assert isinstance(reader, RowsReader)
         rows = np.arange(len(next(iter(inputs.values()))))
-        kept = reader.read(stripe, rows, range(len(inputs)))
-        for (name, array), other in zip(inputs.items(), kept, strict=True):
+        stored = reader.read(stripe, rows, range(len(inputs)))
+        for (name, array), other in zip(inputs.items(), stored, strict=True):
             if not is_same(*(pa.RecordBatch.from_arrays([item], [name]) for item in (other, array))):
                 self._problems.append(
                     f"wrong values of {name} in stripe {stripe} of {view.file.path!r}: {self._remedy}"

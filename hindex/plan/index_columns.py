@@ -35,21 +35,21 @@ from hindex.value_class import value_class
 
 @value_class
 class IndexColumn:
-    """A column of a table, an expression of some, or several columns beside each other: the values that an index has.
+    """A column of a table, an expression of some, or a list of columns: the values that an index has.
 
     Attributes:
-        name: the column's name, the expression as SQL, or the names of several columns.
-        type: of several columns, the struct of them.
+        name: the column's name, the expression as SQL, or the names of the columns.
+        type: of a list of columns, the struct of them.
         inputs: the columns that the values are computed from; of a column, itself.
         expression: None for columns.
-        is_row: True if an index of type ROWS stores these columns.
+        stores_columns: True if an index of type ROWS stores these columns.
     """
 
     name: str
     type: OrcType
     inputs: tuple[ResolvedColumn, ...]
     expression: Node | None = None
-    is_row: bool = False
+    stores_columns: bool = False
 
     @classmethod
     def of(cls, column: ResolvedColumn) -> IndexColumn:
@@ -57,19 +57,19 @@ class IndexColumn:
         return cls(column.name, column.type, (column,))
 
     @classmethod
-    def of_row(cls, columns: Sequence[ResolvedColumn]) -> IndexColumn:
-        """Return several columns beside each other."""
+    def of_columns(cls, columns: Sequence[ResolvedColumn]) -> IndexColumn:
+        """Return the columns of an index of type ROWS."""
         name = ", ".join(str(ColumnRef(column.path)) for column in columns)
-        return cls(name, _struct(columns), tuple(columns), is_row=True)
+        return cls(name, _struct(columns), tuple(columns), stores_columns=True)
 
     @property
     def is_column(self) -> bool:
         """True for one column of the table."""
-        return self.expression is None and not self.is_row
+        return self.expression is None and not self.stores_columns
 
     @property
     def input_types(self) -> str:
-        """The types of the columns of an expression or row as text; "" for a column."""
+        """The types of the columns of an expression or list as text; "" for a column."""
         return "" if self.is_column else type_text(_struct(self.inputs))
 
     @property
@@ -129,7 +129,7 @@ class FileIndexColumn:
 
     @property
     def type(self) -> OrcType:
-        """The type of the values: a column's type in the file, or that of an expression or row."""
+        """The type of the values: a column's type in the file, or that of an expression or list."""
         return self.paths[0].type if self.column.is_column else self.column.type
 
     def read(self, reader: OrcReader, stripe: int, selection: RowSelection | None = None) -> pa.Array:
@@ -154,7 +154,7 @@ class FileIndexColumn:
         return values if self.column.has_lists else table_values(values, self.type, self.column.type)
 
     def values(self, arrays: Sequence[pa.Array]) -> pa.Array:
-        """Return the values, lists of them where rows have several, given those of `paths`; structs of several columns.
+        """Return the values, given those of `paths`: lists where rows have several, structs of a list of columns.
 
         Raises:
             BuildError: if an expression has no value in some row.
@@ -165,7 +165,7 @@ class FileIndexColumn:
             item.name: table_values(array, path.type, item.type)
             for item, path, array in zip(self.column.inputs, self.paths, arrays, strict=True)
         }
-        if self.column.is_row:
+        if self.column.stores_columns:
             return pa.StructArray.from_arrays(list(inputs.values()), fields=list(self.type.to_arrow()))
         return expression_values(self.column, inputs, len(arrays[0]))
 
@@ -218,9 +218,9 @@ def index_column(entry: IndexEntry, schema: TableSchema) -> IndexColumn:
     if not entry.inputs:
         return IndexColumn.of(schema.resolve(entry.column, is_stored=True))
     try:
-        if entry.is_on_row:
+        if entry.stores_columns:
             names = parse_type(entry.inputs).field_names
-            column = IndexColumn.of_row([schema.resolve(name, is_stored=True) for name in names])
+            column = IndexColumn.of_columns([schema.resolve(name, is_stored=True) for name in names])
         else:
             column = expression_column(entry.column, schema)
     except StatementError as error:

@@ -336,7 +336,7 @@ def indexes_by_column(snapshot: Snapshot) -> dict[str, list[IndexEntry]]:
     """Return the indexes of the columns that the table still has, by the present name of the column or expression."""
     by_column: dict[str, list[IndexEntry]] = {}
     for entry in snapshot.manifest.indexes:
-        if entry.is_on_row:
+        if entry.stores_columns:
             # it answers no condition
             continue
         with suppress(ColumnError, UnsupportedError):
@@ -349,7 +349,7 @@ def indexes_by_column(snapshot: Snapshot) -> dict[str, list[IndexEntry]]:
 def _including_indexes(snapshot: Snapshot) -> Iterator[tuple[IndexEntry, tuple[str, ...]]]:
     """Yield the usable indexes of type ROWS, and their columns."""
     for entry in snapshot.manifest.indexes:
-        if entry.is_on_row and not entry.deferred and entry.quarantined is None:
+        if entry.stores_columns and not entry.deferred and entry.quarantined is None:
             with suppress(ColumnError, UnsupportedError):
                 column = index_column(entry, snapshot.schema)
                 yield entry, tuple(item.name for item in column.inputs)

@@ -61,7 +61,7 @@ class IndexEntry:
         deferred: created without being built, and not built since: it has no files.
         annotations: sorted by key; for display only.
         quarantined: the reason why it must not be used until it is rebuilt; None if it may be used.
-        inputs: the columns of the expression or row with their types, as text of a struct's type; "" for an index on a
+        inputs: the columns of the expression or list with their types, as text of a struct's type; "" for an index on a
             column.
     """
 
@@ -83,13 +83,13 @@ class IndexEntry:
     inputs: str = ""
 
     @property
-    def is_on_row(self) -> bool:
-        """True if it keeps columns, and answers no condition."""
+    def stores_columns(self) -> bool:
+        """True if it stores copies of columns, and answers no condition."""
         return self.type.upper() == "ROWS"
 
     @property
     def is_on_expression(self) -> bool:
-        return bool(self.inputs) and not self.is_on_row
+        return bool(self.inputs) and not self.stores_columns
 
 
 @value_class

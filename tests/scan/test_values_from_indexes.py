@@ -233,9 +233,9 @@ def test_fields_of_structs(tmp_path: Path, connection: LocalConnection, opened: 
 def test_rows_without_a_key_have_no_values() -> None:
     """Any row that the keys lack, at either end or between, and the column is read."""
     keys = KeyRows(np.array([7, 9]), np.array([2, 1]), np.array([3, 8, 5], np.uint32))
-    of_row = {3: 7, 8: 7, 5: 9}
+    of_columns = {3: 7, 8: 7, 5: 9}
     integer = OrcType(Kind.LONG, 1)
     for rows in ([], [3], [5, 8], [3, 5, 8], [1, 3], [4], [3, 4, 8], [8, 9], [9]):
         values = values_at(integer, keys, np.array(rows, np.uint32))
-        expected = [of_row[row] for row in rows] if of_row.keys() >= {*rows} else None
+        expected = [of_columns[row] for row in rows] if of_columns.keys() >= {*rows} else None
         assert (None if values is None else values.to_pylist()) == expected, rows
