@@ -67,7 +67,7 @@ class TableRef:
 class CreateIndex:
     """``CREATE INDEX``, in the spelling of openLooKeng (``USING``) or of Hive (``AS``).
 
-    ``using`` is the index type as written, ``include`` are the columns to keep in a ROWS index beside it; keys and
+    ``using`` is the index type as written, ``include`` are the columns to store in a ROWS index beside it; keys and
     values of ``properties`` (``WITH``), ``index_properties`` (``IDXPROPERTIES``) and ``annotations``
     (``TBLPROPERTIES``) are the strings as written, in order.
     """

@@ -542,10 +542,7 @@ class Table:
             if if_not_exists and existing is not None:
                 self._warn_of_difference(existing, spec, entry)
                 return Index(self, existing, snapshot)
-            entries = [entry]
-            included = spec.included_index
-            if included is not None and not self._has_included(snapshot, new_entry(included, snapshot)):
-                entries.append(new_entry(included, snapshot))
+            entries = [new_entry(item, snapshot) for item in self._with_included(spec, snapshot)]
             for new in entries:
                 check_new_index(snapshot.manifest, new)
             first, *others = (
@@ -578,12 +575,7 @@ class Table:
         if not isinstance(value, Sequence) or not all(isinstance(spec, IndexSpec) for spec in value):
             raise ArgumentTypeError(f"specs is {specs!r}: pass a list of hindex.IndexSpec")
         snapshot = self._non_empty_snapshot()
-        named, specs = specs, []
-        for spec in named:
-            specs.append(spec)
-            included = spec.included_index
-            if included is not None and not self._has_included(snapshot, new_entry(included, snapshot)):
-                specs.append(included)
+        specs = [item for spec in specs for item in self._with_included(spec, snapshot)]
         requested = [new_entry(spec, snapshot) for spec in specs]
         entries, manifest = [], snapshot.manifest
         for entry in requested:
@@ -603,8 +595,12 @@ class Table:
             self._warn_of_difference(existing, spec, entry)
         return [Index(self, entry, after) for entry in created]
 
-    def _has_included(self, snapshot: Snapshot, new: IndexEntry) -> bool:
-        """Return True, with a warning, if an index of type ROWS has the columns of a new one in its partitions."""
+    def _with_included(self, spec: IndexSpec, snapshot: Snapshot) -> list[IndexSpec]:
+        """Return an index with that of its included columns, unless the table has one of them, which is a warning."""
+        included = spec.included_index
+        if included is None:
+            return [spec]
+        new = new_entry(included, snapshot)
         columns = set(parse_type(new.inputs).field_names)
         for entry in snapshot.manifest.indexes:
             if (
@@ -613,8 +609,8 @@ class Table:
                 and columns <= set(parse_type(entry.inputs).field_names)
             ):
                 warn(f"Index {entry.name!r} of {self.name!r} includes {new.column} already and is used")
-                return True
-        return False
+                return [spec]
+        return [spec, included]
 
     def _warn_of_difference(self, existing: IndexEntry, spec: IndexSpec, entry: IndexEntry) -> None:
         """Warn if IF NOT EXISTS keeps an index that is defined differently."""

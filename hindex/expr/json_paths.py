@@ -143,13 +143,13 @@ def _decoded(data: bytes) -> str:
 
 
 def _value_at(document: str, path: Sequence[str | int]) -> str | bytes | None:
-    value = _found(_parsed(document.lstrip(" \t\n\r")), path)
+    value = _descend(_parsed(document.lstrip(" \t\n\r")), path)
     if value is _MISSING:
         return None
     return _raw(value) if type(value) is str else _written(value)
 
 
-def _found(value: object, path: Sequence[str | int], at: int = 0) -> object:
+def _descend(value: object, path: Sequence[str | int], at: int = 0) -> object:
     """Return the value at a path from its step ``at`` on: objects are tuples of names and values."""
     if at == len(path):
         return value
@@ -158,11 +158,11 @@ def _found(value: object, path: Sequence[str | int], at: int = 0) -> object:
     if isinstance(step, str):
         for name, child in value if isinstance(value, tuple) else ():
             if name == step and child is not None:
-                found = _found(child, path, at)
-                if found is not _MISSING:
-                    return found
+                descendant = _descend(child, path, at)
+                if descendant is not _MISSING:
+                    return descendant
     elif isinstance(value, list) and step < len(value):
-        return _found(value[step], path, at)
+        return _descend(value[step], path, at)
     return _MISSING
 
 

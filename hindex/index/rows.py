@@ -53,7 +53,9 @@ Int64s = npt.NDArray[np.int64]
 
 #: Raw bytes of a block, about: rows that are long have fewer of them in a block.
 _BLOCK_BYTES = 64 << 10
-#: Greatest raw length of a block: one long row.
+#: Raw bytes of blocks that are decoded together.
+_BYTES_TOGETHER = 64 << 20
+#: Greatest raw length of a block.
 _MAX_BLOCK = (1 << 31) - 1
 _LEVEL = 3
 #: Bytes of a stripe's dictionary, blocks that it is made from, and their bytes.
@@ -123,6 +125,7 @@ class RowsReader:
 
         Raises:
             IndexFileError: if a block that it needs is corrupt.
+            ArrowInvalid: if an array cannot have so many bytes.
         """
         if not len(rows):
             return [pa.array([], self._types[at]) for at in columns]
@@ -131,18 +134,29 @@ class RowsReader:
             raise self.file.error(f"stripe {stripe} has {item.rows} rows, and row {rows[-1]} is read")
         numbers, batch_of_row = np.unique(rows // item.block_rows, return_inverse=True)
         blocks, decompressor = self._directory(stripe)
-        batches = []
-        for number, data in zip(numbers.tolist(), self.file.read_encoded(blocks.refs(numbers)), strict=True):
-            count = min(item.block_rows, item.rows - number * item.block_rows)
-            batches.append(self._decode(data, decompressor, count))
-        # all blocks before the last one of the stripe are full
-        positions = batch_of_row * item.block_rows + rows % item.block_rows
-        indices = fixed_array(pa.int64(), positions, None)
-        # arrays one by one: taking from a table costs ten times as much where rows are few
-        table = pa.Table.from_batches(batches).select(list(columns)).combine_chunks()
+        encoded = self.file.read_encoded(blocks.refs(numbers))
+        # a decoded block has many rows for each that is read: few are in memory at once
+        together = max(1, _BYTES_TOGETHER // max(item.max_block, 1))
+        parts: list[list[pa.Array]] = []
+        for start in range(0, len(numbers), together):
+            batches = []
+            for number, data in zip(
+                numbers[start : start + together].tolist(), encoded[start:], strict=False
+            ):
+                count = min(item.block_rows, item.rows - number * item.block_rows)
+                batches.append(self._decode(data, decompressor, count))
+            first, end = batch_of_row.searchsorted([start, start + len(batches)])
+            # all blocks before the last one of the stripe are full
+            positions = (batch_of_row[first:end] - start) * item.block_rows + rows[
+                first:end
+            ] % item.block_rows
+            indices = fixed_array(pa.int64(), positions, None)
+            # arrays one by one: taking from a table costs ten times as much where rows are few
+            table = pa.Table.from_batches(batches).select(list(columns)).combine_chunks()
+            parts.append([column.chunk(0).take(indices) for column in table.columns])
         return [
-            _one_array(column).take(indices).view(self._types[at])
-            for column, at in zip(table.columns, columns, strict=True)
+            pa.concat_arrays(arrays).view(self._types[at])
+            for arrays, at in zip(zip(*parts, strict=True), columns, strict=True)
         ]
 
     def _decode(self, data: bytes, decompressor: _Decompressor, rows: int) -> pa.RecordBatch:
@@ -305,7 +319,7 @@ class _Rows:
     )
 
     def supports(self, data_type: OrcType) -> bool:
-        """Return True for a struct of columns that can be kept."""
+        """Return True for a struct of columns that can be included."""
         return data_type.kind is Kind.STRUCT and all(map(_is_supported, data_type.children))
 
     def builder(
@@ -346,10 +360,6 @@ def _is_supported(data_type: OrcType) -> bool:
 def _message(batch: pa.RecordBatch, start: int, rows: int) -> bytes:
     message: bytes = batch.slice(start, rows).serialize().to_pybytes()
     return message
-
-
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _strings_as_binary(data_type: pa.DataType) -> pa.DataType:

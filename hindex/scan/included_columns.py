@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -78,19 +78,16 @@ class IncludedColumns:
             names = [name for name in use.columns if name in missing]
             if not names:
                 continue
-            # from the least blocks that the rows may be in: most indexes need not be opened
-            blocks, block_bytes = -(-len(selection) // use.rows_per_block), 0.0
-            is_worthwhile = partial(self._is_worthwhile, use, self._column_bytes(names, stripe), selection)
-            if not (always or is_worthwhile(blocks, block_bytes)):
+            is_worthwhile = self._cost_rule(use, names, stripe, selection)
+            # by the least blocks that the rows may be in: most indexes need not be opened
+            least = -(-len(selection) // use.rows_per_block)
+            if not (always or is_worthwhile(blocks=least, block_bytes=0.0)):
                 continue
             reader = self._open(use)
             if reader is None:
                 continue
-            blocks, block_bytes = (
-                reader.count_blocks(stripe, selection.to_array()),
-                reader.block_bytes(stripe),
-            )
-            if always or is_worthwhile(blocks, block_bytes):
+            blocks = reader.count_blocks(stripe, selection.to_array())
+            if always or is_worthwhile(blocks=blocks, block_bytes=reader.block_bytes(stripe)):
                 ordinals = tuple(map(use.columns.index, names))
                 chosen.append(BlockRead(use, reader, tuple(missing.pop(name) for name in names), ordinals))
         return chosen
@@ -101,27 +98,17 @@ class IncludedColumns:
             part.kind is Kind.TIMESTAMP for part in column.type.walk()
         )
 
-    def _column_bytes(self, names: Sequence[str], stripe: int) -> list[int]:
-        """Return the stored bytes of columns in a stripe of the data file."""
-        footer = self._reader.stripe(stripe)
-        types = map(self._columns.type_in_file, names)
-        return [sum(footer.data_length(node.column) for node in data_type.walk()) for data_type in types]
-
-    def _is_worthwhile(
-        self,
-        use: IncludedUse,
-        column_bytes: Sequence[int],
-        selection: RowSelection,
-        blocks: int,
-        block_bytes: float,
-    ) -> bool:
-        tail = self._reader.tail
+    def _cost_rule(
+        self, use: IncludedUse, names: Sequence[str], stripe: int, selection: RowSelection
+    ) -> Callable[..., bool]:
+        """Return `is_reading_blocks_worthwhile` for some columns, without the number and the bytes of blocks."""
+        tail, footer = self._reader.tail, self._reader.stripe(stripe)
         groups = len(selection.groups(tail.row_index_stride or max(selection.num_rows, 1))[0])
-        return is_reading_blocks_worthwhile(
-            blocks=blocks,
+        types = map(self._columns.type_in_file, names)
+        return partial(
+            is_reading_blocks_worthwhile,
             block_columns=len(use.columns),
-            block_bytes=block_bytes,
-            column_bytes=column_bytes,
+            column_bytes=[sum(footer.data_length(node.column) for node in item.walk()) for item in types],
             groups=groups,
             group_share=groups / group_count(tail.row_index_stride, selection.num_rows),
             chunk=0 if tail.codec is None else tail.block_size,
@@ -135,6 +122,9 @@ class IncludedColumns:
             arrays = block_read.reader.read(stripe, selection.to_array(), block_read.ordinals)
         except IndexFileError as error:
             self._note_failure(block_read.use, error)
+            return {}
+        except pa.ArrowInvalid:
+            # more than an array can have: the reader of the data raises the error for it
             return {}
         return {column.name: array for column, array in zip(block_read.columns, arrays, strict=True)}
 

@@ -13,10 +13,10 @@ import shutil
 import statistics
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,10 +29,8 @@ from hindex.spark.session import local_session
 from tests.bench.compare import digest
 from tests.bench.report import ratio_text
 from tests.bench.section import Section, SectionResult
+from tests.bench.substrings import engine_runs
 from tests.bench.timing import in_turn, ratios, seconds
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FILE_ROWS = 500_000
 #: Rows of a table at scale 1.
@@ -82,7 +80,7 @@ def run(options: argparse.Namespace) -> SectionResult:
     progress = progress_for(sys.stderr)
     progress.start(len(CONDITIONS), "conditions on expressions and elements")
     for name, (sql, of_lance) in CONDITIONS.items():
-        runs = _runs(table, spark, path / "orc", lance, sql, of_lance)
+        runs = engine_runs(table, spark, path / "orc", lance, ["id", "email"], sql, of_lance)
         results = {engine: run() for engine, run in runs.items()}
         if len({digest(result) for result in results.values()}) > 1:
             different.append(name)
@@ -153,20 +151,6 @@ def _lance(path: Path) -> tuple[Any, tuple[float, int, int | None]]:
     taken = seconds(lambda: dataset.create_scalar_index("tags", "LABEL_LIST"))
     (description,) = dataset.describe_indices()
     return dataset, (taken, description.total_size_bytes, None)
-
-
-def _runs(
-    table: hindex.Table, spark: SparkSession, path: Path, lance: Any, sql: str, of_lance: str | None
-) -> dict[str, Callable[[], pa.Table]]:
-    """The same rows by each engine."""
-    columns = ["id", "email"]
-    runs: dict[str, Callable[[], pa.Table]] = {
-        "hindex": lambda: table.scan(sql, columns).to_arrow(),
-        "spark": lambda: spark.read.orc(str(path)).where(sql).select(columns).toArrow(),
-    }
-    if of_lance is not None:
-        runs["lance"] = lambda: lance.to_table(columns, filter=of_lance)
-    return runs
 
 
 def _build_table(built: Mapping[str, tuple[float, int, int | None]]) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> SectionResult:
     progress.start(len(CONDITIONS), "conditions on parts of strings")
     for name, (sql, of_lance) in CONDITIONS.items():
         sql, of_lance = sql.format(token=token), of_lance and of_lance.format(token=token)
-        runs = _runs(table, spark, path / "orc", lance, sql, of_lance)
+        runs = engine_runs(table, spark, path / "orc", lance, ["id", "message"], sql, of_lance)
         results = {engine: run() for engine, run in runs.items()}
         if len({digest(result) for result in results.values()}) > 1:
             different.append(name)
@@ -149,11 +149,16 @@ def _lance(path: Path) -> tuple[Any, tuple[float, int]]:
     return dataset, (build_seconds, description.total_size_bytes)
 
 
-def _runs(
-    table: hindex.Table, spark: SparkSession, path: Path, lance: Any, sql: str, of_lance: str | None
+def engine_runs(
+    table: hindex.Table,
+    spark: SparkSession,
+    path: Path,
+    lance: Any,
+    columns: list[str],
+    sql: str,
+    of_lance: str | None,
 ) -> dict[str, Callable[[], pa.Table]]:
-    """The same rows by each engine."""
-    columns = ["id", "message"]
+    """Return functions that read the same rows, by engine."""
     runs: dict[str, Callable[[], pa.Table]] = {
         "hindex": lambda: table.scan(sql, columns).to_arrow(),
         "spark": lambda: spark.read.orc(str(path)).where(sql).select(columns).toArrow(),

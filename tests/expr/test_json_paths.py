@@ -206,12 +206,12 @@ def test_values_are_those_of_spark(spark: SparkSession) -> None:
     chance = random.Random(20)
     documents = [*edges(), *limits(), *(document(chance) for _ in range(DOCUMENTS))]
     strings = pa.array(documents, pa.binary()).view(pa.string())
-    found = 0
+    num_values = 0
     for path, expected in zip(PATHS, spark_values(spark, documents, PATHS), strict=True):
         for text, of_hindex, of_spark in zip(documents, values_of(strings, path), expected, strict=True):
             assert of_hindex == of_spark, (path, text[:300])
-        found += len(expected) - expected.count(None)
-    assert found > DOCUMENTS / 2
+        num_values += len(expected) - expected.count(None)
+    assert num_values > DOCUMENTS / 2
 
 
 def test_odd_paths(spark: SparkSession) -> None:

@@ -164,7 +164,7 @@ def test_what_costs_less_is_read(
     [(25, 5, True), (25, 16, True), (600, 5, True), (20_000, 5, False), (1_000_000, 16, False)],
 )
 def test_cost(rows: int, columns: int, is_worthwhile: bool) -> None:
-    """Of scattered rows of a stripe of a million, with 25 MB of 16 columns in row groups of 10,000 rows."""
+    """The stripe has a million rows, 16 columns of 25 MB together, and row groups of 10,000 rows."""
     groups = min(rows, 100)
     assert is_worthwhile is is_reading_blocks_worthwhile(
         blocks=min(rows, 1_000_000 // 64),
@@ -179,7 +179,7 @@ def test_cost(rows: int, columns: int, is_worthwhile: bool) -> None:
 
 @pytest.mark.parametrize(("megabytes", "is_worthwhile"), [(1, False), (200, True)])
 def test_cost_of_requests(megabytes: int, is_worthwhile: bool) -> None:
-    """Of 5 columns of a stripe, a tenth of which is read: the requests for the index take as long as 5 MB."""
+    """A tenth of 5 columns is read. The requests for the index take as long as reading 5 MB of data."""
     cost = partial(
         is_reading_blocks_worthwhile,
         blocks=10,
@@ -195,7 +195,7 @@ def test_cost_of_requests(megabytes: int, is_worthwhile: bool) -> None:
 
 
 def test_random_selections(table: Table, data: pa.Table, rng: np.random.Generator) -> None:
-    """Of few and many rows, in every mode."""
+    """Selections have few or many rows; some are proved."""
     used = 0
     for _ in range(60):
         names = rng.choice(
@@ -271,7 +271,7 @@ def test_damage_is_noted_and_data_read(table: Table, data: pa.Table, harm: Calla
     assert not table.check_indexes(["by_k_rows"], verify=True)[0].problems
 
 
-def test_wrong_values_are_found(table: Table, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_verify_and_prove_report_wrong_values(table: Table, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = tmp_path_factory.mktemp("other")
     write_columns(other / "0.orc", columns(0, seed=1), stripe=64 << 10, stride=1000)
     exchange(table, other, ", ".join(INCLUDED))
