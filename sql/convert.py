@@ -55,7 +55,7 @@ AGGREGATES = ("AVG", "COUNT", "MAX", "MIN", "SUM")
 
 #: How to evaluate a condition that is refused here.
 FILTER_WITH_SPARK = "Filter with Spark on scan(...).to_spark()"
-_EVALUATED = "the conditions that are evaluated here are in docs/sql.md"
+_EVALUATED = "the conditions that are evaluated here are in docs/sql-predicates.md"
 
 #: Where a node's ``meta`` tells that its parentheses are written.
 WRITTEN = "written"

@@ -192,7 +192,7 @@ def call(name: str, args: Sequence[Expression]) -> Expression:
     if function is None:
         close = get_close_matches(lower, NAMES, n=2, cutoff=0.8)
         meant = f"did you mean {' or '.join(close)}? " if close else ""
-        raise FunctionError(f"function {name}; {meant}those evaluated here are in docs/sql.md")
+        raise FunctionError(f"function {name}; {meant}those evaluated here are in docs/sql-predicates.md")
     low, high = function.min_args, function.max_args
     if len(args) < low or (high is not None and len(args) > high):
         expected = str(low) if low == high else f"{low} to {high}" if high else f"{low} or more"

@@ -26,8 +26,8 @@ _DESCRIPTION = "spark.job.description"
 #: Remedy for workers whose Python lacks hindex.
 WORKER_REMEDY = (
     "Spark's Python workers need a Python that has hindex: start the session with PYSPARK_PYTHON={python} in the "
-    "environment; on a cluster without such a file, pack an environment and pass it with --archives (Clusters in "
-    "docs/spark.md)"
+    "environment; on a cluster without such a file, pack an environment and pass it with --archives "
+    "(docs/spark-clusters.md)"
 )
 
 _JAVA_CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)

@@ -1,6 +1,6 @@
 """The bytes of a manifest: a frame with version and checksum around a protobuf message.
 
-``docs/store.md`` specifies the format.
+``docs/store-format.md`` specifies the format.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Segments: immutable runs of the manifest entries of data files, sorted by path and encoded as bytes.
 
 A commit writes only the segments with a changed entry and refers to all others. A segment is an Arrow record batch
-with one row for each data file; ``docs/store.md`` specifies the columns.
+with one row for each data file; ``docs/store-format.md`` specifies the columns.
 """
 
 from __future__ import annotations

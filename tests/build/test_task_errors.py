@@ -11,7 +11,7 @@ from hindex.spark.jobs import failure_message
 _REMEDY = (
     ". Spark's Python workers need a Python that has hindex: start the session with "
     f"PYSPARK_PYTHON={sys.executable} in the environment; on a cluster without such a file, pack an environment and "
-    "pass it with --archives (Clusters in docs/spark.md)"
+    "pass it with --archives (docs/spark-clusters.md)"
 )
 _FRAMES = '  File "worker.py", line 1, in invoke\n    func()\n    ^^^^^^\n'
 _PORT = "EOFException occurred while reading the port number from pyspark.daemon's stdout."

@@ -1,4 +1,4 @@
-"""The session that ``docs/sql.md`` shows, statement by statement: what it prints is what the page says."""
+"""The session of the pages on statements, one after the other: what each prints is what the page says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from hindex.errors import HindexError
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 
-PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("sql-indexes.md", "sql-maintenance.md")
 USERS = Path("data/users")
 FILE_ROWS = 250_000
 
@@ -68,7 +69,8 @@ def steady(text: str) -> list[str]:
 def test_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    text = "".join((DOCS / page).read_text("utf-8") for page in PAGES)
+    blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
     session = [item.partition("\n") for block in blocks for item in re.split("(?m)^hindex> ", block) if item]
     assert len(session) > 20
     assert BEFORE.keys() <= {statement for statement, _, _ in session}

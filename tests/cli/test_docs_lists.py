@@ -79,7 +79,7 @@ def test_reasons() -> None:
 
 
 def test_states_of_indexes() -> None:
-    documented = {codes(row[0])[0].partition(":")[0] for row in table("docs/sql.md", "status")}
+    documented = {codes(row[0])[0].partition(":")[0] for row in table("docs/sql-indexes.md", "status")}
     assert documented == {state.value for state in IndexState}
 
 
@@ -89,14 +89,14 @@ def test_modes() -> None:
 
 
 def test_functions() -> None:
-    words = {code for code in codes(section("docs/sql.md", "Expressions")) if code.isidentifier()}
+    words = {code for code in codes(section("docs/sql-predicates.md", "Expressions")) if code.isidentifier()}
     assert set(NAMES) - CAST_FUNCTIONS <= words
     # types of casts and settings are no functions
     assert {word for word in words if word.islower()} - set(NAMES) <= {"lower", "upper"}
 
 
 def test_errors() -> None:
-    documented = [code for row in table("docs/sql.md", "error") for code in codes(row[0])]
+    documented = [code for row in table("docs/errors.md", "error") for code in codes(row[0])]
     there = [
         name
         for name, kind in inspect.getmembers(errors, inspect.isclass)
@@ -112,7 +112,7 @@ def variants(written: str) -> Iterator[str]:
         yield "".join(part for at, part in enumerate(parts) if at % 2 == 0 or chosen[at // 2])
 
 
-@pytest.mark.parametrize(("title", "least"), [("Predicates", 20), ("Expressions", 8)])
+@pytest.mark.parametrize(("title", "least"), [("Predicates", 20), ("Expressions that indexes answer", 8)])
 def test_conditions_can_be_written_so(title: str, least: int) -> None:
     written = [code for cell in first_cells(title, "written") for code in codes(cell)]
     for text in [variant for code in written for variant in variants(code)]:
@@ -128,8 +128,8 @@ def test_literals_can_be_written_so() -> None:
 
 
 def first_cells(title: str, heading: str) -> list[str]:
-    """The first cells of the table that begins with a heading, in a section of the SQL reference."""
-    lines = section("docs/sql.md", title).splitlines()
+    """The first cells of the table that begins with a heading, in a section on predicates."""
+    lines = section("docs/sql-predicates.md", title).splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith(f"| {heading} |"))
     return [
         line.strip("|").split(" | ")[0] for line in takewhile(lambda line: line[:1] == "|", lines[at + 2 :])
@@ -181,7 +181,7 @@ def test_options_of_the_command_line(command: click.Command) -> None:
 
 
 def test_options_of_the_source() -> None:
-    assert {codes(row[0])[0] for row in table("docs/spark.md", "option")} == set(_OPTIONS)
+    assert {codes(row[0])[0] for row in table("docs/spark-dataframes.md", "option")} == set(_OPTIONS)
 
 
 def test_properties_of_index_types() -> None:

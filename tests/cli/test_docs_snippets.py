@@ -46,6 +46,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         columns = {name: pa.array([row[name] for row in users]) for name in users[0]}
         columns["age"] = columns["age"].cast(pa.int32())
         write_columns(tmp_path / "data" / "users" / f"part-{number}.orc", columns)
+    events = {"user_id": pa.array(range(FILE_ROWS), pa.int64()), "status": pa.array([200] * FILE_ROWS)}
+    write_columns(tmp_path / "data" / "events" / "part-0.orc", events)
     rows = [((40 + at, bucket_property(0), 0), 40 + at, (at, at * 60)) for at in range(4)]
     for key, current, values in rows:
         name = f"delta_{current:07}_{current:07}_0000"
@@ -86,7 +88,15 @@ def names() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "page", ["docs/sql.md", "docs/aggregates.md", "docs/explain.md", "docs/modes.md", "docs/acid.md"]
+    "page",
+    [
+        "docs/sql-predicates.md",
+        "docs/sql-from-python.md",
+        "docs/aggregates.md",
+        "docs/explain.md",
+        "docs/modes.md",
+        "docs/acid.md",
+    ],
 )
 def test_python(page: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected_name = names()
@@ -112,7 +122,7 @@ def test_other_python_can_be_read() -> None:
 def test_conditions_in_python(place: Path) -> None:
     """Those of the page keep the rows that plain Python keeps."""
     expected_name = names()
-    (block,) = blocks("docs/sql.md", "python")
+    (block,) = blocks("docs/sql-predicates.md", "python")
     scans = [line for line in block.splitlines() if line.startswith("table.scan(")]
     keeps: list[Callable[[dict[str, Any]], bool]] = [
         lambda row: 20 <= row["age"] <= 25,
@@ -147,17 +157,28 @@ def test_aggregates(place: Path) -> None:
     assert [row["age"] for row in oldest] == sorted(ages, reverse=True)[:10]
 
 
-@pytest.mark.parametrize("page", ["docs/explain.md", "docs/modes.md", "docs/inspect.md", "docs/acid.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "docs/explain.md",
+        "docs/modes.md",
+        "docs/inspect.md",
+        "docs/acid.md",
+        "docs/hive.md",
+        "docs/operations.md",
+    ],
+)
 def test_commands(page: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = LocalConnection().table("data/users")
+    hx = LocalConnection()
     for column in ("gender", "age", "id"):
-        table.create_index(f"by_{column}", column)
+        hx.table("data/users").create_index(f"by_{column}", column)
+    hx.table("data/events").create_index("by_user", "user_id")
     for number in range(2):
         shutil.copy(place / "data" / "users" / f"part-{number}.orc", place)
     ran = 0
     for block in blocks(page, "console"):
         for line in re.findall(r"(?m)^\$ hindex (.*)$", block):
-            if "…" in line or "s3://" in line:
+            if "…" in line or "s3://" in line or "hdfs://" in line or "--master" in line:
                 continue
             assert _run(shlex.split(line, comments=True)) == 0, f"{line}: {capsys.readouterr().err}"
             assert capsys.readouterr().out or "--html" in line, line

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 REMEDY = (
     f"Spark's Python workers need a Python that has hindex: start the session with PYSPARK_PYTHON={sys.executable} in "
-    "the environment; on a cluster without such a file, pack an environment and pass it with --archives (Clusters in "
-    "docs/spark.md)"
+    "the environment; on a cluster without such a file, pack an environment and pass it with --archives "
+    "(docs/spark-clusters.md)"
 )
 
 
