@@ -16,6 +16,7 @@ import hindex
 from hindex import Table
 from hindex.cli.main import _run
 from hindex.errors import ArgumentError, ArgumentTypeError
+from hindex.maintain.advice import estimate_distinct
 from hindex.maintain.workload import WorkloadTable, read_workload
 from hindex.sql import parse
 from hindex.sql.statements import CreateIndex
@@ -361,3 +362,26 @@ def test_command(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert _run(["advise", str(events), "-f", str(tmp_path / "missing")]) == 2
     with pytest.raises(ArgumentError, match="cannot read"):
         hindex.connect().table(str(events)).advise(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        (np.arange(1_000_000), 0.001),
+        (np.arange(1_000_000) % 50_000, 0.02),
+        (np.arange(1_000_000) % 1000, 0.0),
+        (np.where(np.arange(1_000_000) % 2, np.arange(1_000_000), 0), 0.02),
+    ],
+    ids=["unique", "20 rows each", "1,000 rows each", "half unique"],
+)
+def test_distinct_values_are_estimated(values: np.ndarray[Any, np.dtype[np.int64]], error: float) -> None:
+    sample = np.random.default_rng(1).choice(values, 100_000, replace=False)
+    _, counts = np.unique(sample, return_counts=True)
+    assert estimate_distinct(counts, len(sample), len(values)) == pytest.approx(
+        len(np.unique(values)), rel=error
+    )
+
+
+def test_distinct_values_of_a_whole_table_are_counted() -> None:
+    assert estimate_distinct(np.array([1, 1, 5]), 7, 7) == 3
+    assert estimate_distinct(np.array([], np.int64), 0, 0) == 0
