@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.orc
 import pytest
 
 import hindex
@@ -218,3 +219,38 @@ def shape(text: str) -> list[str]:
     return [
         re.sub(r" +", " ", re.sub(r"<?\d[\d,.-]*", "N", line)).strip() for line in text.strip().splitlines()
     ]
+
+
+def test_the_picture_of_explain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local_build.install(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    rows = 50_000
+    for region in ("EU", "US"):
+        for number in range(2):
+            ids = range(number * rows, (number + 1) * rows)
+            columns = {
+                "id": pa.array(ids, pa.int64()),
+                "age": pa.array([at * 7919 % 80 for at in ids], pa.int32()),
+                "name": pa.array([f"n{at * 31 % 1000}" for at in ids]),
+            }
+            path = Path(f"data/users/region={region}/part-{number}.orc")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pyarrow.orc.write_table(pa.table(columns), path, compression="zstd")
+    table = LocalConnection().table("data/users")
+    table.create_index("by_age", "age")
+    table.create_index("by_id", "id", using="minmax")
+    (output,) = blocks("docs/explain.md", "text")
+    (where,) = re.findall(r"(?m)^  where +(.*)$", output)
+    print(table.scan(where=where, columns=["id", "name"]).explain())
+    assert without_bytes(capsys.readouterr().out) == without_bytes(output)
+    picture = (ROOT / "docs" / "images" / "explain.svg").read_text("utf-8")
+    for line in ("row groups", "rows", "files"):
+        (kept,) = re.findall(rf"(?m)^  {line} +(\S+ of \S+)", output)
+        assert kept in picture
+
+
+def without_bytes(text: str) -> list[str]:
+    """Return the lines of an explanation but for the bytes, which depend on the compressor."""
+    return [line for line in text.strip().splitlines() if not line.startswith("  bytes ")]
