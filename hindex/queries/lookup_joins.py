@@ -2,7 +2,8 @@
 
 Where a plan compares a column of an indexed table for equality with a column of another part of the plan, and rows of
 the table without a partner cannot reach the result, the other part is computed once, by Spark. Its rows stand for it in
-the plan, so nothing is computed in vain, and their values are the keys. ``docs/spark-lookup-joins.md`` proves each rule.
+the plan, so nothing is computed in vain, and their values are the keys. ``docs/spark-lookup-joins.md`` proves each
+rule.
 """
 
 from __future__ import annotations
