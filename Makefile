@@ -45,9 +45,9 @@ demo: $(STAMP) java ## index TPC-H lineitem, query it with hindex and with Spark
 test: $(STAMP) java $(ARCHIVE) ## run all tests (JOBS=3 processes: Spark waits now and then)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
-nightly: $(STAMP) java $(ARCHIVE) ## run all tests on other random data (SEED=n repeats a run)
+nightly: $(STAMP) java $(ARCHIVE) ## run more tests, and more cases of each, on other random data (SEED=n repeats a run)
 	@echo "SEED=$(SEED)"
-	env -u PYTHONDONTWRITEBYTECODE HINDEX_TEST_SEED=$(SEED) $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile \
+	env -u PYTHONDONTWRITEBYTECODE HINDEX_NIGHTLY=1 HINDEX_TEST_SEED=$(SEED) $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile \
 		--no-loadscope-reorder --hypothesis-seed=$(SEED)
 
 integration: $(STAMP) java ## run the tests that start servers, such as HDFS (Maven, npm and go fetch them)

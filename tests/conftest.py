@@ -16,6 +16,7 @@ import hypothesis  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
+from tests.support.cases import SEED  # noqa: E402
 from tests.support.class_archive import java_environment  # noqa: E402
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 # for the programs that tests start, too
 os.environ.update(java_environment())
-
-#: The seed of random tests: fixed, so that runs have the same cases; ``make nightly`` gives a fresh one.
-SEED = int(os.environ.get("HINDEX_TEST_SEED", "0"))
 
 hypothesis.settings.register_profile("hindex", deadline=None, print_blob=True, derandomize=SEED == 0)
 hypothesis.settings.load_profile("hindex")

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hindex.errors import OrcError
 from hindex.orc import kernel
-from hindex.orc.codec import HEADER_LENGTH, Chunks, Decompressor
+from hindex.orc.codec import HEADER_LENGTH, MAX_CHUNKS, Chunks, Decompressor
 from hindex.orc.decode.arrow_arrays import allocate
 from hindex.orc.decode.positions import StreamPositions
 from hindex.orc.io.metrics import CountedSource
@@ -205,10 +205,13 @@ class StreamReader:
             if stored.has_all(chunks.offsets, chunks.ends):
                 return chunks
         except OrcError:
-            pass
-        requests, ahead = 0, 0
+            if not stored.missing(0, stored.length):
+                raise
+        requests, ahead, num_chunks = 0, 0, 0
         for begin, end, extra in zip(begins.tolist(), ends.tolist(), extras.tolist(), strict=True):
-            while (begin < end or extra) and begin < stored.length:
+            # more than the maximum are refused below
+            while (begin < end or extra) and begin < stored.length and num_chunks <= MAX_CHUNKS:
+                num_chunks += 1
                 extra -= begin >= end
                 requests += stored.fetch(begin, begin + max(HEADER_LENGTH, ahead))
                 head = stored.data[begin : begin + HEADER_LENGTH].tobytes()

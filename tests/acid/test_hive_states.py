@@ -16,7 +16,6 @@ that the write ids do not include, do not name as aborted, and before which noth
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import shutil
@@ -33,8 +32,9 @@ from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.table.directory_tree import list_tree
 from hindex.table.transactional import AcidOptions, transactional_files
 from tests.acid.writing import write_marker
+from tests.support.cases import cases
 
-CASES = int(os.environ.get("HINDEX_CASES", "40"))
+CASES = cases(20, 100)
 MOST = 9223372036854775807
 
 #: Hive 3's rule for the bases of overwrites, added to the class of Hive 2.

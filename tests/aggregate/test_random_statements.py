@@ -13,6 +13,7 @@ import pytest
 from hindex.api.query_result import QueryResult
 from hindex.api.table import IndexSpec
 from tests.support import local_build
+from tests.support.cases import cases
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
 
@@ -143,7 +144,7 @@ def test_rows_are_those_of_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     connection = duckdb.connect()
     connection.register("t", pa.concat_tables(parts))
     hx = LocalConnection()
-    for _ in range(120):
+    for _ in range(cases(30, 120)):
         statement = Statement(chance)
         text = statement.text.format(f"'{root}'")
         result = hx.sql(text)

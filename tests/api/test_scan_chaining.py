@@ -26,6 +26,7 @@ from hindex.errors import (
     StatementError,
     TableError,
 )
+from tests.support.cases import cases
 from tests.support.small import write_rows
 
 Row = dict[str, Any]
@@ -78,7 +79,7 @@ def sort_key(name: str, descending: bool) -> Callable[[Row], Any]:
 
 def test_random_chains_return_the_rows_of_plain_python(table: Table, rng: Any) -> None:
     rand = random.Random(int(rng.integers(1 << 30)))
-    for _ in range(150):
+    for _ in range(cases(50, 150)):
         scan, rows = table.scan(), list(ROWS)
         names = ["id", "a", "s"]
         orders: list[tuple[str, bool]] = []

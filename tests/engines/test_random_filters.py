@@ -1,11 +1,10 @@
 """Random tables times random filters: each engine gets the rows that it gets of the same Arrow table in memory.
 
-``HINDEX_CASES`` says how many filters each engine tries; ``HINDEX_TEST_SEED`` repeats a failure.
+`cases` says how many filters each engine tries; ``HINDEX_TEST_SEED`` repeats a failure.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,12 +20,13 @@ from hindex.api.index import IndexSpec
 from hindex.engines.dataset import IndexedDataset
 from hindex.errors import PredicateError
 from tests.engines.random_filters import Filter, clean, random_filter
+from tests.support.cases import cases
 from tests.support.local_build import LocalConnection
 from tests.support.values import TYPES, Column, random_column, random_pool
 from tests.support.writers import write_pyarrow
 
 FILTERS_PER_TABLE = 20
-TABLES = -(-int(os.environ.get("HINDEX_CASES", "60")) // FILTERS_PER_TABLE)
+TABLES = -(-cases(40, 200) // FILTERS_PER_TABLE)
 
 
 def random_table(

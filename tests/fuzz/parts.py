@@ -256,6 +256,6 @@ def compressed(codec: int, content: bytes) -> bytes:
         case 4:
             return bytes(cramjam.lz4.compress_block(content, store_size=False))
         case 6:
-            return bytes(cramjam.brotli.compress(content))
+            return bytes(cramjam.brotli.compress(content, level=1))
         case _:
             return zstandard.ZstdCompressor().compress(content)

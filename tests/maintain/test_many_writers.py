@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from hindex.store.store import Store
+from tests.support.cases import cases
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
 
@@ -19,7 +20,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
 #: ``HINDEX_CASES=200`` kills two hundred builders, and lets sixteen processes race for fifty rounds.
-CASES = int(os.environ.get("HINDEX_CASES", "10"))
+CASES = cases(6, 40)
 
 
 def run(program: str, *arguments: object) -> str:

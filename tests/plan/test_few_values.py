@@ -17,6 +17,7 @@ from hindex.plan.normalize import normalize
 from hindex.plan.time_zones import TimeZones
 from hindex.sql import parse_predicate
 from hindex.table.schema import TableColumn, TableSchema
+from tests.support.cases import cases
 
 DAYS = [datetime.date(2019, 12, 1) + datetime.timedelta(days=at) for at in range(0, 900, 7)]
 COLUMNS: dict[OrcType, list[object]] = {
@@ -89,7 +90,8 @@ def test_same_rows_as_the_expression(data_type: OrcType) -> None:
     array = pa.array([None, *COLUMNS[data_type]], data_type.to_arrow())
     schema = TableSchema((TableColumn("c", data_type),))
     leaves = 0
-    for _ in range(300):
+    number = cases(80, 300)
+    for _ in range(number):
         parts = [chance.choice(FEW[kind]), *chance.choices(REST[kind], k=chance.choice((1, 1, 2)))]
         parts = [f"NOT ({part})" if chance.random() < 0.15 else part for part in parts]
         chance.shuffle(parts)
@@ -106,7 +108,9 @@ def test_same_rows_as_the_expression(data_type: OrcType) -> None:
             continue
         assert rows.tolist() == truth.tolist(), text
         leaves += next(residuals(root), None) is None
-    assert (leaves > 60) is (kind in (Kind.INT, Kind.STRING, Kind.DATE) and data_type.kind is not Kind.CHAR)
+    assert (leaves > number / 5) is (
+        kind in (Kind.INT, Kind.STRING, Kind.DATE) and data_type.kind is not Kind.CHAR
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import logging
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -21,13 +20,14 @@ from hindex.plan.reasons import Reason
 from hindex.queries import lookup_joins, plan_rewriting, selectivity
 from hindex.queries.decisions import QueryExplanation
 from hindex.spark import scan
+from tests.support.cases import cases
 from tests.support.queries import compare_plans, count_calls, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: ``HINDEX_CASES=2000`` tries two thousand queries.
-CASES = int(os.environ.get("HINDEX_CASES", "24"))
+CASES = cases(10, 60)
 ROWS = {"fact": 400, "bridge": 60, "dim": 25, "names": 8}
 
 #: In the log, a lookup join that is used.

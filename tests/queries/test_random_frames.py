@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import logging
-import os
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -22,13 +21,14 @@ from pyspark.sql import functions as F  # noqa: N812 the usual name, which the t
 import hindex
 from tests.queries.random_tables import TABLES, random_tables
 from tests.queries.test_random_queries import QueryGenerator
+from tests.support.cases import cases
 from tests.support.queries import rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 #: ``HINDEX_CASES=3000`` tries three thousand DataFrames.
-CASES = int(os.environ.get("HINDEX_CASES", "16"))
+CASES = cases(8, 80)
 
 ZONES = ["UTC", "America/Los_Angeles", "Asia/Kolkata", "Europe/Berlin"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import logging
-import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,13 +15,14 @@ import pytest
 
 import hindex
 from tests.queries.random_tables import TABLES, random_tables
+from tests.support.cases import cases
 from tests.support.queries import rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: ``HINDEX_CASES=2000`` tries two thousand queries.
-CASES = int(os.environ.get("HINDEX_CASES", "12"))
+CASES = cases(6, 60)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hindex
+from tests.support.cases import cases
 from tests.support.queries import rows
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 #: ``HINDEX_SECONDS=600`` runs the threads for ten minutes, ``HINDEX_CASES=200`` adds and removes the rule 200 times.
 SECONDS = float(os.environ.get("HINDEX_SECONDS", "4"))
-CYCLES = int(os.environ.get("HINDEX_CASES", "8"))
+CYCLES = cases(4, 40)
 THREADS = 8
 
 QUERIES = [

@@ -17,6 +17,7 @@ import pytest
 import hindex
 from hindex.orc import OrcReader
 from hindex.sql.predicate import Literal, LiteralKind, quote_string
+from tests.support.cases import cases
 from tests.support.small import ids
 from tests.support.writers import write_pyarrow, write_pyorc
 
@@ -189,7 +190,7 @@ def test_random_tables(turn: int, rng: np.random.Generator, tmp_path: Path) -> N
     ]
     scanned = hindex.connect().table(str(path.parent))
     skipped = 0
-    for _ in range(60):
+    for _ in range(cases(25, 60)):
         leaves = []
         for name in rng.choice(list(data), int(rng.integers(1, 4))).tolist():
             text, keep, overlaps = draw_leaf(rng, name, kinds[name], data[name])

@@ -27,6 +27,7 @@ from hindex.table.schema import DeclaredSchema, TableColumn
 from tests.acid.tables import B0, delete, insert
 from tests.acid.writing import write_flat
 from tests.support import local_build
+from tests.support.cases import cases
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, write_columns, write_rows
 from tests.support.work import record_listings
@@ -388,7 +389,7 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(cases(8, 30)))
 def test_random_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Against the same query of a table that is listed whole, errors included."""
     local_build.install(monkeypatch)

@@ -24,6 +24,7 @@ from hindex.scan import lookup_cost, scan_task_reader
 from hindex.sql import parse_predicate
 from hindex.sql.predicate import columns as named_columns
 from tests.support.aggregates import check_aggregates
+from tests.support.cases import cases
 from tests.support.oracle import Ids, SparkAnswers, assert_same_rows, spark_answers, spark_where
 from tests.support.predicates import random_predicate
 from tests.support.tables import RandomTable
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 CASES_PER_TABLE = 40
-TABLES = math.ceil(int(os.environ.get("HINDEX_CASES", "160")) / CASES_PER_TABLE)
+TABLES = math.ceil(cases(40, 160) / CASES_PER_TABLE)
 
 #: Indexes of a column, and how often they are its.
 _KINDS = (("bitmap",), ("minmax",), ("bloom",), ("bitmap", "minmax", "bloom"))

@@ -443,6 +443,11 @@ def rows_of_each(frames: Mapping[int, DataFrame]) -> dict[int, list[str]]:
     }
 
 
+def brief_queries(layout: Layout) -> Sequence[tuple[str, int]]:
+    """Return five queries of a layout, or all if it has timestamps."""
+    return layout.queries if "TIMESTAMP" in layout.columns else layout.queries[:5]
+
+
 def compare_layout(
     spark: SparkSession, name: str, layout: Layout, *, is_brief: bool = False
 ) -> dict[str, Any]:
@@ -460,7 +465,7 @@ def compare_layout(
     table, stored = hx.table(name), spark.table(name)
     # hindex expands a view only in a session with the settings of its creation
     spark.sql(f"CREATE OR REPLACE VIEW {name}_view AS SELECT * FROM {name}")
-    queries = layout.queries[: 5 if is_brief and "TIMESTAMP" not in layout.columns else None]
+    queries = brief_queries(layout) if is_brief else layout.queries
     conditions = ["true", *(where for where, _ in queries)]
     counted = range(2 if is_brief else len(conditions))
     of_view = {1} if is_brief else {at for at in range(len(conditions)) if at % 2}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import pytest
 import hindex
 from hindex.api.query_result import QueryResult
 from hindex.explanations.explanation import Explanation
+from tests.support.cases import cases
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_random_orders_with_limits_and_offsets(
     rand = random.Random(int(rng.integers(1 << 30)))
     hx = hindex.connect(spark=spark)
     ids_seen = set()
-    for _ in range(int(os.environ.get("HINDEX_CASES", "25"))):
+    for _ in range(cases(15, 100)):
         columns = rand.sample(["a", "x", "s", "st.a", "id"], rand.randrange(1, 4))
         directions = rand.choices(["", " ASC", " DESC"], k=len(columns))
         nulls = rand.choices(["", " NULLS FIRST", " NULLS LAST"], k=len(columns))

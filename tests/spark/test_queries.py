@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from hindex.queries.decisions import QueryExplanation
 from hindex.queries.query_execution import explain_query, run_query
 from hindex.queries.query_plan import plan_query
 from hindex.sql.queries import parse_query
+from tests.support.cases import cases
 from tests.support.queries import ROWS, compare, rows
 from tests.support.small import write_columns
 
@@ -127,7 +127,7 @@ def test_random_queries(tables: hindex.Connection, rng: np.random.Generator) -> 
     chance = random.Random(int(rng.integers(2**32)))
     accelerated = number = 0
     # a few random queries may all be without use of an index
-    while number < int(os.environ.get("HINDEX_CASES", "4")) or (not accelerated and number < 100):
+    while number < cases(4, 40) or (not accelerated and number < 100):
         number += 1
         text = random_query(chance)
         print(text)

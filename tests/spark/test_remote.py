@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.archive import write_archive
+from tests.support.cases import nightly
 from tests.support.elsewhere import connect_packages, found_by
 from tests.support.small import ROWS, WHERE, expected, write_rows
 
@@ -39,6 +40,7 @@ def check(report: dict[str, Any], path: Path) -> None:
     assert tags == ["users"]
 
 
+@nightly
 @pytest.mark.slow
 def test_a_cluster_that_loses_executors(path: Path, tmp_path: Path) -> None:
     archive = write_archive(tmp_path / "hindex.zip")

@@ -26,6 +26,7 @@ from hindex.spark.session import (
     may_have_tables,
     running_session,
 )
+from tests.support.cases import nightly
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,6 +119,7 @@ print(local_session("local[1]", conf).range(3).count())
     assert process.communicate("\n", timeout=300) == ("3\n", "")
 
 
+@nightly
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's /proc")
 def test_a_class_archive_is_written_once_and_used(tmp_path: Path) -> None:
     """Java maps a complete archive into memory, and writes one if it is missing or incomplete."""

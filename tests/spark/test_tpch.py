@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hindex
+from tests.support.cases import IS_NIGHTLY, nightly
 from tests.support.elsewhere import connect_packages, found_by
 from tests.support.tpch import ACCELERATED, INDEXES, QUERIES, rounded, write_indexed
 from tests.support.tpch_frames import FRAMES
@@ -17,7 +17,7 @@ from tests.support.tpch_frames import FRAMES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: The queries of a plain run; HINDEX_CASES runs all.
+#: The queries of a plain run; all run at night.
 FEW = (3, 13, 16, 19, 21)
 
 
@@ -37,7 +37,7 @@ def tpch(spark: SparkSession, root: Path) -> Iterator[hindex.Connection]:
         spark.sql(f"DROP TABLE {name}")
 
 
-@pytest.mark.parametrize("number", range(1, 23) if "HINDEX_CASES" in os.environ else FEW)
+@pytest.mark.parametrize("number", range(1, 23) if IS_NIGHTLY else FEW)
 @pytest.mark.parametrize("kind", ["sql", "frame"])
 def test_answers(kind: str, number: int, tpch: hindex.Connection, spark: SparkSession) -> None:
     def query() -> DataFrame:
@@ -57,7 +57,7 @@ def test_answers(kind: str, number: int, tpch: hindex.Connection, spark: SparkSe
 
 @pytest.mark.slow
 @pytest.mark.network
-@pytest.mark.skipif("HINDEX_CASES" not in os.environ, reason="a minute or two for each")
+@nightly
 @pytest.mark.parametrize("kind", ["cluster", "connect"])
 def test_answers_elsewhere(kind: str, root: Path) -> None:
     """Run all queries on a cluster that loses an executor, and over Spark Connect."""

@@ -17,6 +17,7 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 time.tzset()
 
 import hindex  # noqa: E402
+from tests.support.cases import IS_NIGHTLY  # noqa: E402
 from tests.support.elsewhere import QUICK_JAVA, QUICK_WORKERS  # noqa: E402
 
 #: Clauses of CREATE TABLE by the kind of table.
@@ -39,7 +40,7 @@ WHERES = ("a = 7", "a = 1 OR p = 2", "id > 0")
 
 def cases() -> list[tuple[str, str, str, str]]:
     """Return the cases: the kind of table, its layout, the owner of its files, and the write."""
-    return [
+    every = [
         (kind, layout, owner, write)
         for kind in KINDS
         for layout in ("flat", "partitioned")
@@ -53,6 +54,7 @@ def cases() -> list[tuple[str, str, str, str]]:
         if kind == "source" or write in ("overwrite", "overwrite dynamic", "truncate", "drop partition")
         if owner == "managed" or (kind, layout, write) == ("source", "partitioned", "overwrite")
     ]
+    return every if IS_NIGHTLY else every[::2]
 
 
 def run_case(spark: Any, place: Path, kind: str, layout: str, owner: str, write: str) -> dict[str, Any]:
