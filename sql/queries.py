@@ -132,6 +132,15 @@ class Query:
         names = {token.text.lower() for token in self._tokens}
         return [column for column in columns if column.lower() in names]
 
+    def returned(self, columns: Iterable[str]) -> list[str]:
+        """Return those of `needed` that the query names outside of its conditions on rows."""
+        needed = self.needed(columns)
+        if self._asks_for_all or self._root is None:
+            return needed
+        nodes = (node for node in self._root.find_all(exp.Column) if node.find_ancestor(exp.Where) is None)
+        names = {part.name.lower() for node in nodes for part in node.parts}
+        return [column for column in needed if column.lower() in names]
+
     def conditions(self, columns: Sequence[Sequence[str] | None]) -> list[list[Predicate]]:
         """Return conditions for each table that all rows which can affect the answer satisfy.
 

@@ -876,7 +876,7 @@ class Table:
                 )
             workload = read_statements([check_string(item, "a query", "id = 5") for item in items], named)
 
-        def estimate_bytes(column: str, kind: str) -> int:
+        def estimate_bytes(column: str | Sequence[str], kind: str) -> int:
             entry = new_entry(IndexSpec("advised", column, kind), snapshot)
             return estimate_build(
                 self.name, snapshot, entry, self._builds.plan(snapshot, [entry])

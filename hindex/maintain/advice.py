@@ -40,6 +40,7 @@ from hindex.index.index_type import (
     resolve_properties,
 )
 from hindex.keys import key_kind, list_elements
+from hindex.maintain.included_advice import MIN_SAVED, IncludedGain, QueryRead, RowRead, included_gain
 from hindex.maintain.results import Record, records_table
 from hindex.maintain.workload import Workload, ignored_text
 from hindex.orc import OrcReader, RowSelection
@@ -83,6 +84,7 @@ from hindex.store.manifest import IndexEntry
 from hindex.store.snapshot import Snapshot
 from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
+from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
 
 #: The sample: rows of one stripe of a few files. File statistics are read of more files.
@@ -113,8 +115,10 @@ class AdvisedIndex(Record):
     """An index to create.
 
     Args:
+        column: what it is on; names with commas between them for ROWS.
         queries: queries of the workload that it helps.
-        gain: percentage of the workload's work that it saves, beside the indexes before it.
+        gain: percentage of the workload's work that it saves, beside the indexes before it; for ROWS, of the time to
+            read the rows that these find.
         index_bytes: about how many bytes it takes.
         reason: why this column and type.
         statement: its CREATE INDEX.
@@ -147,6 +151,7 @@ class Advice(Record):
     Attributes:
         queries: how many conditions the advice is for; ``ignored`` says why others count for nothing.
         create: indexes to create, the most useful first.
+        not_included: why no columns are advised to be included; empty if some are, or if no query says what it reads.
         unused: indexes of the table that no query uses.
         sampled_rows: rows of the table that were looked at.
     """
@@ -157,6 +162,7 @@ class Advice(Record):
     create: tuple[AdvisedIndex, ...] = ()
     unused: tuple[UnusedIndex, ...] = ()
     sampled_rows: int = 0
+    not_included: str = ""
 
     @property
     def statements(self) -> list[str]:
@@ -175,7 +181,7 @@ class Advice(Record):
             rows += [
                 (
                     index.name,
-                    index.column,
+                    _shown_columns(index),
                     index.type,
                     f"{index.queries:,}",
                     f"{index.gain:.1f} %",
@@ -194,6 +200,8 @@ class Advice(Record):
             lines += ["", *(f"{statement};" for statement in self.statements)]
         else:
             lines.append(f"  none: another index would save less than {100 * _MIN_GAIN:.0f} % of the work")
+        if self.not_included:
+            lines += ["", self.not_included]
         if self.unused:
             lines += ["", "Not used by any of these queries:"]
             lines += [f"  {item.name} ({item.type} on {item.column}): {item.reason}" for item in self.unused]
@@ -205,14 +213,22 @@ class Advice(Record):
         return str(self)
 
 
+def _shown_columns(index: AdvisedIndex) -> str:
+    count = index.column.count(", ") + 1
+    return counted(count, "column") if index.type == "ROWS" and count > 2 else index.column
+
+
 def advise(
-    table: str, snapshot: Snapshot, workload: Workload, estimate_bytes: Callable[[str, str], int]
+    table: str,
+    snapshot: Snapshot,
+    workload: Workload,
+    estimate_bytes: Callable[[str | Sequence[str], str], int],
 ) -> Advice:
     """Advise on the indexes of a table.
 
     Args:
         table: the table as statements name it.
-        estimate_bytes: the size of an index, by its column and type.
+        estimate_bytes: the size of an index, by its column, or the columns that it includes, and its type.
 
     Raises:
         OrcError: if a sampled file cannot be read.
@@ -244,6 +260,9 @@ def advise(
         chosen = chosen | {candidate}
         advised = _advised(candidate, saved / total, size, sizes, costs, sample, snapshot, table, create)
         create.append(advised)
+    included = _included(costs, sample, chosen, snapshot, estimate_bytes)
+    if included is not None and included.saved >= MIN_SAVED:
+        create.append(_advised_rows(included, snapshot, table, create))
     return Advice(
         table=table,
         queries=sum(query.count for query in queries),
@@ -251,6 +270,7 @@ def advise(
         create=tuple(create),
         unused=tuple(_unused(snapshot, workload, names)),
         sampled_rows=sum(stripe.rows for stripe in sample.stripes),
+        not_included=_why_not_included(included),
     )
 
 
@@ -269,10 +289,11 @@ def _indexed_name(snapshot: Snapshot, index: IndexEntry) -> str:
 
 @value_class
 class _Query:
-    """A filter of the workload, and how often it occurs."""
+    """A filter of the workload, the columns that queries with it read, if this is known, and how often it occurs."""
 
     filter: Filter
     is_count: bool
+    columns: tuple[str, ...] | None
     count: int
 
 
@@ -320,18 +341,18 @@ def _filtered(
         except HindexError as error:
             return str(error).partition("\n")[0]
 
-    filters: Counter[tuple[Filter, bool]] = Counter()
+    filters: Counter[tuple[Filter, bool, tuple[str, ...] | None]] = Counter()
     for query, count in Counter(workload.queries).items():
         root_or_reason = filter_of(query.predicate)
         if isinstance(root_or_reason, str):
             ignored[root_or_reason] = ignored.get(root_or_reason, 0) + count
         else:
-            filters[root_or_reason, query.is_count] += count
+            filters[root_or_reason, query.is_count, query.columns] += count
     ranked = filters.most_common()
     rest = sum(count for _, count in ranked[_MAX_QUERIES:])
     if rest:
         ignored[f"only the {_MAX_QUERIES:,} most frequent are judged"] = rest
-    return [_Query(root, is_count, count) for (root, is_count), count in ranked[:_MAX_QUERIES]], ignored
+    return [_Query(*distinct, count) for distinct, count in ranked[:_MAX_QUERIES]], ignored
 
 
 def _indexable(root: Filter, snapshot: Snapshot) -> Iterable[Indexable]:
@@ -350,12 +371,21 @@ class _Stripe:
     """Rows of one stripe, and the indexes that are built on them in memory."""
 
     def __init__(
-        self, arrays: Mapping[str, pa.Array], types: Mapping[str, OrcType], rows: int, size: int
+        self,
+        arrays: Mapping[str, pa.Array],
+        types: Mapping[str, OrcType],
+        rows: int,
+        group_rows: int,
+        column_bytes: Mapping[str, float],
+        chunk: int,
     ) -> None:
         self.arrays = arrays
         self.types = types
         self.rows = rows
-        self.group_rows = size or max(rows, 1)
+        self.group_rows = group_rows or max(rows, 1)
+        #: Of these rows, the stored bytes of each column of the table, and the raw bytes of a chunk.
+        self.column_bytes = column_bytes
+        self.chunk = chunk
         self.all = BitMap(range(rows))
         self._readers: dict[_Candidate, tuple[IndexReader, int]] = {}
         self._answers: dict[tuple[_Candidate, Indexable], Bounds] = {}
@@ -489,7 +519,16 @@ class _Sample:
                     with suppress(BuildError):
                         arrays[name] = column.read(reader, number, selection)
                         types[name] = column.type
-            return _Stripe(arrays, types, rows, reader.tail.row_index_stride)
+            every = bind_paths(
+                self._binding, reader.tail.schema, self._binding, transactional=acid is not None
+            )
+            footer, share = reader.stripe(number), rows / max(reader.stripes[number].num_rows, 1)
+            column_bytes = {
+                name: share * sum(footer.data_length(node.column) for node in path.type.walk())
+                for name, path in every.items()
+            }
+            chunk = 0 if reader.tail.codec is None else reader.tail.block_size
+            return _Stripe(arrays, types, rows, reader.tail.row_index_stride, column_bytes, chunk)
 
     def _files_ruled_out(self, leaf_list: Sequence[Leaf]) -> list[frozenset[Leaf]]:
         """Return, for each file of which statistics are read, the leaves that no row of it satisfies."""
@@ -563,19 +602,14 @@ class _Costs:
         return self._cost_by_key[key]
 
     def _cost(self, query: _Query, indexes: frozenset[_Candidate]) -> float:
-        by_column: dict[str, list[_Candidate]] = {}
-        for item in indexes:
-            by_column.setdefault(item.column, []).append(item)
+        by_column = _by_column(indexes)
         exact = all(
             "bitmap" in {c.type for c in by_column.get(leaf.column, ())} for leaf in leaves(query.filter)
         )
         if query.is_count and exact and next(residuals(query.filter), None) is None:
             return 0.0
         sample = self._sample
-        rows = sum(
-            stripe.work(_upper(stripe, _pruned(query.filter, sample.partitions[view.file.path]), by_column))
-            for stripe, view in zip(sample.stripes, sample.views, strict=True)
-        )
+        rows = sum(stripe.work(upper) for stripe, upper in self._upper_rows(query, by_column))
         # types that let whole files be skipped before they are opened
         summarized = {
             item.column
@@ -588,6 +622,40 @@ class _Costs:
         )
         opened = files * len(sample.files) / max(len(sample.listed), 1)
         return sample.scale * rows + _FILE_ROWS * opened
+
+    def _upper_rows(
+        self, query: _Query, by_column: Mapping[str, Sequence[_Candidate]]
+    ) -> Iterator[tuple[_Stripe, BitMap]]:
+        """Yield the sampled stripes with the rows that a query may match there."""
+        sample = self._sample
+        for stripe, view in zip(sample.stripes, sample.views, strict=True):
+            yield stripe, _upper(stripe, _pruned(query.filter, sample.partitions[view.file.path]), by_column)
+
+    def query_read(self, query: _Query, names: tuple[str, ...], indexes: frozenset[_Candidate]) -> QueryRead:
+        """Return what a query reads of some columns, by the sample; any one row if it matches none there."""
+        found, scale = list(self._upper_rows(query, _by_column(indexes))), self._sample.scale
+        if found and not any(upper for _, upper in found):
+            largest = max((stripe for stripe, _ in found), key=lambda stripe: stripe.rows)
+            found, scale = [(largest, BitMap([largest.rows // 2]))], 1.0
+        reads = [
+            RowRead(
+                np.asarray(upper.to_array(), np.int64),
+                stripe.rows,
+                stripe.group_rows,
+                stripe.column_bytes,
+                stripe.chunk,
+            )
+            for stripe, upper in found
+            if upper
+        ]
+        return QueryRead(names, query.count, reads, scale)
+
+
+def _by_column(indexes: Iterable[_Candidate]) -> dict[str, list[_Candidate]]:
+    by_column: dict[str, list[_Candidate]] = {}
+    for item in indexes:
+        by_column.setdefault(item.column, []).append(item)
+    return by_column
 
 
 def _pruned(root: Filter, keys: Mapping[str, int | bytes | None]) -> Filter:
@@ -680,15 +748,9 @@ def _advised(
         for at, query in enumerate(costs.queries)
         if costs.query_cost(at, frozenset({candidate})) < costs.query_cost(at, frozenset())
     ]
-    taken = {entry.name.lower() for entry in snapshot.manifest.indexes} | {
-        item.name.lower() for item in before
-    }
     base = f"by_{re.sub('[^a-z0-9_]+', '_', candidate.column.lower()).strip('_')}"
-    name = next(
-        text
-        for text in (base, f"{base}_{candidate.type}", *(f"{base}_{i}" for i in range(2, 1000)))
-        if text.lower() not in taken
-    )
+    names = (base, f"{base}_{candidate.type}", *(f"{base}_{i}" for i in range(2, 1000)))
+    name = _new_name(names, snapshot, before)
     others = [kind.upper() for kind in as_good if kind != candidate.type]
     reason = f"about {counted(sample.distinct(candidate.column), 'distinct value')}"
     if others:
@@ -700,11 +762,10 @@ def _advised(
         reason += "; it finds the rows, where other types find row groups"
     else:
         reason += "; no other type saves as much"
-    on = table if _is_name(table, snapshot) else quote_string(table)
     column = candidate.column
     if column not in sample.expressions:
         column = ".".join(map(quote_name, column.split("."))) if "." in column else quote_name(column)
-    statement = f"CREATE INDEX {quote_name(name)} USING {candidate.type} ON {on} ({column})"
+    statement = f"CREATE INDEX {quote_name(name)} USING {candidate.type} ON {_on(table, snapshot)} ({column})"
     return AdvisedIndex(
         name=name,
         column=candidate.column,
@@ -715,6 +776,75 @@ def _advised(
         reason=reason,
         statement=statement,
     )
+
+
+def _included(
+    costs: _Costs,
+    sample: _Sample,
+    indexes: frozenset[_Candidate],
+    snapshot: Snapshot,
+    estimate_bytes: Callable[[str | Sequence[str], str], int],
+) -> IncludedGain | None:
+    """Estimate what included columns save beside indexes; None if nothing, or if an index includes them already."""
+    possible = {
+        column.name
+        for column in snapshot.schema.data_columns
+        if index_type("rows").supports(IndexColumn.of_columns([snapshot.schema.resolve([column.name])]).type)
+    }
+    # a BITMAP index answers conditions without the values of its column
+    answered = {item.column for item in indexes if item.type == "bitmap"}
+    queries = []
+    for query in costs.queries:
+        if query.columns is None or query.is_count:
+            continue
+        compared = [name for name in columns(query.filter) if name not in answered]
+        names = tuple(name for name in dict.fromkeys((*query.columns, *compared)) if name in possible)
+        queries.append(costs.query_read(query, names, indexes))
+    gain = included_gain(queries, lambda names: estimate_bytes(names, "rows"), sample.table_rows)
+    stored = [
+        parse_type(entry.inputs).field_names for entry in snapshot.manifest.indexes if entry.stores_columns
+    ]
+    if gain is None or any(set(gain.columns) <= set(names) for names in stored):
+        return None
+    return gain
+
+
+def _why_not_included(gain: IncludedGain | None) -> str:
+    if gain is None or gain.saved >= MIN_SAVED:
+        return ""
+    return (
+        f"Included columns ({megabytes(gain.index_bytes)}) would save {100 * gain.saved:.0f} % of the time to read "
+        f"rows: below {100 * MIN_SAVED:.0f} %, they are not advised."
+    )
+
+
+def _advised_rows(
+    gain: IncludedGain, snapshot: Snapshot, table: str, before: Sequence[AdvisedIndex]
+) -> AdvisedIndex:
+    name = _new_name(["included", *(f"included_{i}" for i in range(2, 1000))], snapshot, before)
+    columns = ", ".join(map(quote_name, gain.columns))
+    return AdvisedIndex(
+        name=name,
+        column=columns,
+        type="ROWS",
+        queries=gain.queries,
+        gain=round(100 * gain.saved, 1),
+        index_bytes=gain.index_bytes,
+        reason=f"few scattered rows are read from blocks in about {1 - gain.saved:.2f} of the time",
+        statement=f"CREATE INDEX {quote_name(name)} USING rows ON {_on(table, snapshot)} ({columns})",
+    )
+
+
+def _new_name(names: Iterable[str], snapshot: Snapshot, before: Sequence[AdvisedIndex]) -> str:
+    """Return the first name that no index has."""
+    taken = {entry.name.lower() for entry in snapshot.manifest.indexes}
+    taken |= {item.name.lower() for item in before}
+    return next(name for name in names if name.lower() not in taken)
+
+
+def _on(table: str, snapshot: Snapshot) -> str:
+    """Return the table as a statement names it."""
+    return table if _is_name(table, snapshot) else quote_string(table)
 
 
 def _is_name(table: str, snapshot: Snapshot) -> bool:

@@ -361,6 +361,8 @@ def now_ms() -> int:
 
 #: Number of data files from which an estimate reads a stripe.
 SAMPLED_FILES = 4
+#: Number of rows of such a stripe whose blocks an estimate of a ROWS index makes.
+_SAMPLED_BLOCK_ROWS = 50_000
 
 
 @value_class
@@ -430,6 +432,8 @@ def _index_bytes(entry: IndexEntry, data_type: OrcType, samples: Sequence[_Sampl
         builder = file_index_type(entry.type).builder(
             io.BytesIO(), sample.column.type, properties=properties, row_group_rows=sample.file.row_group_rows
         )
-        builder.add_stripe(sample.values)
-        size += builder.finish().length
+        # blocks are alike, and compressing all of them takes long
+        count = min(len(sample.values), _SAMPLED_BLOCK_ROWS if entry.stores_columns else len(sample.values))
+        builder.add_stripe(sample.values.slice(0, count))
+        size += builder.finish().length * len(sample.values) // max(count, 1)
     return size

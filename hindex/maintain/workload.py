@@ -29,10 +29,12 @@ from hindex.sql.predicate import (
     any_of,
     compare,
     is_null,
+    quote_name,
 )
 from hindex.sql.statements import TableRef, TableRefKind
 from hindex.table.location import normalize_uri
 from hindex.table.schema import TableSchema
+from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
 
 _QUERY = re.compile(r"\s*(?:EXPLAIN\s+(?:ANALYZE\s+)?)?(?:\(\s*)*(?:SELECT|WITH|FROM)\b", re.IGNORECASE)
@@ -72,10 +74,12 @@ class WorkloadQuery:
 
     Attributes:
         is_count: True if it only counts the rows.
+        columns: the columns whose values it returns or computes with; None where the workload does not say.
     """
 
     predicate: Predicate
     is_count: bool = False
+    columns: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -207,7 +211,8 @@ def _add_query(statement: str, table: WorkloadTable, workload: Workload) -> None
     for is_ours, conditions in zip(ours, query.conditions(columns), strict=True):
         if is_ours and conditions:
             is_empty = False
-            workload.queries.append(WorkloadQuery(all_of(conditions), is_count))
+            returned = tuple(query.returned(table.schema.names))
+            workload.queries.append(WorkloadQuery(all_of(conditions), is_count, returned))
     if is_empty:
         workload.ignore("it has no condition on the table alone")
 
@@ -252,8 +257,18 @@ def _read_log(lines: Sequence[str], table: WorkloadTable) -> Workload:
         except HindexError:
             workload.ignore("the log has its condition only in part")
             continue
-        workload.queries.append(WorkloadQuery(predicate, match["columns"] == "count(*)"))
+        columns = _selected(match["columns"], table.schema)
+        workload.queries.append(WorkloadQuery(predicate, match["columns"] == "count(*)", columns))
     return workload
+
+
+def _selected(text: str, schema: TableSchema) -> tuple[str, ...] | None:
+    """Return the columns of a select list of names; None for any other."""
+    if text == "*":
+        return tuple(schema.names)
+    names = {quote_name(name): name for name in schema.names}
+    items = text.split(", ")
+    return tuple(names[item] for item in items) if names.keys() >= set(items) else None
 
 
 # Spark's event logs
@@ -282,7 +297,8 @@ def _read_events(lines: Sequence[str], table: WorkloadTable) -> Workload:
                 workload.ignore("its filters cannot be read")
                 continue
             if predicates:
-                workload.queries.append(WorkloadQuery(all_of(predicates)))
+                columns = _read_columns(scan["metadata"].get("ReadSchema"), table.schema)
+                workload.queries.append(WorkloadQuery(all_of(predicates), columns=columns))
             else:
                 workload.ignore("it has no condition on the table alone")
     return workload
@@ -300,6 +316,16 @@ def _scans(plan: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 JSON
             yield node
         children = node.get("children")
         stack += children if isinstance(children, list) else []
+
+
+def _read_columns(read_schema: object, schema: TableSchema) -> tuple[str, ...] | None:
+    """Return the columns of a scan by the type of its rows; None if it is cut, or missing."""
+    try:
+        fields = parse_type(str(read_schema)).field_names
+    except ValueError:
+        return None
+    names = {name.lower(): name for name in schema.names}
+    return tuple(names[field.lower()] for field in fields if field.lower() in names)
 
 
 def _is_scan_of(scan: dict[str, Any], table: WorkloadTable) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +17,7 @@ from hindex.orc import OrcReader, RowSelection
 from hindex.orc.metadata.types import Kind
 from hindex.plan.reasons import Note, failure_reason
 from hindex.scan.file_columns import FileColumns
-from hindex.scan.lookup_cost import is_reading_blocks_worthwhile
+from hindex.scan.lookup_cost import block_micros, column_micros
 from hindex.scan.scan_task import IncludedUse, OutputColumn, ScanTask
 from hindex.table.location import is_local
 
@@ -78,16 +78,17 @@ class IncludedColumns:
             names = [name for name in use.columns if name in missing]
             if not names:
                 continue
-            is_worthwhile = self._cost_rule(use, names, stripe, selection)
+            read_micros = self._read_micros(names, stripe, selection)
+            cost = partial(block_micros, columns=len(use.columns), is_remote=not is_local(use.path))
             # by the least blocks that the rows may be in: most indexes need not be opened
             least = -(-len(selection) // use.rows_per_block)
-            if not (always or is_worthwhile(blocks=least, block_bytes=0.0)):
+            if not always and cost(least, stored_bytes=0.0) >= read_micros:
                 continue
             reader = self._open(use)
             if reader is None:
                 continue
             blocks = reader.count_blocks(stripe, selection.to_array())
-            if always or is_worthwhile(blocks=blocks, block_bytes=reader.block_bytes(stripe)):
+            if always or cost(blocks, stored_bytes=reader.block_bytes(stripe)) < read_micros:
                 ordinals = tuple(map(use.columns.index, names))
                 chosen.append(BlockRead(use, reader, tuple(missing.pop(name) for name in names), ordinals))
         return chosen
@@ -98,22 +99,17 @@ class IncludedColumns:
             part.kind is Kind.TIMESTAMP for part in column.type.walk()
         )
 
-    def _cost_rule(
-        self, use: IncludedUse, names: Sequence[str], stripe: int, selection: RowSelection
-    ) -> Callable[..., bool]:
-        """Return `is_reading_blocks_worthwhile` for some columns, without the number and the bytes of blocks."""
+    def _read_micros(self, names: Sequence[str], stripe: int, selection: RowSelection) -> float:
+        """Estimate the microseconds to read some columns from the data file."""
         tail, footer = self._reader.tail, self._reader.stripe(stripe)
         groups = len(selection.groups(tail.row_index_stride or max(selection.num_rows, 1))[0])
         types = map(self._columns.type_in_file, names)
-        return partial(
-            is_reading_blocks_worthwhile,
-            block_columns=len(use.columns),
-            column_bytes=[sum(footer.data_length(node.column) for node in item.walk()) for item in types],
-            groups=groups,
-            group_share=groups / group_count(tail.row_index_stride, selection.num_rows),
-            chunk=0 if tail.codec is None else tail.block_size,
-            is_data_remote=not is_local(self._task.uri),
-            is_index_remote=not is_local(use.path),
+        return column_micros(
+            [sum(footer.data_length(node.column) for node in item.walk()) for item in types],
+            groups,
+            groups / group_count(tail.row_index_stride, selection.num_rows),
+            0 if tail.codec is None else tail.block_size,
+            is_remote=not is_local(self._task.uri),
         )
 
     def read(self, block_read: BlockRead, stripe: int, selection: RowSelection) -> dict[str, pa.Array]:

@@ -5,7 +5,7 @@ The constants were measured with ``python -m tests.bench.cost``, by processor ti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from hindex.index.index_type import Bounds, LookupCost
@@ -54,33 +54,34 @@ _REMOTE_BYTE_MICROS = 0.01
 _REMOTE_REQUESTS_MICROS = 60_000.0
 
 
-def is_reading_blocks_worthwhile(
-    *,
-    blocks: int,
-    block_columns: int,
-    block_bytes: float,
-    column_bytes: Sequence[int],
-    groups: int,
-    group_share: float,
-    chunk: int,
-    is_data_remote: bool = False,
-    is_index_remote: bool = False,
-) -> bool:
-    """Return True if reading blocks of a ROWS index costs less than reading columns of a data file.
+def block_micros(blocks: float, columns: int, stored_bytes: float, *, is_remote: bool = False) -> float:
+    """Estimate the microseconds to read some blocks of a ROWS index.
 
     Args:
-        blocks: the number of blocks to read, each of ``block_columns`` columns and ``block_bytes`` stored bytes.
+        columns: the number of columns in each block.
+        stored_bytes: of each block.
+    """
+    byte_micros = _BLOCK_BYTE_MICROS + (_REMOTE_BYTE_MICROS if is_remote else 0)
+    micros = blocks * (_BLOCK_MICROS + _BLOCK_COLUMN_MICROS * columns + byte_micros * stored_bytes)
+    return micros + (_REMOTE_REQUESTS_MICROS if is_remote else 0)
+
+
+def column_micros(
+    column_bytes: Iterable[float], groups: int, group_share: float, chunk: int, *, is_remote: bool = False
+) -> float:
+    """Estimate the microseconds to read columns at some row groups of a stripe of a data file.
+
+    Args:
         column_bytes: the stored bytes of each column to read, in the whole stripe.
         groups: the number of row groups to read, and ``group_share``, their share of those of the stripe.
         chunk: the raw bytes of a chunk of the data file; 0 if it is not compressed.
     """
-    block_byte_micros = _BLOCK_BYTE_MICROS + (_REMOTE_BYTE_MICROS if is_index_remote else 0)
-    block_micros = _BLOCK_MICROS + _BLOCK_COLUMN_MICROS * block_columns + block_byte_micros * block_bytes
-    from_blocks = blocks * block_micros + (_REMOTE_REQUESTS_MICROS if is_index_remote else 0)
-    byte_micros = _BYTE_MICROS + (_REMOTE_BYTE_MICROS if is_data_remote else 0)
+    byte_micros = _BYTE_MICROS + (_REMOTE_BYTE_MICROS if is_remote else 0)
     chunk_bytes = groups * chunk * _CHUNK_RATIO
-    stored = sum(min(size, group_share * size + chunk_bytes) for size in column_bytes)
-    return from_blocks < len(column_bytes) * groups * _GROUP_MICROS + stored * byte_micros
+    return sum(
+        groups * _GROUP_MICROS + min(size, group_share * size + chunk_bytes) * byte_micros
+        for size in column_bytes
+    )
 
 
 def are_keys_spread(cost: LookupCost, rows: int) -> bool:

@@ -336,7 +336,7 @@ def test_included_columns(
     tmp_path: Path, connection: LocalConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Deleted rows are in the blocks, and queries leave them out; a delete makes nothing stale."""
-    monkeypatch.setattr(included_columns, "is_reading_blocks_worthwhile", lambda **_: True)
+    monkeypatch.setattr(included_columns, "block_micros", lambda *_, **__: 0.0)
     root = tmp_path / "t"
     write_flat(root / "000000_0", [(i, i % 5, "x") for i in range(100)])
     insert(root / "delta_1_1", 1, range(100, 200))

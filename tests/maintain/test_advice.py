@@ -187,7 +187,7 @@ def test_the_rest_is_empty_once_the_indexes_are_there(events: Path) -> None:
     table = hx.table(str(events))
     queries = [*POINTS, *RARE]
     first = table.advise(queries)
-    assert [index.column for index in first.create] == ["user", "status"]
+    assert [index.column for index in first.create] == ["user", "status", ", ".join(table.schema.names)]
     for statement in first.statements:
         hx.sql(statement)
     table.create_index("spare", "country")
@@ -207,6 +207,63 @@ def test_nothing_helps_a_query_of_most_rows(events: Path) -> None:
     assert "none: another index would save less than 2 % of the work" in str(advice)
 
 
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key with some twenty scattered rows a value, a sorted time, and wide columns."""
+    rng = np.random.default_rng(5)
+    root = tmp_path_factory.mktemp("people") / "people"
+    for number in range(2):
+        rows = 40_000
+        columns = {
+            "id": pa.array(np.arange(number * rows, (number + 1) * rows)),
+            "key": pa.array(rng.integers(0, 4000, rows)),
+            "day": pa.array(np.sort(rng.integers(0, 1000, rows))),
+            "name": pa.array([f"{value:x}" for value in rng.integers(0, 1 << 60, rows)]),
+            "note": pa.array([rng.bytes(40).hex() for _ in range(rows)]),
+        }
+        write_columns(root / f"{number}.orc", columns, stride=10_000)
+    return root
+
+
+def decompressed(table: Table, where: str, columns: list[str]) -> int:
+    """Bytes of the data that a scan decompresses."""
+    return table.scan(where, columns).explain(analyze=True).analyzed.bytes_decompressed
+
+
+def test_columns_to_include(people: Path, connection: LocalConnection) -> None:
+    """What is advised spares scans the data; an equal index is not advised again."""
+    table = connection.table(str(people))
+    queries = ["SELECT name, id FROM people WHERE key = 17", "SELECT note FROM people WHERE key IN (3, 500)"]
+    key, rows = table.advise(queries).create
+    assert (key.column, key.type, rows.type, rows.queries) == ("key", "BITMAP", "ROWS", 2)
+    assert set(rows.column.split(", ")) == {"name", "id", "note"}
+    assert rows.gain > 50
+    connection.sql(key.statement)
+    before = [decompressed(table, "key = 17", ["name", "id"]), decompressed(table, "key = 3", ["note"])]
+    connection.sql(rows.statement)
+    after = [decompressed(table, "key = 17", ["name", "id"]), decompressed(table, "key = 3", ["note"])]
+    assert min(before) > 100_000
+    assert after == [0, 0]
+    assert rows.index_bytes / 1.3 < table.index("included").size_bytes < rows.index_bytes * 1.3
+    again = table.advise(queries)
+    assert (again.create, again.not_included) == ((), "")
+
+
+def test_columns_that_are_not_worth_a_copy(people: Path) -> None:
+    table = hindex.connect().table(str(people))
+    few, many = "SELECT name FROM people WHERE key = 17", "SELECT note, name FROM people WHERE id > 1000"
+    advice = table.advise([few, *[many] * 4])
+    assert [index.type for index in advice.create if index.type == "ROWS"] == []
+    assert "below 20 %, they are not advised" in str(advice)
+    # many rows, counts, and conditions alone, which say nothing of columns
+    for queries in ([many], ["SELECT count(*) FROM people WHERE key = 5"], ["key = 5"]):
+        advice = table.advise(queries)
+        assert (advice.not_included, [index.type for index in advice.create if index.type == "ROWS"]) == (
+            "",
+            [],
+        )
+
+
 def test_partitions_prune_before_indexes(tmp_path: Path) -> None:
     for part in (1, 2):
         columns = {"a": pa.array([value % 700 for value in range(5000)])}
@@ -215,6 +272,30 @@ def test_partitions_prune_before_indexes(tmp_path: Path) -> None:
     assert table.advise(["p = 1"]).create == ()
     (index,) = table.advise(["p = 1 AND a = 3"]).create
     assert index.column == "a"
+
+
+def test_columns_of_queries(named: WorkloadTable) -> None:
+    """What they return or compute with; conditions alone say nothing."""
+    names = tuple(named.schema.names)
+    for text, columns in {
+        "SELECT id FROM events WHERE user = 5": ("id",),
+        "SELECT * FROM events WHERE user = 5": names,
+        "SELECT e.st.x, upper(country) c FROM events e WHERE user = 5 ORDER BY day": ("country", "day", "st"),
+        "SELECT country, count(*) FROM events WHERE user = 5 GROUP BY country": ("country",),
+        "user = 5": None,
+        f"x SELECT id, day FROM {named.uri} WHERE user = 5: 1 of 4 files, 1 of 4 stripes read, 1 row": (
+            "id",
+            "day",
+        ),
+        f"x SELECT * FROM {named.uri} WHERE user = 5: 1 of 4 files, 1 of 4 stripes read, 1 row": names,
+        f"x SELECT sum(id) FROM {named.uri} WHERE user = 5: 1 of 4 files, 1 of 4 stripes read, 1 row": None,
+        event("[EqualTo(user,5)]", f"file:{named.uri}", schema="struct<ID:bigint,st:struct<x:bigint>>"): (
+            "id",
+            "st",
+        ),
+        event("[EqualTo(user,5)]", f"file:{named.uri}", schema="struct<id:bigint,... 3 more fields>"): None,
+    }.items():
+        assert [query.columns for query in read_workload(text, named).queries] == [columns], text
 
 
 def workload_text(table: WorkloadTable, text: str) -> tuple[list[str], dict[str, int]]:
@@ -308,11 +389,12 @@ INFO:hindex.queries:not accelerated: u by Spark: NO_INDEX: it has no index |
     assert parsed.ignored == {"it is of another table": 2}
 
 
-def event(filters: str, location: str, name: str = "Scan orc ") -> str:
+def event(filters: str, location: str, name: str = "Scan orc ", schema: str = "struct<id:bigint>") -> str:
     metadata = {
         "PushedFilters": filters,
         "Location": f"InMemoryFileIndex(1 paths)[{location}]",
         "Format": "ORC",
+        "ReadSchema": schema,
     }
     scan: dict[str, Any] = {"nodeName": name, "metadata": metadata, "children": []}
     plan = {"nodeName": "Project", "metadata": {}, "children": [scan]}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
 from hindex.plan.time_zones import TimeZones
 from hindex.scan import included_columns
-from hindex.scan.lookup_cost import is_reading_blocks_worthwhile
+from hindex.scan.lookup_cost import block_micros, column_micros
 from hindex.store.store import Store
 from tests.scan.wrong_indexes import exchange
 from tests.support.local_build import LocalConnection
@@ -64,7 +63,7 @@ def columns(first: int, seed: int = 0) -> dict[str, pa.Array]:
 @pytest.fixture(autouse=True)
 def reads_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read blocks whatever they cost: the data of files as small as here costs less."""
-    monkeypatch.setattr(included_columns, "is_reading_blocks_worthwhile", lambda **_: True)
+    monkeypatch.setattr(included_columns, "block_micros", lambda *_, **__: 0.0)
 
 
 @pytest.fixture
@@ -135,7 +134,7 @@ def test_what_costs_less_is_read(
     tmp_path: Path, connection: LocalConnection, monkeypatch: pytest.MonkeyPatch, opened: list[OrcReader]
 ) -> None:
     """Few scattered rows of many columns from blocks; many rows, and a narrow column beside a wide one, from data."""
-    monkeypatch.setattr(included_columns, "is_reading_blocks_worthwhile", is_reading_blocks_worthwhile)
+    monkeypatch.setattr(included_columns, "block_micros", block_micros)
     chance = np.random.default_rng(1)
     rows = 60_000
     names = [f"c{at}" for at in range(8)]
@@ -166,32 +165,21 @@ def test_what_costs_less_is_read(
 def test_cost(rows: int, columns: int, is_worthwhile: bool) -> None:
     """The stripe has a million rows, 16 columns of 25 MB together, and row groups of 10,000 rows."""
     groups = min(rows, 100)
-    assert is_worthwhile is is_reading_blocks_worthwhile(
-        blocks=min(rows, 1_000_000 // 64),
-        block_columns=16,
-        block_bytes=2700,
-        column_bytes=[25_000_000 // 16] * columns,
-        groups=groups,
-        group_share=groups / 100,
-        chunk=256 << 10,
-    )
+    from_blocks = block_micros(min(rows, 1_000_000 // 64), 16, 2700)
+    from_data = column_micros([25_000_000 / 16] * columns, groups, groups / 100, 256 << 10)
+    assert (from_blocks < from_data) is is_worthwhile
 
 
 @pytest.mark.parametrize(("megabytes", "is_worthwhile"), [(1, False), (200, True)])
 def test_cost_of_requests(megabytes: int, is_worthwhile: bool) -> None:
     """A tenth of 5 columns is read. The requests for the index take as long as reading 5 MB of data."""
-    cost = partial(
-        is_reading_blocks_worthwhile,
-        blocks=10,
-        block_columns=5,
-        block_bytes=1000,
-        column_bytes=[megabytes * 1_000_000 // 5] * 5,
-        groups=10,
-        group_share=0.1,
-        chunk=0,
-    )
-    assert cost()
-    assert cost(is_data_remote=True, is_index_remote=True) is is_worthwhile
+
+    def is_less(*, is_remote: bool) -> bool:
+        from_data = column_micros([megabytes * 1_000_000 / 5] * 5, 10, 0.1, 0, is_remote=is_remote)
+        return block_micros(10, 5, 1000, is_remote=is_remote) < from_data
+
+    assert is_less(is_remote=False)
+    assert is_less(is_remote=True) is is_worthwhile
 
 
 def test_random_selections(table: Table, data: pa.Table, rng: np.random.Generator) -> None:
