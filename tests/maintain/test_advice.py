@@ -20,6 +20,7 @@ from hindex.maintain.advice import estimate_distinct
 from hindex.maintain.workload import WorkloadTable, read_workload
 from hindex.sql import parse
 from hindex.sql.statements import CreateIndex
+from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
 
@@ -230,8 +231,10 @@ def decompressed(table: Table, where: str, columns: list[str]) -> int:
     return table.scan(where, columns).explain(analyze=True).analyzed.bytes_decompressed
 
 
-def test_columns_to_include(people: Path, connection: LocalConnection) -> None:
+def test_columns_to_include(people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is advised spares scans the data; an equal index is not advised again."""
+    local_build.install(monkeypatch)
+    connection = LocalConnection(str(tmp_path))
     table = connection.table(str(people))
     queries = ["SELECT name, id FROM people WHERE key = 17", "SELECT note FROM people WHERE key IN (3, 500)"]
     key, rows = table.advise(queries).create
