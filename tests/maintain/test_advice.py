@@ -228,7 +228,9 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def decompressed(table: Table, where: str, columns: list[str]) -> int:
     """Bytes of the data that a scan decompresses."""
-    return table.scan(where, columns).explain(analyze=True).analyzed.bytes_decompressed
+    analyzed = table.scan(where, columns).explain(analyze=True).analyzed
+    assert analyzed is not None
+    return analyzed.bytes_decompressed
 
 
 def test_columns_to_include(people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from hindex.api.table import IndexSpec, Table
 from hindex.orc import OrcReader
 from hindex.orc.reader import stripe_reader
 from hindex.plan.filter import residuals
-from hindex.scan import lookup_cost, scan_task_reader
+from hindex.scan import included_columns, lookup_cost, scan_task_reader
 from hindex.sql import parse_predicate
 from hindex.sql.predicate import columns as named_columns
 from tests.support.aggregates import check_aggregates
@@ -72,6 +72,8 @@ def test_rows_are_those_of_spark(
     monkeypatch.setattr(lookup_cost, "_ROWS_PER_CROSSING", 4)
     # values come from indexes whatever the share of rows, or from few rows alone
     monkeypatch.setattr(lookup_cost, "_ROWS_PER_VALUE", int(rng.choice([1, 64])))
+    # included columns are read wherever they are
+    monkeypatch.setattr(included_columns, "block_micros", lambda *_, **__: 0.0)
     made = RandomTable(spark, rng, tmp_path / "table", turn, is_varied=True)
     table = hindex.connect(spark=spark).table(str(made.path))
     indexed = create_indexes(made, table)
@@ -124,6 +126,9 @@ def create_indexes(made: RandomTable, table: Table) -> frozenset[str]:
         for column, some in zip(chosen, kinds, strict=True)
         for kind in some
     ]
+    if rng.random() < 0.5:
+        stored = [column.name for column in made.columns if "." not in column.name and rng.random() < 0.7]
+        specs += [IndexSpec("stored", stored, "rows", where=where)] if stored else []
     if specs and _has_rows(made.files):
         table.create_indexes(specs)
         made.description.append(f"indexes: {', '.join(spec.name for spec in specs)} where {where}")
