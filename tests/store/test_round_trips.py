@@ -12,6 +12,7 @@ import pyarrow.orc
 import pytest
 
 from hindex.api.table import Table
+from hindex.scan import included_columns
 from hindex.table import listing
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
@@ -151,3 +152,44 @@ def test_small_files_of_a_build_task_are_read_side_by_side(
             break
     # one after the other, the tails and the rows alone would be so many
     assert min(chains) < 2 * files, chains
+
+
+@pytest.mark.parametrize("files", [2, 8])
+def test_requests_for_included_columns(
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    """Rows come from blocks: a request a file, as for the data, but of few bytes."""
+    local_build.install(monkeypatch)
+    monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
+    monkeypatch.setattr(included_columns, "block_micros", lambda *_, **__: 0.0)
+    for file in range(files):
+        sink = pa.BufferOutputStream()
+        pyarrow.orc.write_table(pa.table({"id": ids(file), "g": VALUES}), sink)
+        put_object(f"{bucket}/t/{file}.orc", sink.getvalue().to_pybytes())
+    LocalConnection().table(f"{bucket}/t").create_index("i", "g", include=["id"])
+
+    def answer() -> list[int]:
+        found: list[int] = (
+            LocalConnection().table(f"{bucket}/t").scan(f"g = {G}", ["id"]).to_arrow()["id"].to_pylist()
+        )
+        return found
+
+    chains = []
+    for delay in DELAYS:
+        forget()
+        s3.requests.clear()
+        s3.answers.clear()
+        with s3.failing("GET", "", delay=delay):
+            assert answer() == [ids(file)[AT] for file in range(files)]
+        assert not any(item.path.endswith(".orc") for item in s3.answers)
+        # as without included columns, and the ends of their indexes beside each other before the blocks
+        assert len(s3.requests) == 4 + 4 * files
+        chains.append(s3.longest_chain())
+        if chains[-1] <= 5:
+            break
+    assert min(chains) == 5, chains
+    s3.answers.clear()
+    assert answer() == [ids(file)[AT] for file in range(files)]
+    assert len(s3.answers) == 2 + files
+    # blocks of 64 numbers
+    assert max(item.length for item in s3.answers if item.path.endswith(".hidx")) < 1000
