@@ -204,6 +204,11 @@ class Index:
         return self._entry.refreshed_ms or None
 
     @property
+    def problem(self) -> str:
+        """Why the index cannot be used or refreshed as it is defined; empty if it can."""
+        return self._problem
+
+    @property
     def state(self) -> IndexState:
         from hindex.maintain.results import IndexState
 

@@ -632,14 +632,17 @@ class Table:
         Entries of deleted files are dropped. If nothing changed, nothing is written and Spark does not start.
 
         Args:
+            names: indexes; by default all but those that no refresh can bring up to date, which the result names.
             where: only files of these partitions, a predicate on partition columns.
             dry_run: change nothing; return the planned changes.
 
         Raises:
             IndexNotFoundError: if there is no index of a name, or it does not cover these partitions.
+            ColumnError: if a named index does not fit the columns of the table any more, or no index does.
             BuildError: if the Spark job fails; the indexes are then as they were.
         """
         from hindex.build.job import plan_build
+        from hindex.maintain.builds import usable_entries
 
         names = None if names is None else check_names(names, "names")
         snapshot, lost = self._with_lost_indexes(self._indexable_snapshot(trusts_times=False))
@@ -650,10 +653,11 @@ class Table:
                 "that replaces the table's directory (INSERT OVERWRITE, TRUNCATE, mode('overwrite')) deleted them; "
                 "such writes keep those of a store elsewhere (store= of connect(), --store or HINDEX_STORE)"
             )
-        named = (manifest.index(name) for name in names or ())
-        entries = (
-            list(manifest.indexes) if names is None else list({item.id: item for item in named}.values())
-        )
+        unusable: dict[str, str] = {}
+        if names is None:
+            entries, unusable = usable_entries(snapshot)
+        else:
+            entries = list({item.id: item for item in map(manifest.index, names)}.values())
         part = self._partition_snapshot(snapshot, entries if names is not None else [], where, "refresh")
         plan = plan_build(part, entries, fresh=find_fresh_files(part))
         # the plan has every file of quarantined indexes
@@ -671,7 +675,7 @@ class Table:
         )
         if not dry_run:
             self._save_definitions()
-        return result
+        return replace(result, unusable=unusable)
 
     def adopt_indexes(self, *, dry_run: bool = False) -> AdoptResult:
         """Keep the indexes of a table that was copied or moved with its ``_hindex``, without a build.

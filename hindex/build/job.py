@@ -100,7 +100,7 @@ def plan_build(snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Mask
         # without files, the columns may be unknown; entries of deleted files can be dropped all the same
         return BuildPlan(tuple(indexes), ())
     resolved_indexes = [
-        (index, _index_column(index, snapshot.schema), index_filter(index, snapshot.schema))
+        (index, resolve_index_column(index, snapshot.schema), index_filter(index, snapshot.schema))
         for index in indexes
     ]
     views = snapshot.views
@@ -155,7 +155,7 @@ def plan_build(snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Mask
     )
 
 
-def _index_column(index: IndexEntry, schema: TableSchema) -> IndexColumn:
+def resolve_index_column(index: IndexEntry, schema: TableSchema) -> IndexColumn:
     """Resolve an index's column in the table.
 
     Raises:

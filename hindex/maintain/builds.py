@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from hindex.build.job import BuildPlan, discard_build, plan_build, run_build
-from hindex.errors import CommitConflictError, IndexExistsError, TableError
+from hindex.build.job import BuildPlan, discard_build, plan_build, resolve_index_column, run_build
+from hindex.errors import CommitConflictError, HindexError, IndexExistsError, TableError
 from hindex.formatting import counted, megabytes
 from hindex.index.btree import IndexedFile, sample_bytes
 from hindex.index.index_type import Level, file_index_type, index_type
@@ -256,6 +256,30 @@ def _log_build(statement: str, files: Sequence[FileEntry], deleted: int = 0) -> 
 
 #: Separator of the types of an index whose files have keys of several types.
 _TYPE_SEPARATOR = "; "
+
+
+def usable_entries(snapshot: Snapshot) -> tuple[list[IndexEntry], dict[str, str]]:
+    """Return the indexes of a table that fit its columns and partitions, and why the others do not, by name.
+
+    Raises:
+        ColumnError: if none does.
+    """
+    if not snapshot.files:
+        # the columns may be unknown
+        return list(snapshot.manifest.indexes), {}
+    usable: list[IndexEntry] = []
+    errors: dict[str, HindexError] = {}
+    for entry in snapshot.manifest.indexes:
+        try:
+            resolve_index_column(entry, snapshot.schema)
+            index_filter(entry, snapshot.schema)
+        except HindexError as error:
+            errors[entry.name] = error
+        else:
+            usable.append(entry)
+    if errors and not usable:
+        raise next(iter(errors.values()))
+    return usable, {name: str(error) for name, error in errors.items()}
 
 
 def refresh_entries(

@@ -96,6 +96,10 @@ class CheckedIndex(Protocol):
         """Return the indexed column."""
 
     @property
+    def problem(self) -> str:
+        """Return why the index cannot be used; empty if it can."""
+
+    @property
     def state(self) -> IndexState:
         """Return the state of the index."""
 
@@ -111,7 +115,7 @@ def check_index(
     Raises:
         StoreError: if the store cannot be read.
     """
-    problems: list[str] = []
+    problems: list[str] = [index.problem] if index.problem else []
     damaged: list[str] = []
     verified = 0
     state = index.state

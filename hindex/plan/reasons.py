@@ -40,7 +40,7 @@ class Reason(enum.Enum):
     UNKNOWN_INDEX_TYPE = ("index", "This installation does not know the index type, so the index is ignored.")
     TYPE_MISMATCH = (
         "column",
-        "The column's type changed after indexing; REFRESH INDEX builds the index anew.",
+        "The column's type changed after indexing, so the index is not used; build it anew.",
     )
     UNSUPPORTED_PREDICATE = ("predicate", "Indexes cannot answer this part; it is checked on the rows read.")
     QUOTED_NAME = (

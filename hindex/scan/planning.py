@@ -346,15 +346,6 @@ def indexes_by_column(snapshot: Snapshot) -> dict[str, list[IndexEntry]]:
     return by_column
 
 
-def _including_indexes(snapshot: Snapshot) -> Iterator[tuple[IndexEntry, tuple[str, ...]]]:
-    """Yield the usable indexes of type ROWS, and their columns."""
-    for entry in snapshot.manifest.indexes:
-        if entry.stores_columns and not entry.deferred and entry.quarantined is None:
-            with suppress(ColumnError, UnsupportedError):
-                column = index_column(entry, snapshot.schema)
-                yield entry, tuple(item.name for item in column.inputs)
-
-
 def partition_filter(
     schema: TableSchema,
     partition_columns: Sequence[PartitionColumn],
@@ -564,12 +555,33 @@ class _Planner:
                 except HindexError:
                     # it no longer fits the partition columns: the files indexed stay so, no other is expected to be
                     self._where[entry.id] = NEVER
-        self._included = list(_including_indexes(snapshot))
+        self._included = list(self._including_indexes())
         self._shared = SharedIndexPruner(snapshot, self._indexes, cache)
         self.file_pruners: list[FilePruner] = [ManifestStatistics(self._indexes, self._binding), self._shared]
         if snapshot.schema.transactional and any(is_row_key(x.column, self._binding) for x in leaves(root)):
             # first, as it decides and takes nothing
             self.file_pruners.insert(0, RowIdBounds(self._binding))
+
+    def _including_indexes(self) -> Iterator[tuple[IndexEntry, tuple[str, ...]]]:
+        """Yield the usable indexes of type ROWS that have a column of the scan, and their columns."""
+        compared = (name for name in self._types if name not in self._indexes)
+        names = {name.lower() for name in (*compared, *(column.name for column in self._output))}
+        for entry in self._snapshot.manifest.indexes:
+            if not entry.stores_columns:
+                continue
+            if names.isdisjoint(name.lower() for name in parse_type(entry.inputs).field_names):
+                continue
+            if entry.deferred:
+                self._deferred.add(entry.name)
+            elif entry.quarantined is not None:
+                self._set_aside[entry.name] = entry.quarantined
+            else:
+                try:
+                    column = index_column(entry, self._snapshot.schema)
+                except (ColumnError, UnsupportedError) as error:
+                    self._notes.append(Note(Reason.TYPE_MISMATCH, entry.name, str(error)))
+                else:
+                    yield entry, tuple(item.name for item in column.inputs)
 
     def prefetch(self) -> None:
         """Fetch side by side what `task` would fetch one after the other: lookups in shared indexes of a remote store.

@@ -326,7 +326,10 @@ class EntryTable:
 
     def entries(self, rows: Sequence[int] | Int64s | None = None) -> tuple[FileEntry, ...]:
         """Return the entries of some rows, or of all."""
-        batch = self.batch
+        # statistics are read where they are needed
+        batch = self.batch.select(
+            [name for name in self.batch.schema.names if not name.startswith(STATS_PREFIX)]
+        )
         numbers = list(range(len(self))) if rows is None else [int(row) for row in rows]
         if rows is not None:
             batch = batch.take(int64_array(np.array(numbers, np.int64)))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hindex.api.table import Table
+from hindex.errors import ColumnError
 from hindex.plan.reasons import Reason
 from tests.support.chars import as_char
 from tests.support.local_build import LocalConnection
@@ -128,3 +129,33 @@ def test_a_type_that_was_that_of_a_part_only(
     assert (table.index("i").status, reasons(table.scan("c = 1.5"))) == ("fresh", {})
     assert table.index("i").column_type == "decimal(9,2)"
     assert not table.refresh_indexes().changed
+
+
+def test_a_refresh_of_all_leaves_out_those_that_no_longer_fit(tmp_path: Path, hx: LocalConnection) -> None:
+    """They are named with the remedy, in the result, by CHECK, and by EXPLAIN of a scan of their columns."""
+    path = tmp_path / "t"
+    write_columns(path / "0.orc", {"a": pa.array([1, 2]), "s": pa.array(["x", "Y"])})
+    table = hx.table(str(path))
+    table.create_index("by_a", "a")
+    table.create_index("by_lower", "lower(s)")
+    table.create_index("stored", ["a", "s"], "rows")
+    (path / "0.orc").unlink()
+    write_columns(path / "1.orc", {"a": pa.array([2, 3, 2]), "s": pa.array([5, 6, 7])})
+    refreshed = table.refresh_indexes()
+    assert refreshed.indexes == ("by_a",)
+    assert list(refreshed.unusable) == ["by_lower", "stored"]
+    assert str(refreshed).count("drop the index and create it again") == 2
+    assert [index.status.partition(":")[0] for index in table.indexes()] == ["fresh", "unusable", "unusable"]
+    assert [len(result.problems) for result in table.check_indexes()] == [0, 1, 1]
+    scan = table.scan("a = 2", ["s"])
+    assert scan.to_arrow()["s"].to_pylist() == [5, 7]
+    assert scan.explain().exact
+    assert reasons(scan) == {Reason.TYPE_MISMATCH: ["stored"]}
+    # a scan of other columns than those it includes, and a count
+    assert reasons(table.scan("a = 2", [])) == {}
+    for names in (["by_lower"], ["by_a", "stored"]):
+        with pytest.raises(ColumnError, match="drop the index and create it again"):
+            table.refresh_indexes(names)
+    table.drop_index("by_a")
+    with pytest.raises(ColumnError, match="drop the index and create it again"):
+        table.refresh_indexes()

@@ -183,6 +183,18 @@ def test_cost_of_requests(megabytes: int, is_worthwhile: bool) -> None:
     assert is_less(is_remote=True) is is_worthwhile
 
 
+def test_indexes_that_are_not_used_are_named(table: Table, data: pa.Table) -> None:
+    """Only in plans that read a column of theirs."""
+    table.drop_index("by_k_rows")
+    table.create_index("later", ["n", "s"], "rows", deferred=True)
+    expected = data.filter(pc.equal(data["k"], 7))
+    for columns, named in ((["s"], ["later"]), (["id"], [])):
+        scan = table.scan("k = 7", columns)
+        assert same(scan, expected.select(columns))
+        assert reasons(scan) == ({Reason.DEFERRED: named} if named else {})
+    assert reasons(table.scan("n = 7", ["id"])).keys() == {Reason.DEFERRED, Reason.NO_INDEX}
+
+
 def test_random_selections(table: Table, data: pa.Table, rng: np.random.Generator) -> None:
     """Selections have few or many rows; some are proved."""
     used = 0
@@ -330,7 +342,7 @@ def test_one_column(table: Table, data: pa.Table) -> None:
     table.create_index("later", ["id"], "rows", deferred=True)
     where = "k < 20 AND t < TIMESTAMP '2024-01-03 00:00:00' AND id >= 0"
     scan = table.scan(where, ["s"])
-    assert set(reasons(scan)) == {Reason.NO_INDEX}
+    assert set(reasons(scan)) == {Reason.NO_INDEX, Reason.DEFERRED}
     assert scan.count() == table.scan(where, ["s"], mode="prove").count() > 0
     advice = table.advise([f"SELECT s FROM '{table.uri}' WHERE id = 5"])
     assert [item.column for item in advice.create] == ["id"]
