@@ -27,10 +27,11 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[01][0-7]{2}|.)", re.D
 _HALF = re.compile("[\ud800-\udfff]")
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
-# Comments nest in Spark; deeper ones than these count as not closed.
-_COMMENT = r"/\*(?:[^*/]|\*(?!/)|/(?!\*))*+\*/"
+# Comments nest in Spark; deeper ones than these count as not closed. Atomic groups, because `*+` around a lookahead
+# matches too little before Python 3.11.5.
+_COMMENT = r"/\*(?>(?:[^*/]|\*(?!/)|/(?!\*))*)\*/"
 for _ in range(3):
-    _COMMENT = rf"/\*(?:[^*/]|\*(?!/)|/(?!\*)|{_COMMENT})*+\*/"
+    _COMMENT = rf"/\*(?>(?:[^*/]|\*(?!/)|/(?!\*)|{_COMMENT})*)\*/"
 
 # Quoted text, comments and semicolons; an opening that has no end matches alone, as the last alternative.
 PIECES = re.compile(
