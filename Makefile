@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test nightly integration lint types docs proto wheel bench clean
+.PHONY: help venv java demo test nightly integration lowest lint types docs proto wheel bench clean
 
 # the first interpreter that is new enough, unless PYTHON names one
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -20,6 +20,9 @@ STAMP := $(VENV)/stamp
 ARCHIVE := build/spark.jsa
 BENCH_STAMP := $(VENV)/bench-stamp
 DOCS_STAMP := $(VENV)/docs-stamp
+LOWEST := build/lowest
+# the lowest one, too; numpy 2.0 has no wheels for 3.13
+LOWEST_PYTHON ?= python3.11
 PAIMON := build/bench/paimon-env
 PROTOS := $(notdir $(wildcard proto/*.proto))
 
@@ -52,6 +55,17 @@ nightly: $(STAMP) java $(ARCHIVE) ## run more tests, and more cases of each, on 
 
 integration: $(STAMP) java ## run the tests that start servers, such as HDFS (Maven, npm and go fetch them)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest tests/integration
+
+# files of tests that need neither Spark nor a build of an index
+lowest: ## run tests with the lowest versions of dependencies that pyproject.toml allows
+	$(LOWEST_PYTHON) -m venv --clear $(LOWEST)
+	@.ci/compiler $(LOWEST)/bin/python
+	$(LOWEST)/bin/python tests/support/lowest.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt \
+		--editable '.[fsspec,s3]' hypothesis pandas pyorc pytest pytest-xdist
+	$(LOWEST)/bin/python -m pytest --numprocesses $(JOBS) --dist loadfile -m 'not slow' \
+		$$(grep -rLE --include='test_*.py' '\bspark\b|pyspark|connection' $(addprefix tests/,expr index orc plan sql table)) \
+		tests/cli/test_output.py tests/cli/test_progress.py
 
 # classes of Spark, from which Java starts in half the time
 $(ARCHIVE): $(STAMP) | java

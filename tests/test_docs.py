@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
@@ -69,7 +70,8 @@ def test_every_page_has_one_title(page: Path) -> None:
 @page_cases
 def test_python_snippets_parse(page: Path) -> None:
     for snippet in snippets(page, "python"):
-        ast.parse(snippet)
+        # those of list items are indented
+        ast.parse(textwrap.dedent(snippet))
 
 
 @page_cases

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.archive import write_archive
+from tests.support.lowest import EXTRAS, constraints
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -134,10 +135,6 @@ def imported_packages() -> set[str]:
     return imported - {"hindex"} - sys.stdlib_module_names
 
 
-#: The extras whose packages hindex imports.
-EXTRAS = ("spark", "fsspec", "s3", "gcs", "azure", "hdfs")
-
-
 def test_every_import_is_a_declared_dependency() -> None:
     optional = PROJECT["optional-dependencies"]
     declared = {
@@ -149,6 +146,12 @@ def test_every_import_is_a_declared_dependency() -> None:
     for package in sorted(imported_packages()):
         names = {name.lower() for name in distributions.get(package, [])}
         assert names & declared, f"{package} (of {names or 'nothing installed'}) is not in pyproject.toml"
+
+
+def test_every_dependency_has_a_lower_bound() -> None:
+    lines = constraints()
+    assert "numpy==2.0" in lines
+    assert len({line.split("==")[0] for line in lines}) == len(lines)
 
 
 def test_spark_extra_installs_a_pandas_that_pyspark_supports() -> None:

@@ -59,7 +59,7 @@ def local_session(
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise MissingRuntimeError(
-            f"PySpark is missing ({error}): pip install 'pyspark>=4.1' 'pandas>=2.2,<3'"
+            f"PySpark is missing ({error}): pip install 'pyspark>=4.1' 'pandas>=2.2.2,<3'"
         ) from error
     running = running_session()
     if running is not None:

@@ -80,8 +80,9 @@ STRING_KINDS = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR})
 BINARY_KINDS = frozenset({Kind.BINARY, Kind.GEOMETRY, Kind.GEOGRAPHY})
 INTEGER_KINDS = frozenset({Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG})
 
-#: Arrow's type codes of unions are signed bytes, as ORC's tags are for its reader in Java.
-_MAX_VARIANTS = 128
+#: Arrow's type codes of unions are signed bytes, as ORC's tags are for its reader in Java. Before pyarrow 23, 128 of
+#: them in a list end the process.
+MAX_VARIANTS = 128 if int(pa.__version__.partition(".")[0]) >= 23 else 127
 #: The maximum length of CHAR, whose values, bounds and literals are padded: that of Trino. Hive allows 255.
 MAX_CHAR_LENGTH = 1 << 16
 #: The most digits of decimals that writers in Java hold in 64 bits.
@@ -137,10 +138,10 @@ class OrcType:
                 )
             case Kind.UNION:
                 # one without types ends the process in `pyarrow.nulls`
-                if not 0 < len(self.children) <= _MAX_VARIANTS:
+                if not 0 < len(self.children) <= MAX_VARIANTS:
                     raise OrcError(
                         f"a union of {len(self.children)} types cannot be read, as Arrow's have 1 to "
-                        f"{_MAX_VARIANTS}: leave out the column"
+                        f"{MAX_VARIANTS}: leave out the column"
                     )
                 return pa.dense_union(
                     [pa.field(f"_union_{i}", child.to_arrow()) for i, child in enumerate(self.children)]

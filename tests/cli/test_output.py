@@ -7,6 +7,7 @@ import datetime
 import io
 import json
 from decimal import Decimal
+from importlib.metadata import version
 
 import pyarrow as pa
 import pytest
@@ -147,8 +148,14 @@ def test_a_table_has_no_characters_that_steer_a_terminal() -> None:
     assert text.splitlines()[2:6] == [r"\x1b[2J", r"a\tb", r"line\nline", r"\x00"]
 
 
+older_rich = pytest.mark.skipif(
+    tuple(map(int, version("rich").split(".")[:2])) < (14, 3), reason="rich counts one column before 14.3"
+)
+
+
 @pytest.mark.parametrize(
-    ("wide", "width"), [("東京", 4), ("👍", 2), ("❤️", 2), ("e\u0301", 1), ("é", 1), ("🇫🇷", 2)]
+    ("wide", "width"),
+    [("東京", 4), ("👍", 2), pytest.param("❤️", 2, marks=older_rich), ("e\u0301", 1), ("é", 1), ("🇫🇷", 2)],
 )
 def test_wide_characters_stay_in_line(wide: str, width: int) -> None:
     lines = written("table", pa.table({"s": [wide, "abcde"], "t": ["x", "y"]})).splitlines()

@@ -21,7 +21,7 @@ from hindex.orc.codec import Decompressor
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.file_tail import MAX_TYPE_DEPTH
 from hindex.orc.metadata.stripe import StreamKind
-from hindex.orc.metadata.types import Kind
+from hindex.orc.metadata.types import MAX_VARIANTS, Kind
 from hindex.proto import orc_metadata_pb2 as pb
 from hindex.table.type_text import parse_type
 from tests.fuzz.parts import put_together, take_apart
@@ -374,7 +374,7 @@ def test_decimals_whose_type_tells_neither_digits_nor_scale(spark: SparkSession,
     assert OrcReader(file).read(rows=[2, 3, 11]).equals(expected.take([2, 3, 11]))
 
 
-@pytest.mark.parametrize("variants", [128, 129, 300])
+@pytest.mark.parametrize("variants", [MAX_VARIANTS, MAX_VARIANTS + 1, 300])
 @pytest.mark.parametrize("template", ["{}", "array<{}>", "struct<a:map<int,{}>>"])
 def test_unions_of_many_types(tmp_path: Path, variants: int, template: str) -> None:
     """Type codes of Arrow are signed bytes; other columns of such a file can be read."""
@@ -385,11 +385,12 @@ def test_unions_of_many_types(tmp_path: Path, variants: int, template: str) -> N
     schema = f"struct<id:int,u:{template.format(union)}>"
     reader = OrcReader(write(tmp_path / "x.orc", schema, [(i, wrap(i)) for i in range(20)]))
     assert reader.read(["id"])["id"].to_pylist() == list(range(20))
-    if variants == 128:
+    if variants == MAX_VARIANTS:
         assert reader.read()["u"].type == reader.schema.field("u").type
         return
     message = (
-        rf"x\.orc, column u: a union of {variants} types cannot be read, as Arrow's have 1 to 128: leave"
+        rf"x\.orc, column u: a union of {variants} types cannot be read, as Arrow's have 1 to "
+        rf"{MAX_VARIANTS}: leave"
     )
     reads: list[Callable[[], object]] = [
         reader.read,

@@ -195,6 +195,10 @@ def test_fields_of_null_structs(
                 assert result[path].to_pylist() == chosen, (size, name, path)
 
 
+@pytest.mark.skipif(
+    int(pa.__version__.split(".")[0]) < 25,
+    reason="before 25, pyarrow's ORC reader has wrong nulls in lists of unions",
+)
 def test_unions_of_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:

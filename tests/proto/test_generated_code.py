@@ -24,6 +24,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target / "hindex" / "proto"
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="grpcio-tools 1.71 has no wheels for it")
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("suffix", [".py", ".pyi"])
 def test_code_is_of_its_source(made: Path, name: str, suffix: str) -> None:

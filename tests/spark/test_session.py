@@ -291,7 +291,7 @@ try:
 except MissingRuntimeError as error:
     print(error)
 """
-    assert "pip install 'pyspark>=4.1' 'pandas>=2.2,<3'" in run_alone(code)
+    assert "pip install 'pyspark>=4.1' 'pandas>=2.2.2,<3'" in run_alone(code)
 
 
 @pytest.mark.parametrize(
