@@ -133,11 +133,11 @@ class Query:
         return [column for column in columns if column.lower() in names]
 
     def returned(self, columns: Iterable[str]) -> list[str]:
-        """Return those of `needed` that the query names outside of its conditions on rows."""
+        """Return those of `needed` that a query of one table names outside of its conditions on rows."""
         needed = self.needed(columns)
         if self._asks_for_all or self._root is None:
             return needed
-        nodes = (node for node in self._root.find_all(exp.Column) if node.find_ancestor(exp.Where) is None)
+        nodes = (node for node in self._root.find_all(exp.Column) if not _is_in_where(node))
         names = {part.name.lower() for node in nodes for part in node.parts}
         return [column for column in needed if column.lower() in names]
 
@@ -457,6 +457,12 @@ def _problem(text: str, tokens: Sequence[Token]) -> str | None:
         if word == "|>" and not is_quoted:
             return "the query is written with |>"
     return None
+
+
+def _is_in_where(node: Node) -> bool:
+    """Return True within the WHERE of a query; that of an aggregate's FILTER is none."""
+    where = node.find_ancestor(exp.Where)
+    return where is not None and not isinstance(where.parent, exp.Filter)
 
 
 def _asks_for_all(root: Node) -> bool:

@@ -632,7 +632,8 @@ class Table:
         Entries of deleted files are dropped. If nothing changed, nothing is written and Spark does not start.
 
         Args:
-            names: indexes; by default all but those that no refresh can bring up to date, which the result names.
+            names: indexes; by default all that fit the table's columns and partitions. ``unusable`` of the result has
+                the others.
             where: only files of these partitions, a predicate on partition columns.
             dry_run: change nothing; return the planned changes.
 
@@ -653,7 +654,7 @@ class Table:
                 "that replaces the table's directory (INSERT OVERWRITE, TRUNCATE, mode('overwrite')) deleted them; "
                 "such writes keep those of a store elsewhere (store= of connect(), --store or HINDEX_STORE)"
             )
-        unusable: dict[str, str] = {}
+        unusable: list[str] = []
         if names is None:
             entries, unusable = usable_entries(snapshot)
         else:
@@ -671,11 +672,12 @@ class Table:
             restored=[entry for entry in entries if entry.id in lost],
             statement=f"REFRESH INDEX {index_names} ON {self.name}",
             is_whole=where is None,
+            named_only=names is not None,
             dry_run=dry_run,
         )
         if not dry_run:
             self._save_definitions()
-        return replace(result, unusable=unusable)
+        return replace(result, unusable=tuple(unusable))
 
     def adopt_indexes(self, *, dry_run: bool = False) -> AdoptResult:
         """Keep the indexes of a table that was copied or moved with its ``_hindex``, without a build.

@@ -258,7 +258,8 @@ class RowsBuilder(FileBuilder):
         batch = pa.RecordBatch.from_arrays(
             array.flatten(), [str(number) for number in range(array.type.num_fields)]
         )
-        mean = batch.get_total_buffer_size() / len(array)
+        # of slices, the bytes of their rows alone
+        mean = batch.nbytes / len(array)
         item.block_rows = max(1, min(self._block_rows, int(_BLOCK_BYTES / max(mean, 1))))
         starts = range(0, len(array), item.block_rows)
         dictionary = self._dictionary(batch, starts, item.block_rows)

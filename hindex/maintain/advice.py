@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from hindex.errors import BuildError, HindexError
+from hindex.errors import BuildError, HindexError, TableError
 from hindex.expr import constant_times
 from hindex.formatting import counted, megabytes
 from hindex.index.btree import IndexedFile, sample_bytes
@@ -71,6 +72,7 @@ from hindex.scan.planning import PredicateColumns
 from hindex.sql.predicate import (
     BooleanValue,
     Call,
+    ColumnRef,
     Expression,
     Predicate,
     PredicateLeaf,
@@ -84,7 +86,6 @@ from hindex.store.manifest import IndexEntry
 from hindex.store.snapshot import Snapshot
 from hindex.table.file_schema import bind_paths
 from hindex.table.transactional import open_data_file
-from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
 
 #: The sample: rows of one stripe of a few files. File statistics are read of more files.
@@ -104,6 +105,9 @@ _FEW_ROWS = 0.25
 _AS_GOOD = 0.95
 #: The least share of the workload's work that an index must save.
 _MIN_GAIN = 0.02
+
+#: Characters that are shown of the columns of an index.
+_SHOWN_COLUMNS = 40
 
 #: Candidates for a column. The order decides between sizes that are equal, or small.
 _TYPES = ("minmax", "bitmap", "btree", "bloom", "ngram")
@@ -214,8 +218,7 @@ class Advice(Record):
 
 
 def _shown_columns(index: AdvisedIndex) -> str:
-    count = index.column.count(", ") + 1
-    return counted(count, "column") if index.type == "ROWS" and count > 2 else index.column
+    return textwrap.shorten(index.column, _SHOWN_COLUMNS, placeholder=" ...")
 
 
 def advise(
@@ -262,7 +265,7 @@ def advise(
         create.append(advised)
     included = _included(costs, sample, chosen, snapshot, estimate_bytes)
     if included is not None and included.saved >= MIN_SAVED:
-        create.append(_advised_rows(included, snapshot, table, create))
+        create.append(_advised_rows_index(included, snapshot, table, create))
     return Advice(
         table=table,
         queries=sum(query.count for query in queries),
@@ -633,10 +636,12 @@ class _Costs:
 
     def query_read(self, query: _Query, names: tuple[str, ...], indexes: frozenset[_Candidate]) -> QueryRead:
         """Return what a query reads of some columns, by the sample; any one row if it matches none there."""
-        found, scale = list(self._upper_rows(query, _by_column(indexes))), self._sample.scale
-        if found and not any(upper for _, upper in found):
-            largest = max((stripe for stripe, _ in found), key=lambda stripe: stripe.rows)
-            found, scale = [(largest, BitMap([largest.rows // 2]))], 1.0
+        rows_of_stripes, scale = list(self._upper_rows(query, _by_column(indexes))), self._sample.scale
+        if not any(upper for _, upper in rows_of_stripes):
+            largest = max(self._sample.stripes, key=lambda stripe: stripe.rows)
+            # of no rows, none is read
+            rows_of_stripes = [(largest, BitMap([largest.rows // 2] if largest.rows else []))]
+            scale = 1.0
         reads = [
             RowRead(
                 np.asarray(upper.to_array(), np.int64),
@@ -645,7 +650,7 @@ class _Costs:
                 stripe.column_bytes,
                 stripe.chunk,
             )
-            for stripe, upper in found
+            for stripe, upper in rows_of_stripes
             if upper
         ]
         return QueryRead(names, query.count, reads, scale)
@@ -764,7 +769,7 @@ def _advised(
         reason += "; no other type saves as much"
     column = candidate.column
     if column not in sample.expressions:
-        column = ".".join(map(quote_name, column.split("."))) if "." in column else quote_name(column)
+        column = str(ColumnRef(snapshot.schema.resolve(column, is_stored=True).path))
     statement = f"CREATE INDEX {quote_name(name)} USING {candidate.type} ON {_on(table, snapshot)} ({column})"
     return AdvisedIndex(
         name=name,
@@ -785,12 +790,17 @@ def _included(
     snapshot: Snapshot,
     estimate_bytes: Callable[[str | Sequence[str], str], int],
 ) -> IncludedGain | None:
-    """Estimate what included columns save beside indexes; None if nothing, or if an index includes them already."""
-    possible = {
+    """Estimate what included columns save beside indexes; None if nothing."""
+    if not sample.stripes:
+        return None
+    # an index covers the files that have all of its columns
+    in_files = set.intersection(*(set(stripe.column_bytes) for stripe in sample.stripes))
+    includable = {
         column.name
         for column in snapshot.schema.data_columns
-        if index_type("rows").supports(IndexColumn.of_columns([snapshot.schema.resolve([column.name])]).type)
-    }
+        if column.name in in_files
+        and index_type("rows").supports(IndexColumn.of_columns([snapshot.schema.resolve([column.name])]).type)
+    } - set(_included_names(snapshot))
     # a BITMAP index answers conditions without the values of its column
     answered = {item.column for item in indexes if item.type == "bitmap"}
     queries = []
@@ -798,15 +808,21 @@ def _included(
         if query.columns is None or query.is_count:
             continue
         compared = [name for name in columns(query.filter) if name not in answered]
-        names = tuple(name for name in dict.fromkeys((*query.columns, *compared)) if name in possible)
+        names = tuple(name for name in dict.fromkeys((*query.columns, *compared)) if name in includable)
         queries.append(costs.query_read(query, names, indexes))
-    gain = included_gain(queries, lambda names: estimate_bytes(names, "rows"), sample.table_rows)
-    stored = [
-        parse_type(entry.inputs).field_names for entry in snapshot.manifest.indexes if entry.stores_columns
-    ]
-    if gain is None or any(set(gain.columns) <= set(names) for names in stored):
+    try:
+        return included_gain(queries, lambda names: estimate_bytes(names, "rows"), sample.table_rows)
+    except TableError:
+        # no file has all of these columns
         return None
-    return gain
+
+
+def _included_names(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the columns that usable indexes include already."""
+    for entry in snapshot.manifest.indexes:
+        if entry.stores_columns and not entry.deferred and entry.quarantined is None and entry.where is None:
+            with suppress(HindexError):
+                yield from (item.name for item in index_column(entry, snapshot.schema).inputs)
 
 
 def _why_not_included(gain: IncludedGain | None) -> str:
@@ -818,7 +834,7 @@ def _why_not_included(gain: IncludedGain | None) -> str:
     )
 
 
-def _advised_rows(
+def _advised_rows_index(
     gain: IncludedGain, snapshot: Snapshot, table: str, before: Sequence[AdvisedIndex]
 ) -> AdvisedIndex:
     name = _new_name(["included", *(f"included_{i}" for i in range(2, 1000))], snapshot, before)
@@ -830,7 +846,7 @@ def _advised_rows(
         queries=gain.queries,
         gain=round(100 * gain.saved, 1),
         index_bytes=gain.index_bytes,
-        reason=f"few scattered rows are read from blocks in about {1 - gain.saved:.2f} of the time",
+        reason=f"reading rows takes {100 * (1 - gain.saved):.0f} % of the time; few scattered ones come from blocks",
         statement=f"CREATE INDEX {quote_name(name)} USING rows ON {_on(table, snapshot)} ({columns})",
     )
 

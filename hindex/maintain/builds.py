@@ -20,6 +20,7 @@ from hindex.index.index_type import Level, file_index_type, index_type
 from hindex.keys import same_keys
 from hindex.maintain.coverage import covered_partitions, remove_partitions
 from hindex.maintain.results import BuildEstimate, DropResult, RefreshResult
+from hindex.orc import RowSelection
 from hindex.orc.metadata.types import OrcType
 from hindex.plan.index_columns import FileIndexColumn, IndexColumn, index_column
 from hindex.plan.modes import Mode
@@ -147,6 +148,7 @@ class Builds:
         restored: Sequence[IndexEntry] = (),
         statement: str,
         is_whole: bool,
+        named_only: bool = True,
         dry_run: bool = False,
     ) -> RefreshResult:
         """Run a planned build and commit it, without the entries of deleted data files.
@@ -157,12 +159,14 @@ class Builds:
                 keeps a quarantined index's files for unchanged data files.
             restored: indexes that the store has lost.
             is_whole: True if the plan covers all partitions.
+            named_only: drop only entries of these indexes; by default those of unusable indexes stay.
             dry_run: return the result without building.
 
         Raises:
             BuildError: if the Spark job fails; the indexes are then unchanged.
         """
         ids = {entry.id for entry in entries}
+        indexes_of_deleted = ids if named_only else {entry.id for entry in snapshot.manifest.indexes}
         read = plan.data_files
         # the entry of a replaced file would be taken for that of the new file
         views = snapshot.views
@@ -171,7 +175,7 @@ class Builds:
         deleted = {
             path: entry
             for path, entry in snapshot.manifest.entries.find(vanished).items()
-            if any(entry.is_covered_by(index_id) for index_id in ids)
+            if any(entry.is_covered_by(index_id) for index_id in indexes_of_deleted)
         }
         rows = int(views.num_rows[views.positions(read)].sum())
         names = tuple(entry.name for entry in entries)
@@ -258,28 +262,28 @@ def _log_build(statement: str, files: Sequence[FileEntry], deleted: int = 0) -> 
 _TYPE_SEPARATOR = "; "
 
 
-def usable_entries(snapshot: Snapshot) -> tuple[list[IndexEntry], dict[str, str]]:
-    """Return the indexes of a table that fit its columns and partitions, and why the others do not, by name.
+def usable_entries(snapshot: Snapshot) -> tuple[list[IndexEntry], list[str]]:
+    """Return the indexes of a table that fit its columns and partitions, and why the others do not.
 
     Raises:
         ColumnError: if none does.
     """
     if not snapshot.files:
         # the columns may be unknown
-        return list(snapshot.manifest.indexes), {}
+        return list(snapshot.manifest.indexes), []
     usable: list[IndexEntry] = []
-    errors: dict[str, HindexError] = {}
+    errors: list[HindexError] = []
     for entry in snapshot.manifest.indexes:
         try:
             resolve_index_column(entry, snapshot.schema)
             index_filter(entry, snapshot.schema)
         except HindexError as error:
-            errors[entry.name] = error
+            errors.append(error)
         else:
             usable.append(entry)
     if errors and not usable:
-        raise next(iter(errors.values()))
-    return usable, {name: str(error) for name, error in errors.items()}
+        raise errors[0]
+    return usable, [str(error) for error in errors]
 
 
 def refresh_entries(
@@ -385,8 +389,9 @@ def now_ms() -> int:
 
 #: Number of data files from which an estimate reads a stripe.
 SAMPLED_FILES = 4
-#: Number of rows of such a stripe whose blocks an estimate of a ROWS index makes.
-_SAMPLED_BLOCK_ROWS = 50_000
+#: Stored bytes of such a stripe whose rows an estimate of a ROWS index puts into blocks: these are alike, and
+#: compressing all of them takes long.
+_SAMPLED_BYTES = 2 << 20
 
 
 @value_class
@@ -438,11 +443,14 @@ def _sample(view: FileView, turn: int, on: IndexColumn, binding: tuple[str, ...]
         assert column is not None
         # stripes of different positions; never the last one, which is often small
         number = turn % max(len(reader.stripes) - 1, 1)
-        values = column.read(reader, number)
-        file = IndexedFile(view.file.path, 0, 0, reader.tail.row_index_stride, (len(values),))
-        stripe = reader.stripe(number)
-        read_bytes = sum(stripe.data_length(path.type.column) for path in column.paths)
-        return _Sample(file, column, values, read_bytes)
+        rows, stripe = reader.stripes[number].num_rows, reader.stripe(number)
+        stored = sum(stripe.data_length(node.column) for path in column.paths for node in path.type.walk())
+        count = min(rows, max(_SAMPLED_BYTES * rows // max(stored, 1), 1)) if on.stores_columns else rows
+        values = column.read(
+            reader, number, None if count == rows else RowSelection.of(np.arange(count), rows)
+        )
+        file = IndexedFile(view.file.path, 0, 0, reader.tail.row_index_stride, (count,))
+        return _Sample(file, column, values, stored * count // max(rows, 1))
 
 
 def _index_bytes(entry: IndexEntry, data_type: OrcType, samples: Sequence[_Sample]) -> int:
@@ -456,8 +464,6 @@ def _index_bytes(entry: IndexEntry, data_type: OrcType, samples: Sequence[_Sampl
         builder = file_index_type(entry.type).builder(
             io.BytesIO(), sample.column.type, properties=properties, row_group_rows=sample.file.row_group_rows
         )
-        # blocks are alike, and compressing all of them takes long
-        count = min(len(sample.values), _SAMPLED_BLOCK_ROWS if entry.stores_columns else len(sample.values))
-        builder.add_stripe(sample.values.slice(0, count))
-        size += builder.finish().length * len(sample.values) // max(count, 1)
+        builder.add_stripe(sample.values)
+        size += builder.finish().length
     return size

@@ -1,4 +1,4 @@
-"""Whether queries would read their rows for less from included columns, in the time that `lookup_cost` estimates."""
+"""Estimate the time that included columns save queries, by the costs of `hindex.scan.lookup_cost`."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ class RowRead:
         """Estimate the microseconds to read columns from the data file."""
         groups = len(np.unique(self.rows // self.group_rows))
         share = groups / group_count(self.group_rows, self.stripe_rows)
-        return column_micros(
-            [self.column_bytes.get(name, 0.0) for name in columns], groups, share, self.chunk
-        )
+        return column_micros([self.column_bytes[name] for name in columns], groups, share, self.chunk)
 
     def block_micros(self, included: Collection[str], row_bytes: float) -> float:
         """Estimate the microseconds to read the rows from blocks of some columns, of so many bytes a row."""
@@ -51,7 +49,7 @@ class RowRead:
 
     def row_bytes(self, columns: Collection[str]) -> float:
         """Return the stored bytes of columns a row."""
-        return sum(self.column_bytes.get(name, 0.0) for name in columns) / max(self.stripe_rows, 1)
+        return sum(self.column_bytes[name] for name in columns) / max(self.stripe_rows, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +58,8 @@ class QueryRead:
 
     Attributes:
         columns: those that it reads, which an index may include.
-        count: how often the workload has the query.
-        reads: the rows of a sample, and ``scale``, how many times as many the table has.
+        count: the number of times the query is in the workload.
+        reads: the rows of a sample, and ``scale``, the rows of the table for each of them.
     """
 
     columns: tuple[str, ...]

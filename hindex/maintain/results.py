@@ -95,7 +95,7 @@ class RefreshResult(Record):
         files_forgotten: number of data files that were deleted, or that the index no longer covers.
         rows: number of rows in the files read.
         changed: True if a new manifest was committed; without changes nothing is written.
-        unusable: indexes of the table that no refresh can bring up to date, with the reasons.
+        unusable: why indexes of the table were left out: they no longer fit its columns or partitions.
     """
 
     indexes: tuple[str, ...]
@@ -105,22 +105,22 @@ class RefreshResult(Record):
     rows: int
     changed: bool
     dry_run: bool = False
-    unusable: dict[str, str] = dataclasses.field(default_factory=dict)
+    unusable: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         names = ", ".join(map(repr, self.indexes))
         subject = f"{'Index' if len(self.indexes) == 1 else 'Indexes'} {names} of {self.table!r}"
         if not (self.files_read or self.files_forgotten or self.changed):
-            return f"{subject}: nothing to do{self._left_out()}"
+            return f"{subject}: nothing to do{self._unusable_text()}"
         text = f"{subject}: {'would read' if self.dry_run else 'read'} {counted(self.files_read, 'file')} "
         text += f"({counted(self.rows, 'row')})"
         if self.files_forgotten:
             verb = "drop" if self.dry_run else "dropped"
             text += f", {verb} {counted(self.files_forgotten, 'deleted file')}"
-        return text + self._left_out()
+        return text + self._unusable_text()
 
-    def _left_out(self) -> str:
-        return "".join(f"\nNot refreshed: {reason}" for reason in self.unusable.values())
+    def _unusable_text(self) -> str:
+        return "".join(f"\nNot refreshed: {reason}" for reason in self.unusable)
 
 
 @value_class

@@ -211,7 +211,8 @@ def _add_query(statement: str, table: WorkloadTable, workload: Workload) -> None
     for is_ours, conditions in zip(ours, query.conditions(columns), strict=True):
         if is_ours and conditions:
             is_empty = False
-            returned = tuple(query.returned(table.schema.names))
+            # of several tables, a name may be a column of each
+            returned = tuple(query.returned(table.schema.names)) if len(ours) == 1 else None
             workload.queries.append(WorkloadQuery(all_of(conditions), is_count, returned))
     if is_empty:
         workload.ignore("it has no condition on the table alone")

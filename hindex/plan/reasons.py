@@ -64,6 +64,10 @@ class Reason(enum.Enum):
         "index",
         "The index would rule out too few rows to pay for a lookup, so it is skipped here.",
     )
+    NOT_INCLUDED = (
+        "index",
+        "The index stores columns that the scan reads, and cannot be used: they are read from the data.",
+    )
     MANY_KEYS = (
         "grouping",
         "The indexes have too many keys for the remaining rows, so these are read and grouped.",
@@ -128,6 +132,7 @@ _NO_FALLBACKS = _SURPRISES | frozenset(
     {
         Reason.FILE_GONE,
         Reason.NOT_SELECTIVE,
+        Reason.NOT_INCLUDED,
         Reason.MANY_KEYS,
         Reason.ROW_KEY,
         Reason.NO_ROW_INDEX,

@@ -571,17 +571,17 @@ class _Planner:
                 continue
             if names.isdisjoint(name.lower() for name in parse_type(entry.inputs).field_names):
                 continue
+            problem = entry.quarantined
             if entry.deferred:
-                self._deferred.add(entry.name)
-            elif entry.quarantined is not None:
-                self._set_aside[entry.name] = entry.quarantined
-            else:
-                try:
-                    column = index_column(entry, self._snapshot.schema)
-                except (ColumnError, UnsupportedError) as error:
-                    self._notes.append(Note(Reason.TYPE_MISMATCH, entry.name, str(error)))
-                else:
-                    yield entry, tuple(item.name for item in column.inputs)
+                problem = "it was created WITH DEFERRED REBUILD: REFRESH INDEX builds it"
+            try:
+                column = index_column(entry, self._snapshot.schema)
+            except (ColumnError, UnsupportedError) as error:
+                problem = str(error)
+            if problem is None:
+                yield entry, tuple(item.name for item in column.inputs)
+            elif not isinstance(self._root, Always):
+                self._notes.append(Note(Reason.NOT_INCLUDED, entry.name, problem))
 
     def prefetch(self) -> None:
         """Fetch side by side what `task` would fetch one after the other: lookups in shared indexes of a remote store.

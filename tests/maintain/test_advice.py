@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.orc
 import pytest
 
 import hindex
@@ -269,6 +270,47 @@ def test_columns_that_are_not_worth_a_copy(people: Path) -> None:
         )
 
 
+def test_columns_that_some_files_lack_are_not_included(
+    tmp_path: Path, people: Path, connection: LocalConnection
+) -> None:
+    """An index covers only files with all of its columns."""
+    for number, lacking in enumerate((["note"], [])):
+        data = pyarrow.orc.read_table(people / f"{number}.orc").drop_columns(lacking)
+        columns = {name: data[name].combine_chunks() for name in data.column_names}
+        write_columns(tmp_path / "people" / f"{number}.orc", columns)
+    table = connection.table(str(tmp_path / "people"))
+    queries = ["SELECT * FROM people WHERE key = 17"]
+
+    def advised() -> list[set[str]]:
+        return [set(index.column.split(", ")) for index in table.advise(queries).create]
+
+    everywhere = {"id", "key", "day", "name"}
+    assert advised() == [{"key"}, everywhere]
+    # what a usable index includes counts, what is not built does not
+    table.create_index("by_key", "key", include=sorted(everywhere))
+    assert advised() == []
+    table.drop_index("by_key_rows")
+    table.create_index("later", sorted(everywhere), "rows", deferred=True)
+    assert advised() == [everywhere]
+
+
+def test_statements_quote_names(tmp_path: Path, connection: LocalConnection) -> None:
+    rng = np.random.default_rng(7)
+    rows = 40_000
+    columns = {
+        "a.b": pa.array(rng.integers(0, 4000, rows)),
+        "n, m": pa.array([f"{value:x}" for value in rng.integers(0, 1 << 60, rows)]),
+        "note": pa.array([rng.bytes(40).hex() for _ in range(rows)]),
+    }
+    write_columns(tmp_path / "t" / "0.orc", columns, stride=10_000)
+    table = connection.table(str(tmp_path / "t"))
+    advice = table.advise(["SELECT `n, m`, note FROM t WHERE `a.b` = 17"])
+    assert advice.create[-1].type == "ROWS"
+    for statement in advice.statements:
+        connection.sql(statement)
+    assert table.scan("`a.b` = 17", ["note"]).explain().included
+
+
 def test_partitions_prune_before_indexes(tmp_path: Path) -> None:
     for part in (1, 2):
         columns = {"a": pa.array([value % 700 for value in range(5000)])}
@@ -287,6 +329,9 @@ def test_columns_of_queries(named: WorkloadTable) -> None:
         "SELECT * FROM events WHERE user = 5": names,
         "SELECT e.st.x, upper(country) c FROM events e WHERE user = 5 ORDER BY day": ("country", "day", "st"),
         "SELECT country, count(*) FROM events WHERE user = 5 GROUP BY country": ("country",),
+        "SELECT sum(id) FILTER (WHERE day > DATE '2024-01-02') FROM events WHERE user = 5": ("id", "day"),
+        # a name may be a column of each table
+        "SELECT e.id, u.name FROM events e JOIN users u ON e.user = u.id WHERE e.user = 5": None,
         "user = 5": None,
         f"x SELECT id, day FROM {named.uri} WHERE user = 5: 1 of 4 files, 1 of 4 stripes read, 1 row": (
             "id",

@@ -165,7 +165,7 @@ def test_random_conditions(path: Path, bare: Table, connection: LocalConnection,
         skipped += 2 * ROWS - kept
         if turn < 5:
             assert ids(table.scan(where, ["id"], mode="prove")) == expected, where
-    assert skipped > (turns * ROWS / 3 if using == "bitmap" else ROWS / 10)
+    assert skipped > turns * ROWS / 25 * (12 if using == "bitmap" else 1)
 
 
 @pytest.mark.parametrize(

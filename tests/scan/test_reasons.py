@@ -170,6 +170,10 @@ def not_selective(case: Case) -> None:
     case.where = "a > 25000"
 
 
+def not_included(case: Case) -> None:
+    case.table.create_index("stored", ["id", "s"], "rows", deferred=True)
+
+
 def many_keys(case: Case) -> None:
     case.table.create_index("by_id", "id")
     case.index()
@@ -235,6 +239,7 @@ PRODUCERS: dict[Reason, Callable[[Case], None]] = {
     Reason.IGNORED_FILE: ignored_file,
     Reason.UNSUPPORTED_TYPE: unsupported_type,
     Reason.NOT_SELECTIVE: not_selective,
+    Reason.NOT_INCLUDED: not_included,
     Reason.MANY_KEYS: many_keys,
     Reason.ROW_KEY: row_key,
     Reason.NO_ROW_INDEX: no_row_index,
@@ -248,6 +253,7 @@ NO_FALLBACK = {
     Reason.QUOTED_NAME,
     Reason.FILE_GONE,
     Reason.NOT_SELECTIVE,
+    Reason.NOT_INCLUDED,
     Reason.MANY_KEYS,
     Reason.ROW_KEY,
     Reason.NO_ROW_INDEX,

@@ -169,10 +169,10 @@ def test_requests_for_included_columns(
     LocalConnection().table(f"{bucket}/t").create_index("i", "g", include=["id"])
 
     def answer() -> list[int]:
-        found: list[int] = (
+        answered: list[int] = (
             LocalConnection().table(f"{bucket}/t").scan(f"g = {G}", ["id"]).to_arrow()["id"].to_pylist()
         )
-        return found
+        return answered
 
     chains = []
     for delay in DELAYS:
