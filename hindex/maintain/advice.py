@@ -17,7 +17,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from functools import reduce
 
 import numpy as np
@@ -119,7 +119,7 @@ class AdvisedIndex(Record):
     """An index to create.
 
     Args:
-        column: what it is on; names with commas between them for ROWS.
+        column: what it is on, as `hindex.IndexSpec` takes it; the names of the included columns for ROWS.
         queries: queries of the workload that it helps.
         gain: percentage of the workload's work that it saves, beside the indexes before it; for ROWS, of the time to
             read the rows that these find.
@@ -129,13 +129,23 @@ class AdvisedIndex(Record):
     """
 
     name: str
-    column: str
+    column: str | tuple[str, ...]
     type: str
     queries: int
     gain: float
     index_bytes: int
     reason: str
     statement: str
+
+    @property
+    def column_text(self) -> str:
+        """What the index is on, as text."""
+        return self.column if isinstance(self.column, str) else _listed(self.column)
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return names of columns as SQL lists them."""
+    return ", ".join(map(quote_name, names))
 
 
 @value_class
@@ -175,7 +185,7 @@ class Advice(Record):
 
     def to_arrow(self) -> pa.Table:
         """Return the indexes to create, a row each."""
-        return records_table(AdvisedIndex, self.create)
+        return records_table(AdvisedIndex, [replace(item, column=item.column_text) for item in self.create])
 
     def __str__(self) -> str:
         judged = counted(self.sampled_rows, "sampled row")
@@ -185,7 +195,7 @@ class Advice(Record):
             rows += [
                 (
                     index.name,
-                    _shown_columns(index),
+                    textwrap.shorten(index.column_text, _SHOWN_COLUMNS, placeholder=" ..."),
                     index.type,
                     f"{index.queries:,}",
                     f"{index.gain:.1f} %",
@@ -215,10 +225,6 @@ class Advice(Record):
 
     def __repr__(self) -> str:
         return str(self)
-
-
-def _shown_columns(index: AdvisedIndex) -> str:
-    return textwrap.shorten(index.column, _SHOWN_COLUMNS, placeholder=" ...")
 
 
 def advise(
@@ -635,13 +641,18 @@ class _Costs:
             yield stripe, _upper(stripe, _pruned(query.filter, sample.partitions[view.file.path]), by_column)
 
     def query_read(self, query: _Query, names: tuple[str, ...], indexes: frozenset[_Candidate]) -> QueryRead:
-        """Return what a query reads of some columns, by the sample; any one row if it matches none there."""
-        rows_of_stripes, scale = list(self._upper_rows(query, _by_column(indexes))), self._sample.scale
+        """Return what a query reads of some columns, by the sample.
+
+        If it matches no row there, it is taken to match as many as a value of its columns has, in scattered places.
+        """
+        sample, scale = self._sample, self._sample.scale
+        rows_of_stripes = list(self._upper_rows(query, _by_column(indexes)))
         if not any(upper for _, upper in rows_of_stripes):
-            largest = max(self._sample.stripes, key=lambda stripe: stripe.rows)
+            largest = max(sample.stripes, key=lambda stripe: stripe.rows)
             # of no rows, none is read
             rows_of_stripes = [(largest, BitMap([largest.rows // 2] if largest.rows else []))]
-            scale = 1.0
+            distinct = max((sample.distinct(item.column) for item in indexable(query.filter)), default=1)
+            scale = min(scale, max(sample.table_rows / max(distinct, 1), 1.0))
         reads = [
             RowRead(
                 np.asarray(upper.to_array(), np.int64),
@@ -838,16 +849,15 @@ def _advised_rows_index(
     gain: IncludedGain, snapshot: Snapshot, table: str, before: Sequence[AdvisedIndex]
 ) -> AdvisedIndex:
     name = _new_name(["included", *(f"included_{i}" for i in range(2, 1000))], snapshot, before)
-    columns = ", ".join(map(quote_name, gain.columns))
     return AdvisedIndex(
         name=name,
-        column=columns,
+        column=gain.columns,
         type="ROWS",
         queries=gain.queries,
         gain=round(100 * gain.saved, 1),
         index_bytes=gain.index_bytes,
         reason=f"reading rows takes {100 * (1 - gain.saved):.0f} % of the time; few scattered ones come from blocks",
-        statement=f"CREATE INDEX {quote_name(name)} USING rows ON {_on(table, snapshot)} ({columns})",
+        statement=f"CREATE INDEX {quote_name(name)} USING rows ON {_on(table, snapshot)} ({_listed(gain.columns)})",
     )
 
 

@@ -13,10 +13,10 @@ from hindex.scan.lookup_cost import block_micros, column_micros
 
 #: The rows of a block, as they are by default.
 BLOCK_ROWS = 64
-#: The least share of the time to read rows that included columns must save: they store columns a second time; and the
-#: least microseconds of a query.
+#: The least share of the time to read rows that included columns must save: they store columns a second time.
 MIN_SAVED = 0.2
-_MIN_MICROS = 500
+#: The least microseconds that they must save a query, beside the 10,000 that planning and lookups take in any case.
+_MIN_MICROS = 5_000
 
 
 @dataclass(frozen=True, slots=True)

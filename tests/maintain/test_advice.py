@@ -14,9 +14,11 @@ import pyarrow.orc
 import pytest
 
 import hindex
-from hindex import Table
+from hindex import IndexSpec, Table
 from hindex.cli.main import _run
 from hindex.errors import ArgumentError, ArgumentTypeError
+from hindex.maintain import advice as advice_module
+from hindex.maintain import included_advice
 from hindex.maintain.advice import estimate_distinct
 from hindex.maintain.workload import WorkloadTable, read_workload
 from hindex.sql import parse
@@ -86,7 +88,7 @@ def test_advice_is_nearly_the_best_single_index(queries: list[str], events: Path
             measured[column, kind.upper()] = skipped(table, queries), index.size_bytes
             best = max(best, measured[column, kind.upper()][0])
     first = advice.create[0]
-    rows, size = measured[first.column, first.type]
+    rows, size = measured[first.column_text, first.type]
     assert rows >= 0.9 * best, (first, measured)
     assert size / 4 <= first.index_bytes <= size * 4
 
@@ -189,7 +191,7 @@ def test_the_rest_is_empty_once_the_indexes_are_there(events: Path) -> None:
     table = hx.table(str(events))
     queries = [*POINTS, *RARE]
     first = table.advise(queries)
-    assert [index.column for index in first.create] == ["user", "status", ", ".join(table.schema.names)]
+    assert [index.column for index in first.create] == ["user", "status"]
     for statement in first.statements:
         hx.sql(statement)
     table.create_index("spare", "country")
@@ -234,6 +236,13 @@ def decompressed(table: Table, where: str, columns: list[str]) -> int:
     return analyzed.bytes_decompressed
 
 
+@pytest.fixture
+def small_gains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count what tables of thousands of rows save, too."""
+    monkeypatch.setattr(included_advice, "_MIN_MICROS", 100)
+
+
+@pytest.mark.usefixtures("small_gains")
 def test_columns_to_include(people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is advised spares scans the data; an equal index is not advised again."""
     local_build.install(monkeypatch)
@@ -242,7 +251,8 @@ def test_columns_to_include(people: Path, tmp_path: Path, monkeypatch: pytest.Mo
     queries = ["SELECT name, id FROM people WHERE key = 17", "SELECT note FROM people WHERE key IN (3, 500)"]
     key, rows = table.advise(queries).create
     assert (key.column, key.type, rows.type, rows.queries) == ("key", "BITMAP", "ROWS", 2)
-    assert set(rows.column.split(", ")) == {"name", "id", "note"}
+    assert set(rows.column) == {"name", "id", "note"}
+    assert set(table.advise(queries).to_arrow()["column"].to_pylist()[1].split(", ")) == set(rows.column)
     assert rows.gain > 50
     connection.sql(key.statement)
     before = [decompressed(table, "key = 17", ["name", "id"]), decompressed(table, "key = 3", ["note"])]
@@ -255,6 +265,26 @@ def test_columns_to_include(people: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert (again.create, again.not_included) == ((), "")
 
 
+def test_a_small_table_needs_no_copy(people: Path) -> None:
+    """A query of it takes as long to plan."""
+    advice = hindex.connect().table(str(people)).advise(["SELECT name, id FROM people WHERE key = 17"])
+    assert ([index.type for index in advice.create], advice.not_included) == (["BITMAP"], "")
+
+
+@pytest.mark.usefixtures("small_gains")
+@pytest.mark.parametrize(("distinct", "is_advised"), [(400, True), (40_000, False)])
+def test_values_that_the_sample_lacks(
+    people: Path, monkeypatch: pytest.MonkeyPatch, distinct: int, is_advised: bool
+) -> None:
+    """They have as many rows as others: of few values many, which are worth blocks; of unique ones a single one."""
+    monkeypatch.setattr(included_advice, "_MIN_MICROS", 1_000)
+    monkeypatch.setattr(advice_module, "SAMPLED_ROWS", 2_000)
+    monkeypatch.setattr(advice_module._Sample, "distinct", lambda *_: distinct)
+    advice = hindex.connect().table(str(people)).advise(["SELECT name, id FROM people WHERE key = 4001"])
+    assert any(index.type == "ROWS" for index in advice.create) is is_advised
+
+
+@pytest.mark.usefixtures("small_gains")
 def test_columns_that_are_not_worth_a_copy(people: Path) -> None:
     table = hindex.connect().table(str(people))
     few, many = "SELECT name FROM people WHERE key = 17", "SELECT note, name FROM people WHERE id > 1000"
@@ -270,6 +300,7 @@ def test_columns_that_are_not_worth_a_copy(people: Path) -> None:
         )
 
 
+@pytest.mark.usefixtures("small_gains")
 def test_columns_that_some_files_lack_are_not_included(
     tmp_path: Path, people: Path, connection: LocalConnection
 ) -> None:
@@ -282,7 +313,7 @@ def test_columns_that_some_files_lack_are_not_included(
     queries = ["SELECT * FROM people WHERE key = 17"]
 
     def advised() -> list[set[str]]:
-        return [set(index.column.split(", ")) for index in table.advise(queries).create]
+        return [set(index.column_text.split(", ")) for index in table.advise(queries).create]
 
     everywhere = {"id", "key", "day", "name"}
     assert advised() == [{"key"}, everywhere]
@@ -294,6 +325,7 @@ def test_columns_that_some_files_lack_are_not_included(
     assert advised() == [everywhere]
 
 
+@pytest.mark.usefixtures("small_gains")
 def test_statements_quote_names(tmp_path: Path, connection: LocalConnection) -> None:
     rng = np.random.default_rng(7)
     rows = 40_000
@@ -309,6 +341,9 @@ def test_statements_quote_names(tmp_path: Path, connection: LocalConnection) -> 
     for statement in advice.statements:
         connection.sql(statement)
     assert table.scan("`a.b` = 17", ["note"]).explain().included
+    stored = advice.create[-1]
+    table.drop_index(stored.name)
+    assert table.create_indexes([IndexSpec(stored.name, stored.column, stored.type)])[0].status == "fresh"
 
 
 def test_partitions_prune_before_indexes(tmp_path: Path) -> None:
