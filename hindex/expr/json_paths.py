@@ -19,7 +19,6 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import Final, NoReturn
 
 import numpy as np
@@ -27,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hindex.errors import PredicateError
+from hindex.expr.java_doubles import java_double
 from hindex.expr.vector import Vector
 from hindex.keys import INT64_MAX
 from hindex.orc.metadata.types import OrcType
@@ -346,18 +346,11 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _double(text: str) -> str:
-    """Print a number as Java prints a double.
-
-    Versions of Java differ for numbers outside of the range here: the older ones print some with more digits.
-    """
+    """Print a number as Java prints the double that it reads as."""
     number = float(text)
-    size = abs(number)
     if math.isinf(number):
         return '"Infinity"' if number > 0 else '"-Infinity"'
-    if size and not 1e-7 <= size < 1e16:
+    printed = java_double(number)
+    if printed is None:
         raise PredicateError(f"the number {text[:40]} in JSON is not printed alike by all versions of Java")
-    if not size or 1e-3 <= size < 1e7:
-        return repr(number)
-    decimal = Decimal(repr(number))
-    mantissa = str(decimal.scaleb(-decimal.adjusted()).normalize())
-    return f"{mantissa}{'' if '.' in mantissa else '.0'}E{decimal.adjusted()}"
+    return printed
