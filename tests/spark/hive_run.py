@@ -1,6 +1,6 @@
-"""Scan Hive tables with partitions outside their directories; as a program, print a report as JSON.
+"""Write to and scan tables of a Hive metastore; as a program, print a report as JSON.
 
-Each process has an embedded Derby metastore; it and all other files are in the directory of the argument.
+The program has a Derby metastore in memory; all files are in the directory of the argument.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 time.tzset()
 
 import hindex  # noqa: E402
-from tests.support.elsewhere import QUICK_JAVA  # noqa: E402
+from tests.spark import writes_run  # noqa: E402
+from tests.support.elsewhere import QUICK_JAVA, QUICK_WORKERS  # noqa: E402
 from tests.support.small import reasons  # noqa: E402
 
 #: The partition values in SQL, the location, and the ids of the rows.
@@ -78,27 +79,8 @@ def scan_shared_locations(spark: Any, place: Path) -> dict[str, Any]:
     return report
 
 
-def main(root: str) -> None:
-    from pyspark.sql import SparkSession
-
-    place = Path(root)
-    options = f"{QUICK_JAVA} -Dderby.system.home={place} -Duser.timezone=UTC"
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.extraJavaOptions", options)
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(place / "warehouse"))
-        .config(
-            "spark.hadoop.javax.jdo.option.ConnectionURL",
-            f"jdbc:derby:;databaseName={place}/metastore_db;create=true",
-        )
-        .enableHiveSupport()
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+def scan_partitions_elsewhere(spark: Any, place: Path) -> dict[str, Any]:
+    """Scan a table with partitions outside its directory, of which some are indexed, one moves and one goes."""
     spark.sql("CREATE TABLE t (id BIGINT, a INT) PARTITIONED BY (p INT, q STRING) STORED AS ORC")
     for spec, directory, ids in PARTITIONS:
         at = "" if directory is None else f" LOCATION '{place / directory}'"
@@ -131,6 +113,31 @@ def main(root: str) -> None:
     report["moved_reasons"] = sorted(reason.name for reason in reasons(scan))
     result = table.refresh_indexes(["i"])
     report["refreshed"] = [result.files_read, result.files_forgotten]
+    return report
+
+
+def main(root: str) -> None:
+    from pyspark.sql import SparkSession
+
+    place = Path(root)
+    options = f"{QUICK_JAVA} -Dderby.system.home={place} -Duser.timezone=UTC"
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config(map={**QUICK_WORKERS})
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.extraJavaOptions", options)
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(place / "warehouse"))
+        .config("spark.hadoop.hive.exec.dynamic.partition.mode", "nonstrict")
+        .config("spark.hadoop.javax.jdo.option.ConnectionURL", "jdbc:derby:memory:metastore;create=true")
+        .enableHiveSupport()
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    report = {"writes": writes_run.run_cases(spark, place)}
+    report |= scan_partitions_elsewhere(spark, place)
     report["shared locations"] = scan_shared_locations(spark, place)
     spark.stop()
     print("FOUND", json.dumps(report))

@@ -22,8 +22,6 @@ from hindex.maintain.results import IndexState, RefreshResult
 from hindex.spark.catalog import CatalogDefinitions
 from hindex.store.definitions import PREFIX, decode_definition, encode_definition
 from hindex.store.store import Store
-from tests.spark import writes_run
-from tests.support.elsewhere import found_by
 from tests.support.small import ids, reasons
 
 if TYPE_CHECKING:
@@ -394,37 +392,3 @@ def test_a_definition_is_read_as_written(hx: Connection, place: Path) -> None:
     assert manifest is not None
     (entry,) = manifest.indexes
     assert decode_definition(PREFIX + entry.id, encode_definition(entry)) == replace(entry, refreshed_ms=0)
-
-
-#: Writes that keep the directory of the table and its other files, and writes that drop the table.
-KEEPS_DIRECTORY = {"insert", "truncate partition", "drop partition", "overwrite partition"}
-DROPS_TABLE = {"saveAsTable"}
-
-
-@pytest.mark.slow
-def test_writes_of_every_kind(tmp_path: Path) -> None:
-    """Run in another process: a metastore serves one session, and a session keeps its metastore."""
-    reports = found_by("tests.spark.writes_run", str(tmp_path))
-    assert set(reports) == {" ".join(case) for case in writes_run.cases()}
-    for kind, layout, owner, write in writes_run.cases():
-        report = reports[f"{kind} {layout} {owner} {write}"]
-        where = (kind, layout, owner, write, report)
-        assert report["rows"] is True, where
-        assert report["rows after"] is True, where
-        is_partitioned = layout == "partitioned"
-        keeps_store = write in KEEPS_DIRECTORY or (
-            write in ("overwrite dynamic", "truncate") and is_partitioned
-        )
-        # Spark writes Hive's partitions one by one
-        keeps_store |= kind == "hive" and is_partitioned and write in ("overwrite", "insertInto")
-        assert report["store"] == keeps_store, where
-        if write in DROPS_TABLE:
-            assert (report["states"], report["refreshed"], report["after"]) == (
-                [],
-                "IndexNotFoundError",
-                [],
-            ), where
-        else:
-            assert (report["states"], report["refreshed"], report["after"]) == (["STALE"], True, ["FRESH"]), (
-                where
-            )

@@ -1,35 +1,62 @@
-"""Hive tables with partitions outside their directories, some of them indexed."""
+"""Tables of a Hive metastore: partitions outside their directories, and writes of every kind."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.spark import writes_run
 from tests.spark.hive_run import OTHERS, PARTITIONS, WHERES
+from tests.support.elsewhere import found_by
 
-ROOT = Path(__file__).parents[2]
+#: Writes that keep the directory of the table and its other files, and writes that drop the table.
+KEEPS_DIRECTORY = {"insert", "truncate partition", "drop partition", "overwrite partition"}
+DROPS_TABLE = {"saveAsTable"}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("hive")
+
+
+@pytest.fixture(scope="module")
+def report(root: Path) -> dict[str, Any]:
+    """Run all in another process: a metastore serves one session, and a session keeps its metastore."""
+    return found_by("tests.spark.hive_run", str(root))
 
 
 @pytest.mark.slow
-def test_partitions_elsewhere_in_a_hive_metastore(tmp_path: Path) -> None:
-    """Run in another process: a metastore serves one session, and a session keeps its metastore."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.spark.hive_run", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=dict(os.environ),
-        timeout=300,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr[-4000:]
-    (line,) = [line for line in ran.stdout.splitlines() if line.startswith("FOUND ")]
-    report = json.loads(line.removeprefix("FOUND "))
+def test_writes_of_every_kind(report: dict[str, Any]) -> None:
+    reports = report["writes"]
+    assert set(reports) == {" ".join(case) for case in writes_run.cases()}
+    for kind, layout, owner, write in writes_run.cases():
+        result = reports[f"{kind} {layout} {owner} {write}"]
+        where = (kind, layout, owner, write, result)
+        assert result["rows"] is True, where
+        assert result["rows after"] is True, where
+        is_partitioned = layout == "partitioned"
+        keeps_store = write in KEEPS_DIRECTORY or (
+            write in ("overwrite dynamic", "truncate") and is_partitioned
+        )
+        # Spark writes Hive's partitions one by one
+        keeps_store |= kind == "hive" and is_partitioned and write in ("overwrite", "insertInto")
+        assert result["store"] == keeps_store, where
+        if write in DROPS_TABLE:
+            assert (result["states"], result["refreshed"], result["after"]) == (
+                [],
+                "IndexNotFoundError",
+                [],
+            ), where
+        else:
+            assert (result["states"], result["refreshed"], result["after"]) == (["STALE"], True, ["FRESH"]), (
+                where
+            )
+
+
+@pytest.mark.slow
+def test_partitions_elsewhere_in_a_hive_metastore(root: Path, report: dict[str, Any]) -> None:
     assert report["index"] == ["fresh", 2]
     everything = [number for _, _, ids in PARTITIONS for number in ids]
     wanted = {
@@ -58,7 +85,7 @@ def test_partitions_elsewhere_in_a_hive_metastore(tmp_path: Path) -> None:
         ), where
         assert scan["kept"] == kept.get(where, scan["kept"]), where
     (subject,) = report["scans"]["a = 2 AND p = 4"]["reasons"]["PARTITION_NOT_INDEXED"]
-    assert f"{tmp_path}/old data/p4".replace("/", "%2F").replace(" ", "%20") in subject
+    assert f"{root}/old data/p4".replace("/", "%2F").replace(" ", "%20") in subject
     assert report["join"] == [4, 4]
     assert report["moved"] == [1, 4, 10] == report["moved_spark"]
     assert report["moved_reasons"] == ["FILE_GONE", "PARTITION_NOT_INDEXED"]

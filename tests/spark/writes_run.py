@@ -1,24 +1,12 @@
-"""Replace files of indexed tables of a Hive metastore; as a program, print a report as JSON.
-
-Each process has an embedded Derby metastore; it and all other files are in the directory of the argument.
-"""
+"""Replace files of indexed tables of a Hive metastore."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
-os.environ["TZ"] = "UTC"
-os.environ["PYSPARK_PYTHON"] = sys.executable
-time.tzset()
-
-import hindex  # noqa: E402
-from tests.support.cases import IS_NIGHTLY  # noqa: E402
-from tests.support.elsewhere import QUICK_JAVA, QUICK_WORKERS  # noqa: E402
+import hindex
+from tests.support.cases import IS_NIGHTLY
 
 #: Clauses of CREATE TABLE by the kind of table.
 KINDS = {"source": "USING orc", "hive": "STORED AS ORC"}
@@ -113,44 +101,18 @@ def compare_rows(spark: Any, hx: Any, name: str) -> bool | list[Any]:
         *columns, *(f"({where}) AS w{at}" for at, where in enumerate(WHERES))
     )
     truth = [tuple(row) for row in answers.collect()]
+    table = hx.table(name)
     for at, where in enumerate(WHERES):
-        rows = sorted(
-            tuple(row.values()) for row in hx.table(name).scan(where, columns).to_arrow().to_pylist()
-        )
+        rows = sorted(tuple(row.values()) for row in table.scan(where, columns).to_arrow().to_pylist())
         expected = sorted(row[: len(columns)] for row in truth if row[len(columns) + at])
         if rows != expected:
             return [where, rows, expected]
     return True
 
 
-def main(root: str) -> None:
-    from pyspark.sql import SparkSession
-
-    place = Path(root)
-    options = f"{QUICK_JAVA} -Dderby.system.home={place} -Duser.timezone=UTC"
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config(map={**QUICK_WORKERS})
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.extraJavaOptions", options)
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(place / "warehouse"))
-        .config("spark.hadoop.hive.exec.dynamic.partition.mode", "nonstrict")
-        .config(
-            "spark.hadoop.javax.jdo.option.ConnectionURL",
-            f"jdbc:derby:;databaseName={place}/metastore_db;create=true",
-        )
-        .enableHiveSupport()
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+def run_cases(spark: Any, place: Path) -> dict[str, Any]:
+    """Run all cases, with the session's warehouse in ``place``, and return their reports by name."""
     spark.sql("CREATE TEMP VIEW new AS SELECT 7L AS id, 7 AS a, 1 AS p UNION ALL SELECT 8L, 1, 1")
     reports = {" ".join(case): run_case(spark, place, *case) for case in cases()}
-    spark.stop()
-    print("FOUND", json.dumps(reports))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    return reports
