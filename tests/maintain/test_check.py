@@ -234,20 +234,23 @@ def test_files_that_change_while_they_are_verified(
     path: Path, hx: LocalConnection, monkeypatch: pytest.MonkeyPatch, kind: str, rows: int | None
 ) -> None:
     """They are replaced or deleted after the table was listed, or between two reads of one."""
+    for part in (1, 2, 3):
+        add_file(path / f"p={part}" / "x.orc", part * 10_000, 200)
     table = hx.table(str(path))
     table.create_index("i", "a", kind)
     file = path / "p=1" / "x.orc"
     content = file.read_bytes()
+    other = None if rows is None else write_rows(path.parent / "other.orc", 10_000, [77] * rows).read_bytes()
     for name in ("run", "_verify_stripe", "_inputs"):
         method = getattr(checks._Verifier, name)
 
         def changed(*args: Any, method: Any = method, name: str = name) -> Any:
             if name == "_inputs":
                 result = method(*args)
-            if rows is None:
+            if other is None:
                 file.unlink(missing_ok=True)
             else:
-                write_rows(file, 10_000, [77] * rows)
+                file.write_bytes(other)
             return result if name == "_inputs" else method(*args)
 
         with monkeypatch.context() as patch:
@@ -289,22 +292,26 @@ def test_verify_tells_once_of_a_name_that_has_two_meanings(tmp_path: Path, hx: L
 
 
 KINDS = ("bitmap", "bloom", "btree", "minmax")
+#: Index types with the number of rows of each file, of which a stripe has 100.
+SMALL = [pytest.param((kind, 100), id=kind) for kind in KINDS]
+LARGER = [pytest.param((kind, 300), id=kind) for kind in KINDS]
 
 
 @pytest.fixture
 def used(tmp_path: Path, hx: LocalConnection, request: pytest.FixtureRequest) -> Table:
     """Files of so few values that VERIFY asks for each, with an index whose files a scan left in memory."""
+    kind, rows = request.param
     for number in range(2):
-        write_rows(tmp_path / "used" / f"{number}.orc", number * 300, [i % 5 for i in range(300)])
+        write_rows(tmp_path / "used" / f"{number}.orc", number * rows, [i % 5 for i in range(rows)])
     table = hx.table(str(tmp_path / "used"))
-    table.create_index("i", "a", request.param)
+    table.create_index("i", "a", kind)
     shared_cache().clear()
-    assert ids(table.scan("a = 3", columns=["id"])) == list(range(3, 600, 5))
+    assert ids(table.scan("a = 3", columns=["id"])) == list(range(3, 2 * rows, 5))
     assert table.index("i").check(verify=True).problems == ()
     return table
 
 
-@pytest.mark.parametrize("used", KINDS, indirect=True)
+@pytest.mark.parametrize("used", SMALL, indirect=True)
 @pytest.mark.parametrize("again", ["same table", "another connection"])
 def test_verify_notices_damage_of_what_is_in_memory(used: Table, again: str) -> None:
     file = index_file(used)
@@ -320,7 +327,7 @@ def test_verify_notices_damage_of_what_is_in_memory(used: Table, again: str) -> 
     assert used.index("i").check(verify=True).ok
 
 
-@pytest.mark.parametrize("used", KINDS, indirect=True)
+@pytest.mark.parametrize("used", LARGER, indirect=True)
 def test_verify_reads_each_index_file_once_and_leaves_what_is_in_memory(
     used: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,7 +357,7 @@ def test_verify_reads_each_index_file_once_and_leaves_what_is_in_memory(
     assert counts.hits > 0
 
 
-@pytest.mark.parametrize("used", ["bitmap"], indirect=True)
+@pytest.mark.parametrize("used", LARGER[:1], indirect=True)
 def test_verify_reads_data_whose_metadata_is_in_memory(used: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a file system that shows no change of a file, what it was known by still names it."""
     monkeypatch.setattr(LocalSource, "identity", lambda self: self.path)
