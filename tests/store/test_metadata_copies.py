@@ -44,26 +44,30 @@ from tests.support.local_build import LocalConnection
 from tests.support.s3 import S3Server, delete_object, delete_objects, object_keys, put_object
 from tests.support.work import forget
 
-ROWS = 30_000
+ROWS = 8_000
+#: Of files that are so large that the copies of their metadata are read one by one.
+MORE_ROWS = 30_000
 FILES = 3
 
 
-def values(file: int, seed: int = 0) -> list[int]:
-    return random.Random(10 * file + seed).sample(range(1 << 40), ROWS)
+def values(file: int, seed: int = 0, rows: int = ROWS) -> list[int]:
+    return random.Random(10 * file + seed).sample(range(1 << 40), rows)
 
 
-def orc_bytes(data: pa.Table, stripe_size: int = 1 << 17) -> bytes:
+def orc_bytes(data: pa.Table, stripe_size: int = 1 << 15) -> bytes:
     sink = io.BytesIO()
     pa.orc.write_table(data, sink, compression="uncompressed", stripe_size=stripe_size)
     return sink.getvalue()
 
 
 @pytest.fixture
-def table(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Table:
+def table(bucket: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Table:
     local_build.install(monkeypatch)
     monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
+    rows = getattr(request, "param", ROWS)
     for file in range(FILES):
-        put_object(f"{bucket}/t/{file}.orc", orc_bytes(pa.table({"k": values(file), "v": range(ROWS)})))
+        data = pa.table({"k": values(file, rows=rows), "v": range(rows)})
+        put_object(f"{bucket}/t/{file}.orc", orc_bytes(data))
     table = LocalConnection().table(f"{bucket}/t")
     table.create_index("i", "k", "bitmap")
     forget()
@@ -113,10 +117,10 @@ def test_the_copies_of_a_build_are_one_file(table: Table) -> None:
     assert len({copy.path for copy in copies(table)}) == 1
 
 
+@pytest.mark.parametrize("table", [MORE_ROWS], indirect=True)
 def test_a_data_file_that_is_replaced_is_not_read_by_the_copy_of_another(table: Table, s3: S3Server) -> None:
-    before, after = values(1), values(1, seed=1)
-    old = orc_bytes(pa.table({"k": before, "v": range(ROWS)}))
-    new = orc_bytes(pa.table({"k": after, "v": range(ROWS)}))
+    before, after = (values(1, seed, MORE_ROWS) for seed in (0, 1))
+    old, new = (orc_bytes(pa.table({"k": keys, "v": range(MORE_ROWS)})) for keys in (before, after))
     put_object(f"{table.uri}/1.orc", new)
     s3.requests.clear()
     assert rows(table, after[7]) == [7]
@@ -247,7 +251,7 @@ def test_no_more_copies_are_fetched_than_are_kept(
 
 
 def test_wide_files_are_copied_within_bounds() -> None:
-    columns = {f"c{at}": random.Random(at).sample(range(1 << 40), ROWS // 3) for at in range(40)}
+    columns = {f"c{at}": random.Random(at).sample(range(1 << 40), 10_000) for at in range(40)}
     wide = orc_bytes(pa.table(columns), stripe_size=1 << 18)
     source = RangesOf(wide)
     tail = read_tail(source)
