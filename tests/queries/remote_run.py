@@ -1,18 +1,14 @@
-"""An accelerated session of Spark Connect; run as a program, it prints what it found as JSON."""
+"""Compare the queries of an accelerated session of Spark Connect with those of Spark alone."""
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import sys
 from typing import Any
 
 import hindex
 from hindex.queries import selectivity
 from tests.queries import script
 from tests.queries.conftest import make_warehouse
-from tests.support.elsewhere import QUICK_JAVA
 from tests.support.queries import rows
 
 
@@ -28,16 +24,15 @@ def condition(spark: Any, text: str) -> str:
     return ""
 
 
-def main(warehouse: str) -> None:
-    from pyspark.sql import SparkSession
+def compare_queries(spark: Any, warehouse: str) -> dict[str, Any]:
+    """Run queries and mistakes with and without hindex, however many rows match, and report the differences.
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC")
-    builder = builder.config("spark.sql.warehouse.dir", warehouse).config("spark.sql.shuffle.partitions", "1")
-    spark: Any = builder.config(
-        "spark.driver.extraJavaOptions", f"{QUICK_JAVA} -Duser.timezone=UTC"
-    ).getOrCreate()
+    Args:
+        warehouse: that of the session.
+    """
+    limits = selectivity.MAX_SHARE, selectivity.MIN_VALUES
     selectivity.MAX_SHARE, selectivity.MIN_VALUES = 1.0, 0
+    spark.conf.set("spark.sql.orc.filterPushdown", "true")
     make_warehouse(spark, "shopping")
     spark.sql("USE shopping")
     spark.sql("CREATE VIEW kept AS SELECT id, shop FROM sales")
@@ -71,21 +66,14 @@ def main(warehouse: str) -> None:
         same_conditions = [condition(spark, text) for text in mistakes] == conditions
         shown = [row.name for row in spark.sql("SHOW INDEXES ON sales").collect()]
         spark.sql("INSERT INTO sales SELECT * FROM sales WHERE shop = 7")
-    print(
-        "FOUND",
-        json.dumps(
-            {
-                "different": [name for name, item in expected.items() if results[name] != item],
-                "empty": [text for text in queries if not expected[text][1]],
-                "conditions": same_conditions,
-                "shown": sorted(shown),
-                "lines": lines,
-                "restored": "sql" not in vars(spark),
-            }
-        ),
-    )
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    selectivity.MAX_SHARE, selectivity.MIN_VALUES = limits
+    spark.conf.set("spark.sql.orc.filterPushdown", "false")
+    spark.sql("USE default")
+    return {
+        "different": [name for name, item in expected.items() if results[name] != item],
+        "empty": [text for text in queries if not expected[text][1]],
+        "conditions": same_conditions,
+        "shown": sorted(shown),
+        "lines": lines,
+        "restored": "sql" not in vars(spark),
+    }

@@ -2,7 +2,7 @@
 
 ``cluster`` starts ``local-cluster[2,1,1024]``, whose executors are separate processes. Spark sends them
 hindex as an archive and unpacks it. The program kills an executor during a build, a scan and a query.
-``connect`` starts a Spark Connect server.
+``connect`` starts a Spark Connect server, and compares queries of an accelerated session, too.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import hindex.spark.scan
 from hindex.progress import NullProgress
 from hindex.queries import selectivity
 from hindex.store.store import Store
+from tests.queries.remote_run import compare_queries
 from tests.support.elsewhere import QUICK_JAVA
 
 if TYPE_CHECKING:
@@ -158,11 +159,16 @@ def connect_session(java: str = "UTC", warehouse: str = "spark-warehouse") -> Sp
 
 
 def main(kind: str, path: str, archive: str) -> None:
-    spark = cluster_session(archive) if kind == "cluster" else connect_session()
+    report: dict[str, Any] = {}
+    if kind == "cluster":
+        spark = cluster_session(archive)
+    else:
+        warehouse = f"{path}.warehouse"
+        spark = connect_session(warehouse=warehouse)
+        report["queries"] = compare_queries(spark, warehouse)
     progress = CountingProgress()
     hx = hindex.connect(spark=spark, progress=progress)
     table = hx.table(path)
-    report: dict[str, Any] = {}
     scan: Any = hindex.spark.scan
     job: Any = hindex.build.job
     job.run_build_tasks = partial(run_and_record, job.run_build_tasks, f"{path}.described")

@@ -1,4 +1,4 @@
-"""Builds and scans on a cluster that loses executors, and over Spark Connect."""
+"""Builds, scans and accelerated queries on a cluster that loses executors, and over Spark Connect."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from tests.support.small import ROWS, WHERE, expected, write_rows
 FILES = 6
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
+def write_files(root: Path) -> Path:
     size = 2 * ROWS // FILES
     for number in range(FILES):
         first = number * size
-        write_rows(tmp_path / "t" / f"{number}.orc", first, [i % 10 for i in range(first, first + size)])
-    return tmp_path / "t"
+        write_rows(root / "t" / f"{number}.orc", first, [i % 10 for i in range(first, first + size)])
+    return root / "t"
 
 
 def check(report: dict[str, Any], path: Path) -> None:
@@ -42,7 +41,8 @@ def check(report: dict[str, Any], path: Path) -> None:
 
 @nightly
 @pytest.mark.slow
-def test_a_cluster_that_loses_executors(path: Path, tmp_path: Path) -> None:
+def test_a_cluster_that_loses_executors(tmp_path: Path) -> None:
+    path = write_files(tmp_path)
     archive = write_archive(tmp_path / "hindex.zip")
     report = found_by("tests.spark.remote_run", "cluster", str(path), str(archive))
     assert report["killed"] == [True, True, True]
@@ -60,10 +60,39 @@ def test_a_cluster_that_loses_executors(path: Path, tmp_path: Path) -> None:
         assert loaded == ""
 
 
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_files(tmp_path_factory.mktemp("remote"))
+
+
+@pytest.fixture(scope="module")
+def connect_report(path: Path) -> dict[str, Any]:
+    return found_by("tests.spark.remote_run", "connect", str(path), "", packages=connect_packages())
+
+
 @pytest.mark.slow
 @pytest.mark.network
-def test_spark_connect(path: Path) -> None:
-    report = found_by("tests.spark.remote_run", "connect", str(path), "", packages=connect_packages())
-    assert report["killed"] == [False, False, False]
-    check(report, path)
-    assert [loaded for _, loaded in report["executors"]] == [""]
+def test_spark_connect(path: Path, connect_report: dict[str, Any]) -> None:
+    assert connect_report["killed"] == [False, False, False]
+    check(connect_report, path)
+    assert [loaded for _, loaded in connect_report["executors"]] == [""]
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_accelerated_queries_over_spark_connect(connect_report: dict[str, Any]) -> None:
+    report = connect_report["queries"]
+    assert report["different"] == []
+    assert report["empty"] == []
+    assert report["conditions"]
+    assert report["shown"] == ["i_day", "i_shop"]
+    assert report["restored"]
+    lines = report["lines"]
+    accelerated = [line for line in lines if line.startswith("accelerated: ")]
+    # those of the script, the one beside a view, and the one with conditions on both tables
+    assert len(accelerated) == 10
+    assert any("JOIN big" in line for line in accelerated)
+    assert any("of[1]' is a pattern to Spark" in line for line in lines)
+    # Spark reads views, what it writes, and tables whose conditions are those of a join
+    assert not any("FROM kept" in line or "INSERT" in line or "CREATE" in line for line in accelerated)
+    assert any("answered by indexes" in line and "c.city = 'Ulm'" in line for line in lines)
