@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -133,6 +134,18 @@ def install(monkeypatch: pytest.MonkeyPatch | None = None) -> None:
         monkeypatch.setattr(job, "_run_merge_job", _merge)
         monkeypatch.setattr(btree_job, "_run_sort_job", _sort)
         monkeypatch.setattr(metadata_job, "_run_metadata_tasks", _copy)
+
+
+@contextmanager
+def without_jobs() -> Iterator[None]:
+    """Run builds of sessions here: those that sort no BTREE entries, of data files that are read in one part."""
+
+    def build(spark: object, tasks: Sequence[Sequence[BuildTask]], progress: Progress) -> pa.Table:
+        return _build(LocalConnection(), tasks, progress)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "_run_build_job", build)
+        yield
 
 
 def indexed_table(path: Path, columns: Mapping[str, pa.Array]) -> Table:
