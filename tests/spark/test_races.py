@@ -16,6 +16,7 @@ from hindex.maintain.results import IndexState
 from hindex.plan.reasons import Reason
 from hindex.spark import scan as scan_frame
 from hindex.spark.jobs import failure_message
+from tests.support.cases import cases, nightly
 from tests.support.small import reasons
 
 if TYPE_CHECKING:
@@ -26,6 +27,31 @@ pytestmark = pytest.mark.usefixtures("always")
 NAME = "raced"
 ROWS = "SELECT id, CAST(id % 10 AS INT) AS a, concat('s', id % 7) AS s, CAST(id % 2 AS INT) AS p FROM range({}, {})"
 QUERY = f"SELECT id FROM {NAME} WHERE a = 3"
+
+
+#: The layout of the table, the moment of an overwrite, and whether the index is the first: all pairs by day.
+OVERWRITES = [
+    ("flat", "before the job", True),
+    ("flat", "before the commit", False),
+    ("partitioned", "before the job", False),
+    ("partitioned", "before the commit", True),
+    *(
+        pytest.param(layout, moment, is_first, marks=nightly)
+        for layout, moment, is_first in [
+            ("flat", "before the job", False),
+            ("flat", "before the commit", True),
+            ("partitioned", "before the job", True),
+            ("partitioned", "before the commit", False),
+        ]
+    ),
+]
+#: The layout of the table, and the number of values that a query may read without a job: each once by day.
+READS = [
+    pytest.param("flat", 0, id="flat-executors"),
+    pytest.param("partitioned", 1_000_000, id="partitioned-here"),
+    pytest.param("flat", 1_000_000, id="flat-here", marks=nightly),
+    pytest.param("partitioned", 0, id="partitioned-executors", marks=nightly),
+]
 
 
 @pytest.fixture(params=["flat", "partitioned"])
@@ -57,7 +83,7 @@ def states(table: hindex.Table) -> dict[str, IndexState]:
     return {index.name: index.state for index in table.indexes()}
 
 
-@pytest.mark.parametrize("values", [0, 1_000_000], ids=["executors", "here"])
+@pytest.mark.parametrize(("table", "values"), READS, indirect=["table"])
 def test_a_frame_that_was_returned(
     table: hindex.Table,
     spark: SparkSession,
@@ -86,7 +112,7 @@ def test_a_frame_that_was_returned(
         assert states(table) == {"by_a": IndexState.STALE, "by_s": IndexState.STALE}
 
 
-@pytest.mark.parametrize("values", [0, 1_000_000], ids=["executors", "here"])
+@pytest.mark.parametrize(("table", "values"), READS, indirect=["table"])
 def test_a_table_that_is_overwritten_while_a_query_is_planned(
     table: hindex.Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, values: int
 ) -> None:
@@ -116,7 +142,7 @@ def test_a_nightly_overwrite_and_refresh(
 ) -> None:
     caplog.set_level(logging.INFO, "hindex.queries")
     with hindex.accelerate(spark):
-        for night in range(1, 4):
+        for night in range(1, cases(2, 3) + 1):
             first = 1000 * night
             overwrite(spark, first, first + 200)
             assert ids(spark.sql(QUERY)) == expected(first, first + 200)
@@ -201,8 +227,7 @@ def test_rows_that_are_inserted_during_a_build(
     assert table.scan("id BETWEEN 95 AND 125").explain().exact
 
 
-@pytest.mark.parametrize("moment", ["before the job", "before the commit"])
-@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(("table", "moment", "is_first"), OVERWRITES, indirect=["table"])
 def test_a_table_that_is_overwritten_during_a_build(
     table: hindex.Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, moment: str, is_first: bool
 ) -> None:
