@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,21 +38,25 @@ def tpch(spark: SparkSession, root: Path) -> Iterator[hindex.Connection]:
 
 
 @pytest.mark.parametrize("number", range(1, 23) if IS_NIGHTLY else FEW)
-@pytest.mark.parametrize("kind", ["sql", "frame"])
-def test_answers(kind: str, number: int, tpch: hindex.Connection, spark: SparkSession) -> None:
-    def query() -> DataFrame:
-        return spark.sql(QUERIES[number - 1]) if kind == "sql" else FRAMES[number - 1](spark)
-
+def test_answers(number: int, tpch: hindex.Connection, spark: SparkSession) -> None:
+    """Run a query as a text and as DataFrame code."""
+    text = QUERIES[number - 1]
     # averages are doubles, which depend on the order of their rows
-    expected = [rounded(row) for row in spark.sql(QUERIES[number - 1]).collect()]
-    schema = query().schema
-    with hindex.accelerate(spark, always=True) as handle:
-        result = query()
-        assert (result.schema, [rounded(row) for row in result.collect()]) == (schema, expected)
-        explained = handle.explain(query())
-    used = {item.table for item in explained.tables if item.is_accelerated}
-    # the rule finds what the conditions of the text alone restrict, and more
-    assert used >= set(ACCELERATED[number]), str(explained)
+    expected = [rounded(row) for row in spark.sql(text).collect()]
+    queries: dict[str, Callable[[], DataFrame]] = {
+        "sql": lambda: spark.sql(text),
+        "frame": lambda: FRAMES[number - 1](spark),
+    }
+    for kind, query in queries.items():
+        schema = query().schema
+        with hindex.accelerate(spark, always=True) as handle:
+            result = query()
+            assert result.schema == schema, kind
+            assert [rounded(row) for row in result.collect()] == expected, kind
+            explained = handle.explain(result)
+        used = {item.table for item in explained.tables if item.is_accelerated}
+        # the rule finds what the conditions of the text alone restrict, and more
+        assert used >= set(ACCELERATED[number]), str(explained)
 
 
 @pytest.mark.slow
