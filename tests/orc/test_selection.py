@@ -32,25 +32,6 @@ def test_any_form_of_the_same_rows(rng: np.random.Generator, lacking: int, strid
         assert np.repeat(groups, np.diff(offsets)).tolist() == [row // stride for row in rows]
 
 
-@pytest.mark.usefixtures("windows")
-@pytest.mark.parametrize("begin", [0, 1, 77, 1400])
-@pytest.mark.parametrize("end", [1401, 2100, 2999, 3000])
-def test_a_range_of_rows(tmp_path: Path, begin: int, end: int) -> None:
-    """Nulls and bits too, whatever part of a stripe it is."""
-    numbers = [None if i % 3 == 0 else i for i in range(3000)]
-    table = pa.table(
-        {
-            "a": pa.array(numbers, pa.int64()),
-            "b": pa.array([None if n is None else n % 5 < 2 for n in numbers]),
-            "s": pa.array([None if n is None else f"s{n}" for n in numbers]),
-        }
-    )
-    write_pyarrow(tmp_path / "x.orc", table, stride=100)
-    for rows in (BitMap(range(begin, end)), BitMap(range(begin, end)) - BitMap([(begin + end) // 2])):
-        reader = OrcReader(tmp_path / "x.orc")
-        assert reader.read(rows=rows).equals(table.take(pa.array(rows.to_array(), pa.int64())))
-
-
 def test_rows_outside() -> None:
     for rows in (BitMap(range(1, 101)), BitMap([100]), [100], [-1]):
         with pytest.raises(ValueError, match="outside the stripe's 100 rows"):

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.orc
 import pyorc
@@ -106,44 +105,6 @@ def test_composites_at_some_rows(tmp_path: Path, schema: str, make: Any, stride:
         )
         assert (reader.counts.row_groups > 0) == is_indexed
         assert (reader.counts.whole_columns > 0) == (not is_indexed)
-
-
-@pytest.mark.parametrize("codec", ["uncompressed", "zlib", "zstd"])
-@pytest.mark.usefixtures("windows")
-def test_unions(tmp_path: Path, codec: str) -> None:
-    # written by pyarrow: pyorc loses values of unions, and Spark has none
-    rng = np.random.default_rng(8)
-    tags = rng.choice(np.array([0, 1, 1, 2], np.int8), ROWS)
-    children = [
-        pa.array(rng.integers(0, 99, ROWS), mask=rng.random(ROWS) < 0.2),
-        pa.array([f"{v:x}" * (v % 5) for v in rng.integers(0, 1 << 40, ROWS)]),
-        pa.array([[v, None] for v in range(ROWS)], pa.list_(pa.int32())),
-    ]
-    unions = pa.UnionArray.from_dense(
-        pa.array(tags),
-        pa.array([int((tags[:i] == tag).sum()) for i, tag in enumerate(tags)], pa.int32()),
-        [child.take(np.arange((tags == tag).sum())) for tag, child in enumerate(children)],
-    )
-    file = tmp_path / "t.orc"
-    pa.orc.write_table(
-        pa.table({"u": unions}),
-        file,
-        compression=codec,
-        row_index_stride=STRIDE,
-        batch_size=50,
-    )
-    expected = pa.orc.read_table(file).column("u").to_pylist()
-    assert expected == unions.to_pylist()
-    for wanted in (
-        [3],
-        np.unique(rng.integers(0, ROWS, 60)).tolist(),
-        list(range(420, 790)),
-        list(range(ROWS)),
-    ):
-        reader = OrcReader(file)
-        column = reader.read(["u"], wanted).column("u")
-        column.validate(full=True)
-        assert column.to_pylist() == [expected[row] for row in wanted], len(wanted)
 
 
 @pytest.mark.usefixtures("windows")
