@@ -119,6 +119,35 @@ def union_table(rows: int, seed: int) -> pa.Table:
     return pa.table({"union": unions, "unions": pa.ListArray.from_arrays(bounds, unions)})
 
 
+def random_shape(rng: random.Random, depth: int, kind: str = "") -> tuple[pa.DataType, Maker]:
+    """Make a type of at most so many levels, and a maker of its values; each level has its own share of nulls."""
+    kind = kind or (rng.choice(["list", "map", "struct", "flat"]) if depth else "flat")
+    data_type, make = COLUMNS[
+        rng.choice([name for name in COLUMNS if not pa.types.is_nested(COLUMNS[name][0])])
+    ]
+    if kind in ("list", "map"):
+        item_type, item = random_shape(rng, depth - 1)
+        data_type, make = pa.list_(item_type), some(item, 3)
+        if kind == "map":
+            data_type = pa.map_(TEXT, item_type)
+            make = lambda r, row: [(f"k{i}", item(r, row)) for i in range(r.randrange(3))]  # noqa: E731
+    elif kind == "struct":
+        fields = {f"f{i}": random_shape(rng, depth - 1) for i in range(rng.randint(1, 3))}
+        data_type = pa.struct([(name, field_type) for name, (field_type, _) in fields.items()])
+        make = lambda r, row: {name: field(r, row) for name, (_, field) in fields.items()}  # noqa: E731
+    return data_type, rng.choice([make, maybe(make, 0.1), maybe(make, 0.6)])
+
+
+def nested_table(rows: int, seed: int) -> pa.Table:
+    """Random types within structs, lists and maps."""
+    rng = random.Random(seed)
+    columns = {}
+    for kind in ("struct", "struct", "list", "map"):
+        data_type, make = random_shape(rng, 3, kind)
+        columns[f"{kind} {len(columns)}"] = pa.array([make(rng, row) for row in range(rows)], data_type)
+    return pa.table(columns)
+
+
 #: What only pyorc writes: CHAR, VARCHAR and instants; and the types that it encodes unlike pyarrow.
 PYORC_SCHEMA = (
     "struct<b:boolean,t:tinyint,s:smallint,i:int,l:bigint,f:float,d:double,x:string,c:char(8),v:varchar(9),"

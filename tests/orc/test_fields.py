@@ -1,56 +1,16 @@
-"""Fields of structs: null where a struct above is, and of the right one of equal names."""
+"""Fields of structs: of the right one of equal names."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.orc
-import pyorc
 import pytest
 
 from hindex.orc import OrcReader
 from hindex.orc.io.source import BytesSource
 from tests.fuzz.parts import put_together, take_apart
-
-ROWS = 6000
-COLUMNS = ["row.n", "row.inner.s", "row.inner.n"]
-
-
-def write(path: Path, rng: np.random.Generator, null_at: str) -> list[list[Any]]:
-    """A struct in a struct, the outer or the inner one null now and then; the values of each field."""
-
-    def some(value: Any, share: float) -> Any:
-        return None if rng.random() < share else value
-
-    rows = []
-    for n in rng.integers(-(1 << 40), 1 << 40, ROWS).tolist():
-        inner = some((some(f"t{n % 5000}", 0.1), some(n, 0.1)), 0.2 if null_at == "inner" else 0)
-        rows.append((some((some(n, 0.1), inner), 0.2 if null_at == "outer" else 0),))
-    schema = "struct<row:struct<n:bigint,inner:struct<s:string,n:bigint>>>"
-    with path.open("wb") as file, pyorc.Writer(file, schema, row_index_stride=200, batch_size=200) as writer:
-        writer.writerows(rows)
-    inners = [None if outer is None else outer[1] for (outer,) in rows]
-    return [
-        [None if outer is None else outer[0] for (outer,) in rows],
-        *([None if inner is None else inner[at] for inner in inners] for at in range(2)),
-    ]
-
-
-@pytest.mark.parametrize("null_at", ["none", "outer", "inner"])
-@pytest.mark.parametrize("share", [0.5, 0.99])
-@pytest.mark.usefixtures("windows")
-def test_fields(tmp_path: Path, rng: np.random.Generator, null_at: str, share: float) -> None:
-    path = tmp_path / "x.orc"
-    expected = write(path, rng, null_at)
-    rows = np.flatnonzero(rng.random(ROWS) < share)
-    with OrcReader(path) as reader:
-        table, whole = reader.read(COLUMNS, rows), reader.read(COLUMNS)
-        for at, values in enumerate(expected):
-            assert table.column(at).to_pylist() == [values[row] for row in rows], COLUMNS[at]
-            assert whole.column(at).to_pylist() == values, COLUMNS[at]
 
 
 @pytest.mark.parametrize("first", ["dotted", "struct"])

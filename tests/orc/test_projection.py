@@ -1,14 +1,11 @@
-"""Fields within structs, by dotted path; and batches: the same rows as pyarrow gives, in pieces."""
+"""Fields within structs, by dotted path: how paths are resolved, and what is read for them."""
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.orc
 import pytest
 
@@ -16,131 +13,6 @@ from hindex.errors import ColumnError
 from hindex.orc import OrcReader
 from hindex.orc.metadata.projection import project
 from hindex.orc.metadata.types import Kind, OrcType
-
-ROWS = 4000
-STRIDE = 500
-
-LEAVES: dict[str, Any] = {
-    "i": (pa.int64(), lambda r: r.choice([1, r.getrandbits(40)])),
-    "d": (pa.float64(), lambda r: r.random()),
-    "s": (pa.string(), lambda r: "x" * r.randrange(30)),
-    "b": (pa.bool_(), lambda r: r.random() < 0.3),
-    "t": (pa.int8(), lambda r: r.randrange(-128, 128)),
-    "mode": (pa.string(), lambda r: r.choice(["a", "bb", "ccc"])),
-    "list": (pa.list_(pa.int32()), lambda r: [r.choice([None, 1, 2]) for _ in range(r.randrange(4))]),
-    "map": (pa.map_(pa.string(), pa.int64()), lambda r: [(f"k{i}", i) for i in range(r.randrange(3))]),
-    "structs": (
-        pa.list_(pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])),
-        lambda r: [{"x": 1, "y": r.choice([None, [], ["q", None]])} for _ in range(r.randrange(3))],
-    ),
-}
-
-
-class Maker:
-    """Random values of a struct some levels deep; each level has its own habit of nulls."""
-
-    def __init__(self, rng: random.Random, depth: int) -> None:
-        self._rng = rng
-        names = list(LEAVES) if not depth else rng.sample(list(LEAVES), 3)
-        self.fields = [(name, *LEAVES[name]) for name in names]
-        self.below = {f"in{n}": Maker(rng, depth - 1) for n in range(2 if depth else 0)}
-        self.nulls = rng.choice([0.0, 0.1, 0.6])
-        self.run = 0
-
-    @property
-    def type(self) -> pa.DataType:
-        return pa.struct(
-            [pa.field(name, data_type) for name, data_type, _ in self.fields]
-            + [pa.field(name, maker.type) for name, maker in self.below.items()]
-        )
-
-    def value(self) -> dict[str, Any] | None:
-        if self.run or self._rng.random() < self.nulls:
-            # nulls in long runs leave row groups of children empty
-            self.run = self.run - 1 if self.run else self._rng.choice([0, 0, 0, 2 * STRIDE])
-            return None
-        struct = {
-            name: make(self._rng) if self._rng.random() < 0.8 else None for name, _, make in self.fields
-        }
-        return struct | {name: maker.value() for name, maker in self.below.items()}
-
-    def paths(self, prefix: str) -> list[str]:
-        result = [f"{prefix}.{name}" for name, *_ in self.fields]
-        for name, maker in self.below.items():
-            result += [f"{prefix}.{name}", *maker.paths(f"{prefix}.{name}")]
-        return result
-
-
-def field(table: pa.Table, path: str) -> pa.ChunkedArray:
-    """A field within structs: null where one of them is."""
-    top, *names = path.split(".")
-    column = table.column(top)
-    for name in names:
-        column = pc.struct_field(column, name)
-    return column
-
-
-def has_inner_struct(table: pa.Table, path: str) -> bool:
-    """Return True if a struct within a struct is on the way to a field, or in it."""
-
-    def below(data_type: pa.DataType, structs: int) -> bool:
-        structs += pa.types.is_struct(data_type)
-        return structs > 1 or any(
-            below(data_type.field(at).type, structs) for at in range(data_type.num_fields)
-        )
-
-    return path.count(".") > 1 or below(field(table, path).type, path.count("."))
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.usefixtures("windows")
-def test_fields_within_structs(tmp_path: Path, seed: int, windows: str) -> None:
-    rng = random.Random(seed)
-    makers = {"a": Maker(rng, 2), "z": Maker(rng, 1)}
-    table = pa.table(
-        {"flat": pa.array(range(ROWS))}
-        | {name: pa.array([m.value() for _ in range(ROWS)], m.type) for name, m in makers.items()}
-    )
-    file = tmp_path / "t.orc"
-    pa.orc.write_table(
-        table,
-        file,
-        compression=rng.choice(["uncompressed", "zlib", "lz4", "zstd"]),
-        row_index_stride=STRIDE,
-        compression_block_size=65_536,
-        stripe_size=rng.choice([60_000, 64 << 20]),
-        batch_size=rng.choice([100, 500]),
-        dictionary_key_size_threshold=rng.choice([0.0, 1.0]),
-    )
-    # pyarrow's writer loses some values of structs in structs with nulls, so it is what it reads that counts
-    table = pa.orc.read_table(file)
-    paths = [path for name, m in makers.items() for path in m.paths(name)]
-    rng.shuffle(paths)
-    start = rng.randrange(ROWS // 2)
-    for rows in (
-        sorted(rng.sample(range(ROWS), 40)),
-        list(range(start, start + ROWS // 4)),
-        [rng.randrange(ROWS)],
-        list(range(ROWS)),
-        [],
-    ):
-        expected = table.take(pa.array(rows, pa.int64()))
-        reader = OrcReader(file)
-        columns = ["flat", *rng.sample(paths, 12), "a", "a.in0"]
-        result = reader.read(columns, rows)
-        assert result.column_names == columns
-        for i, name in enumerate(columns):
-            assert result.column(i).equals(field(expected, name)), (seed, len(rows), name)
-        if len(rows) not in (0, ROWS):
-            # within structs in structs, row indexes of this writer do not fit
-            reader = OrcReader(file)
-            reader.read(["flat", *(name for name in columns if not has_inner_struct(table, name))], rows)
-            if windows == "small" and min(stripe.num_rows for stripe in reader.stripes) > STRIDE:
-                assert reader.counts.whole_columns == 0
-        size = rng.choice([1, 7, 300, STRIDE, 5000])
-        batches = list(OrcReader(file).batches(columns, rows, batch_size=size))
-        assert all(0 < batch.num_rows <= size for batch in batches)
-        assert pa.Table.from_batches(batches, result.schema).equals(result), (seed, len(rows), size)
 
 
 def test_parents_are_read_once_and_only_where_rows_are(tmp_path: Path) -> None:

@@ -48,65 +48,6 @@ def deep(depth: int) -> str:
     return "struct<f:" * depth + "int" + ">" * depth
 
 
-#: Schemas of one column, and a maker of its values.
-SHAPES: list[tuple[str, Any]] = [
-    ("map<int,map<string,array<double>>>", lambda r: {i: {"k": [0.5, None]} for i in range(r.randrange(3))}),
-    ("array<array<array<string>>>", lambda r: r.choice([None, [], [None, [], [["a", None], None]]])),
-    (
-        "struct<l:array<struct<m:map<string,int>,b:binary>>>",
-        lambda r: r.choice([None, (r.choice([None, [], [({"k": None}, b"\0"), None]]),)]),
-    ),
-    ("map<string,struct<c:char(3),v:varchar(5)>>", lambda r: r.choice([None, {}, {"k": ("abc", "v")}])),
-    ("array<boolean>", lambda r: [r.choice([True, False, None]) for _ in range(r.randrange(20))]),
-    ("array<tinyint>", lambda r: [r.choice([1, 1, 1, -128, None]) for _ in range(r.randrange(20))]),
-    ("array<timestamp>", lambda r: r.choice([None, [], [None]])),
-    ("array<decimal(30,4)>", lambda r: [decimal.Decimal(r.randrange(10**20)).scaleb(-4)] * r.randrange(3)),
-    ("array<date>", lambda r: r.choice([[], None])),
-]
-
-
-def plain(value: Any) -> Any:
-    """Pyorc's values as pyarrow gives them."""
-    if isinstance(value, dict):
-        return [(plain(k), plain(v)) for k, v in value.items()]
-    if isinstance(value, list):
-        return [plain(v) for v in value]
-    return value
-
-
-@pytest.mark.parametrize(("schema", "make"), SHAPES, ids=[schema for schema, _ in SHAPES])
-@pytest.mark.parametrize("stride", [0, STRIDE])
-@pytest.mark.usefixtures("windows")
-def test_composites_at_some_rows(tmp_path: Path, schema: str, make: Any, stride: int, windows: str) -> None:
-    rng = random.Random(schema)
-    rows = [(make(rng) if rng.random() < 0.9 else None,) for _ in range(ROWS)]
-    file = write(
-        tmp_path / "t.orc",
-        f"struct<c:{schema}>",
-        rows,
-        row_index_stride=stride,
-        compression_block_size=65_536,
-    )
-    whole = OrcReader(file).read().column("c").to_pylist()
-    if "struct" not in schema:
-        assert whole == [plain(row[0]) for row in rows]
-    for wanted in ([3], sorted(rng.sample(range(ROWS), 60)), list(range(420, 790)), list(range(ROWS))):
-        reader = OrcReader(file)
-        column = reader.read(rows=wanted).column("c")
-        column.validate(full=True)
-        assert column.to_pylist() == [whole[row] for row in wanted], len(wanted)
-        is_everywhere = {row // STRIDE for row in wanted} == set(range(ROWS // STRIDE))
-        # structs within structs are not where this writer's row index says
-        is_indexed = (
-            bool(stride)
-            and schema.count("struct") < 2
-            and len(wanted) < ROWS
-            and (windows == "small" or not is_everywhere)
-        )
-        assert (reader.counts.row_groups > 0) == is_indexed
-        assert (reader.counts.whole_columns > 0) == (not is_indexed)
-
-
 @pytest.mark.usefixtures("windows")
 def test_unions_with_nulls_of_a_writer_that_misplaces_their_values(tmp_path: Path) -> None:
     """The C++ writer keeps a child's value for a null of the union, and its reader takes it for the next one's."""

@@ -14,7 +14,6 @@ import pytest
 
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
-from hindex.orc.decode import streams
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.stripe import EncodingKind, StreamKind
 from hindex.orc.reader import orc_reader, stripe_reader
@@ -150,29 +149,6 @@ def test_all_rows_of_more_row_groups_than_are_believed(
     assert max(map(len, result.column("sorted").chunks)) == 200
     rows = list(range(0, ROWS, 7))
     assert OrcReader(BytesSource(data)).read(rows=rows).equals(table.take(rows))
-
-
-@pytest.mark.parametrize("codec", [ZLIB, LZ4])
-def test_chunks_that_are_far_smaller_than_a_block(
-    written: tuple[FileParts, pa.Table], monkeypatch: pytest.MonkeyPatch, codec: int
-) -> None:
-    """Memory is taken for the values, not for as many blocks as there are chunks."""
-    parts, table = written
-
-    def cut(content: bytes, block: int) -> list[tuple[bytes, bool | None]]:
-        return [(content[at : at + 64], False) for at in range(0, len(content), 64)]
-
-    def limited(size: int, dtype: type[np.uint8]) -> npt.NDArray[np.uint8]:
-        assert size < 8 * block
-        return np.empty(size, dtype)
-
-    block = 1 << 23
-    names = ["number or null", "text", "list"]
-    data = put_together(parts, codec, block, Hooks(cut=cut))
-    monkeypatch.setattr(streams, "allocate", limited)
-    for rows in (None, np.array([5, 1400]), np.arange(0, ROWS, 2)):
-        result = OrcReader(BytesSource(data)).read(names, rows)
-        assert result.equals((table if rows is None else table.take(rows)).select(names))
 
 
 @pytest.mark.parametrize("kind", [EncodingKind.DIRECT, EncodingKind.DICTIONARY, 9, (1 << 32) - 1])
