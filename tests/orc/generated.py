@@ -141,7 +141,7 @@ def random_shape(rng: random.Random, depth: int, kind: str = "") -> tuple[pa.Dat
 def nested_table(rows: int, seed: int) -> pa.Table:
     """Random types within structs, lists and maps."""
     rng = random.Random(seed)
-    columns = {}
+    columns = dict[str, pa.Array]()
     for kind in ("struct", "struct", "list", "map"):
         data_type, make = random_shape(rng, 3, kind)
         columns[f"{kind} {len(columns)}"] = pa.array([make(rng, row) for row in range(rows)], data_type)

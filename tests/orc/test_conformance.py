@@ -31,7 +31,7 @@ from tests.orc.generated import (
     union_table,
 )
 from tests.orc.oracle import Oracle, check_selections, work
-from tests.support.cases import IS_NIGHTLY, cases
+from tests.support.cases import IS_NIGHTLY, SEED, cases
 
 FOLDER = Path(__file__).parent / "files"
 
@@ -152,7 +152,7 @@ def taken_apart(maker: str) -> tuple[FileParts, Oracle]:
 
 def by_pyarrow(codec: str, seed: int) -> tuple[bytes, Oracle]:
     """Write the same columns in several stripes."""
-    rng = random.Random(f"{codec} {seed}")
+    rng = random.Random(f"{SEED} {codec} {seed}")
     table = mixed_table(rng.choice([1, 999, 2500]) if seed else 1100, rng.randrange(1 << 32))
     data = orc_bytes(
         table,
@@ -169,8 +169,8 @@ def by_pyarrow(codec: str, seed: int) -> tuple[bytes, Oracle]:
 
 def nested(codec: str, seed: int) -> tuple[bytes, Oracle]:
     """Write nested types; the writer misplaces values below null structs, so the rows are those that pyarrow reads."""
-    rng = random.Random(seed)
-    table = nested_table(rng.choice([1, 800, 1500]) if seed > 5 else 800, seed)
+    rng = random.Random(f"{SEED} {seed}")
+    table = nested_table(rng.choice([1, 800, 1500]) if seed > 5 else 800, rng.randrange(1 << 32))
     data = orc_bytes(
         table,
         codec,
@@ -185,7 +185,7 @@ def nested(codec: str, seed: int) -> tuple[bytes, Oracle]:
 
 def by_pyorc(codec: str, seed: int) -> tuple[bytes, Oracle]:
     """Write CHAR, VARCHAR and instants, with nulls and without."""
-    rng = random.Random(f"{codec} {seed}")
+    rng = random.Random(f"{SEED} {codec} {seed}")
     rows = [pyorc_row(rng, (0.2, 0.0)[(CODECS.index(codec) + seed) % 2]) for _ in range(1500)]
     file = io.BytesIO()
     with pyorc.Writer(
