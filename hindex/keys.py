@@ -16,6 +16,8 @@ decimal(p > 18, s)               the unscaled integer as 16 bytes, big-endian, s
 string, varchar, binary          the bytes
 char(n)                          the bytes, filled with blanks to n characters: Spark pads on read
 ===============================  ==================================================================
+
+Values of several columns have one key together, the bytes of their parts one after the other: see `key_part`.
 """
 
 from __future__ import annotations
@@ -41,6 +43,10 @@ from hindex.sql.string_values import date_from_days, format_date
 
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
+
+#: What the parts of NULL, and of values, in the keys of several columns begin with, and what bytes end with: see
+#: `key_part`.
+NULL_PART, VALUE_PART, END_PART = b"\0", b"\1", b"\0\0"
 
 #: Greatest precision whose unscaled values all fit 64 bits.
 SHORT_DECIMAL_PRECISION = 18
@@ -188,6 +194,50 @@ def array_keys(data_type: OrcType, array: pa.Array) -> KeyArray:
     if data_type.kind == Kind.BOOLEAN:
         return np.asarray(pc.fill_null(array, False).cast(pa.int64()))
     return _fixed_width(array, np.dtype(f"i{array.type.bit_width // 8}")).astype(np.int64, copy=False)
+
+
+def key_part(key: Key | None) -> bytes:
+    r"""Return the part of one column in the key of several. Parts are ordered as keys are, and NULL is the least.
+
+    An integer has its 64 bits, big-endian, with the sign bit flipped. Bytes end with two zero bytes, and a zero byte
+    within has 255 behind it, so that no part is the beginning of another.
+
+    >>> key_part(None) < key_part(-1) < key_part(0) and key_part(b"a") < key_part(b"a\0") < key_part(b"b")
+    True
+    """
+    if key is None:
+        return NULL_PART
+    if isinstance(key, int):
+        return VALUE_PART + (key - INT64_MIN).to_bytes(8, "big")
+    return VALUE_PART + key.replace(b"\0", b"\0\xff") + END_PART
+
+
+def joined_keys(columns: Sequence[tuple[OrcType, pa.Array]]) -> pa.LargeBinaryArray:
+    """Return the key of each row of several columns: the parts of `key_part` one after the other; none is null.
+
+    Args:
+        columns: types, each with an array as `array_keys` takes it; all of one length.
+    """
+    parts = [_key_parts(array_keys(data_type, array), array) for data_type, array in columns]
+    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
+
+
+def _key_parts(keys: KeyArray, array: pa.Array) -> pa.LargeBinaryArray:
+    if isinstance(keys, np.ndarray):
+        packed = np.empty(len(keys), [("value", "S1"), ("key", ">u8")])
+        packed["value"] = VALUE_PART
+        packed["key"] = keys.view(np.uint64) ^ np.uint64(1 << 63)
+        fixed = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(packed.itemsize), len(keys), [None, pa.py_buffer(packed)]
+        )
+        parts = fixed.cast(pa.large_binary())
+    else:
+        escaped = pc.replace_substring(keys, pattern=b"\0", replacement=b"\0\xff")
+        value, end, separator = (pa.scalar(text, pa.large_binary()) for text in (VALUE_PART, END_PART, b""))
+        parts = pc.binary_join_element_wise(value, escaped, end, separator)
+    if not array.null_count:
+        return parts
+    return pc.if_else(array.is_valid(), parts, pa.scalar(NULL_PART, pa.large_binary()))
 
 
 def list_elements(lists: pa.ListArray) -> tuple[pa.Array, npt.NDArray[np.int64]]:

@@ -14,7 +14,7 @@ if __name__ != "hindex.sql":
     raise ImportError(f"this package is hindex.sql, not {__name__}: write `import hindex.sql`")
 
 if TYPE_CHECKING:
-    from hindex.sql.parsing import parse, parse_index_statement, parse_predicate, split
+    from hindex.sql.parsing import parse, parse_columns, parse_index_statement, parse_predicate, split
 
 
 class _SqlPackage(ModuleType):
@@ -30,7 +30,7 @@ class _SqlPackage(ModuleType):
 
 sys.modules[__name__].__class__ = _SqlPackage
 
-__all__ = ["parse", "parse_index_statement", "parse_predicate", "split"]
+__all__ = ["parse", "parse_columns", "parse_index_statement", "parse_predicate", "split"]
 
 
 def __getattr__(name: str) -> object:

@@ -43,6 +43,12 @@ class ParsedStatement(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"statement": True}
 
 
+class ParsedColumns(exp.Expression):
+    """The parser's result for what an index is on."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"columns": True}
+
+
 class ParsedPredicate(exp.Expression):
     """The parser's result for a predicate."""
 
@@ -398,6 +404,13 @@ class HindexParser(MarkingParser):
             items.append(parse())
         return items
 
+    def list_to_parenthesis(self, parse: Callable[[], T]) -> tuple[T, ...]:
+        """Consume one or more items with commas between them, and the closing parenthesis."""
+        items = self.list_of(parse)
+        if not self.accept(")"):
+            self.fail(f"expected , or ), found {self.token_text()}")
+        return tuple(items)
+
     def end(self) -> None:
         """Refuse further tokens."""
         if not self.at_end:
@@ -451,6 +464,16 @@ class PredicateParser(HindexParser):
         predicate = self.predicate()
         self.end()
         return ParsedPredicate(predicate=predicate)
+
+
+class ColumnsParser(HindexParser):
+    """Parses what an index is on, in parentheses."""
+
+    def _parse_statement(self) -> exp.Expression | None:
+        self.expect("(")
+        columns = self.list_to_parenthesis(self.column_or_value)
+        self.end()
+        return ParsedColumns(columns=columns)
 
 
 class Hindex(Spark):

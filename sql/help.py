@@ -21,12 +21,12 @@ class StatementHelp:
 #: By the statement's first words, in the order of an index's life.
 HELP: dict[str, StatementHelp] = {
     "CREATE INDEX": StatementHelp(
-        "Builds an index on a column of a table.",
+        "Builds an index on a column of a table, on several, or on an expression.",
         (
-            "CREATE INDEX [IF NOT EXISTS] name USING type ON table (column) [INCLUDE (column, ...)]",
+            "CREATE INDEX [IF NOT EXISTS] name USING type ON table (column, ...) [INCLUDE (column, ...)]",
             "    [WITH ('level' = 'STRIPE|PARTITION|TABLE', 'key' = 'value', ...)] [COMMENT 'text']",
             "    [WHERE partition predicate] [WITH DEFERRED REBUILD] [DRY RUN];",
-            "CREATE INDEX [IF NOT EXISTS] name ON TABLE table (column) AS 'type'",
+            "CREATE INDEX [IF NOT EXISTS] name ON TABLE table (column, ...) AS 'type'",
             "    [WITH DEFERRED REBUILD] [IDXPROPERTIES ('key' = 'value', ...)]",
             "    [TBLPROPERTIES ('key' = 'value', ...)] [COMMENT 'text'];",
         ),

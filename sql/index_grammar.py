@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from hindex.sql.predicate import ColumnRef, Comparison, ComparisonOp, Literal, quote_name
@@ -61,7 +60,7 @@ def create_index(parser: HindexParser) -> CreateIndex:
             f"unexpected 'USING': it stands before ON here, CREATE INDEX {quote_name(name)} USING type ON ..."
         )
     parser.expect("(")
-    columns = _list(parser, parser.column_or_value)
+    columns = parser.list_to_parenthesis(parser.column_or_value)
     if not using:
         if not parser.accept_any("AS", "USING"):
             parser.fail(
@@ -92,13 +91,13 @@ def create_index(parser: HindexParser) -> CreateIndex:
         if begins("WITH", "DEFERRED", "REBUILD", says="DEFERRED"):
             deferred = True
         elif begins("INCLUDE", "("):
-            include = _list(parser, lambda: _included(parser))
+            include = parser.list_to_parenthesis(lambda: _included(parser))
         elif begins("WITH", "("):
-            properties = _list(parser, lambda: _property(parser))
+            properties = parser.list_to_parenthesis(lambda: _property(parser))
         elif begins("IDXPROPERTIES", "("):
-            index_properties = _list(parser, lambda: _property(parser))
+            index_properties = parser.list_to_parenthesis(lambda: _property(parser))
         elif begins("TBLPROPERTIES", "("):
-            annotations = _list(parser, lambda: _property(parser))
+            annotations = parser.list_to_parenthesis(lambda: _property(parser))
         elif begins("COMMENT"):
             comment = parser.string()
             if comment is None:
@@ -202,7 +201,7 @@ def alter_index(parser: HindexParser) -> RebuildIndex | RenameIndex:
     partition: tuple[Comparison, ...] = ()
     if parser.accept("PARTITION"):
         parser.expect("(")
-        partition = _list(parser, lambda: _partition_value(parser))
+        partition = parser.list_to_parenthesis(lambda: _partition_value(parser))
     if not parser.accept("REBUILD"):
         words = ("REBUILD",) if partition else ("PARTITION", "REBUILD", "RENAME")
         expected = " or ".join(words).replace(" or ", ", ", len(words) - 2)
@@ -237,16 +236,6 @@ def _if(parser: HindexParser, *words: str) -> bool:
         return False
     parser.expect(*words)
     return True
-
-
-def _list(parser: HindexParser, item: Callable[[], T]) -> tuple[T, ...]:
-    """Parse items separated by commas up to a closing parenthesis."""
-    items = [item()]
-    while not parser.accept(")"):
-        if not parser.accept(","):
-            parser.fail(f"expected , or ), found {parser.token_text()}")
-        items.append(item())
-    return tuple(items)
 
 
 def _property(parser: HindexParser) -> tuple[str, str]:

@@ -15,13 +15,13 @@ from typing import cast
 from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError, TokenError
 
-from hindex.sql.dialect import Hindex, HindexParser, PredicateParser, new_parser
+from hindex.sql.dialect import ColumnsParser, Hindex, HindexParser, PredicateParser, new_parser
 from hindex.sql.lexer import SqlSyntaxError, SqlText, check_quotes, split
 from hindex.sql.parameters import Args, UnboundParameterError, bind_parameters, check_parameters
-from hindex.sql.predicate import Predicate
+from hindex.sql.predicate import Expression, Predicate
 from hindex.sql.statements import IndexStatement, Statement
 
-__all__ = ["parse", "parse_index_statement", "parse_predicate", "split"]
+__all__ = ["parse", "parse_columns", "parse_index_statement", "parse_predicate", "split"]
 
 _BLANKS = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
 #: What statements about indexes begin with.
@@ -62,6 +62,15 @@ def parse_predicate(text: str) -> Predicate:
         StatementError: as `parse`.
     """
     return cast("Predicate", _parse(text, PredicateParser, "predicate"))
+
+
+def parse_columns(text: str) -> tuple[Expression, ...]:
+    """Parse what an index is on, as it follows the table in CREATE INDEX, without the parentheses.
+
+    Raises:
+        StatementError: as `parse`.
+    """
+    return cast("tuple[Expression, ...]", _parse(f"({text})", ColumnsParser, "columns"))
 
 
 def _parse(

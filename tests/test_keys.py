@@ -21,12 +21,14 @@ from hindex.keys import (
     decimal_key,
     float_key,
     join_keys,
+    joined_keys,
     key_array,
     key_decimal,
     key_float,
     key_kind,
     key_limits,
     key_list,
+    key_part,
     key_value,
     pad_char,
     same_keys,
@@ -140,6 +142,27 @@ def test_order_of_keys_is_order_of_values(
     if isinstance(one, str):
         one, other = one.encode(), other.encode()
     assert (one_key < other_key, one_key == other_key) == (one < other, one == other)  # type: ignore[operator]
+
+
+@by_type
+@given(data=st.data())
+def test_joined_keys_are_in_the_order_of_their_parts(
+    data_type: OrcType, values: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    """NULL is the least, and bytes may hold what parts end with."""
+    texts = (
+        st.none() | st.binary(max_size=3) | st.lists(st.sampled_from([b"\0", b"\1", b"\xff"])).map(b"".join)
+    )
+    rows = data.draw(st.lists(st.tuples(texts, st.none() | values, texts), min_size=2, max_size=6))
+    types = [OrcType(Kind.BINARY), data_type, OrcType(Kind.BINARY)]
+    columns = [(item, pa.array([row[at] for row in rows], item.to_arrow())) for at, item in enumerate(types)]
+    joined = joined_keys(columns).to_pylist()
+    keys = [tuple(row) for row in zip(*(keys_list(*column) for column in columns), strict=True)]
+    assert joined == [b"".join(map(key_part, row)) for row in keys]
+    ordered = [tuple((item is not None, item) for item in row) for row in keys]
+    for one, other in itertools.combinations(range(len(rows)), 2):
+        assert (joined[one] < joined[other]) == (ordered[one] < ordered[other])
+        assert (joined[one] == joined[other]) == (ordered[one] == ordered[other])
 
 
 @by_type

@@ -23,7 +23,7 @@ from hindex.plan.normalize import index_filter
 from hindex.sql.predicate import ColumnRef, as_value
 from hindex.store.manifest import IndexEntry, new_index_id
 from hindex.store.snapshot import Snapshot
-from hindex.table.schema import ColumnName, TableSchema, check_path, column_name, column_names
+from hindex.table.schema import ColumnName, ResolvedColumn, TableSchema, check_path, column_name, column_names
 from hindex.table.type_text import type_text
 from hindex.validation import check_string, short_repr, suggestion
 from hindex.value_class import value_class
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 #: Properties of openLooKeng that say how it keeps indexes in memory: they are only recorded.
 _WITHOUT_EFFECT = ("autoload", "mmapEnabled", "bloom.mmapEnabled")
-#: A column by its name, or an expression: as SQL, of `hindex.col`, or of PySpark; the names of several for type ROWS.
+#: A column by its name, or an expression: as SQL, of `hindex.col`, or of PySpark; a list of the names of several.
 IndexedColumn: TypeAlias = Union[ColumnName, Expr, "pyspark.sql.Column", Sequence[ColumnName]]
 #: What names of columns seldom have, and expressions have.
 _EXPRESSION = re.compile(r"[(\[+*/%|:=<>']| - |^-|^case\b", re.IGNORECASE)
@@ -51,7 +51,7 @@ class IndexSpec:
 
     Args:
         column: the name of a column or field; or an expression, as SQL text, of `hindex.col`, or a PySpark column. A
-            list of names for an index of type ROWS.
+            list of names for an index on several columns, or of type ROWS.
         where: a predicate on partition columns; the whole table if None.
         properties: properties of the index type, and ``level`` of every type; those of openLooKeng that have no effect
             here are only recorded, with a `hindex.errors.HindexWarning`.
@@ -409,7 +409,9 @@ def _indexed_column(column: IndexedColumn, schema: TableSchema, kind: IndexType)
     """
     if kind.name == "ROWS":
         return _row(column, schema, kind)
-    on = _column_or_expression(column, schema)
+    if isinstance(column, list) and len(column) > 1:
+        return _composite(column, schema, kind)
+    on = _column_or_expression(column[0] if isinstance(column, list) and column else column, schema)
     if on.expression is not None:
         if has_ngrams(kind):
             raise ColumnError(
@@ -420,23 +422,43 @@ def _indexed_column(column: IndexedColumn, schema: TableSchema, kind: IndexType)
             raise ColumnError(f"{on.name} is of type {on.type}, which {kind.name} cannot index")
         return on
     (resolved,) = on.inputs
-    if resolved.is_partition:
+    _check_indexed(resolved, schema, kind)
+    return on
+
+
+def _composite(columns: Sequence[ColumnName], schema: TableSchema, kind: IndexType) -> IndexColumn:
+    if has_ngrams(kind):
+        raise ColumnError(f"An index of type {kind.name} is on one column: create one for each of {columns}")
+    resolved = [schema.resolve(column_name(name)) for name in columns]
+    for at, column in enumerate(resolved):
+        _check_indexed(column, schema, kind)
+        if column in resolved[:at]:
+            raise ColumnError(f"Column {column.name!r} is named twice")
+    return IndexColumn.of_composite(resolved)
+
+
+def _check_indexed(column: ResolvedColumn, schema: TableSchema, kind: IndexType) -> None:
+    """Check that an index may be on a column.
+
+    Raises:
+        ColumnError: if not.
+    """
+    if column.is_partition:
         raise ColumnError(
-            f"Column {resolved.name!r} is a partition column: its values are in the directory names, so it needs no "
+            f"Column {column.name!r} is a partition column: its values are in the directory names, so it needs no "
             "index"
         )
-    check_path(resolved, schema)
-    if not all(resolved.path):
+    check_path(column, schema)
+    if not all(column.path):
         raise ColumnError(
-            f"Column {resolved.name!r} has an empty name in its path: no condition can name it, so it needs no index"
+            f"Column {column.name!r} has an empty name in its path: no condition can name it, so it needs no index"
         )
-    if not kind.supports(resolved.type):
+    if not kind.supports(column.type):
         raise ColumnError(
-            f"Column {resolved.name!r} is of type {resolved.type}, which {kind.name} cannot index: choose a column of "
+            f"Column {column.name!r} is of type {column.type}, which {kind.name} cannot index: choose a column of "
             + ("type string or varchar" if has_ngrams(kind) else "a primitive type")
-            + (f", or its elements: {resolved.name}[*]" if resolved.type.kind is Kind.LIST else "")
+            + (f", or its elements: {column.name}[*]" if column.type.kind is Kind.LIST else "")
         )
-    return on
 
 
 def _row(columns: IndexedColumn, schema: TableSchema, kind: IndexType) -> IndexColumn:

@@ -184,16 +184,11 @@ def _pairs(pairs: dict[str, str]) -> str | None:
 
 def _create(connection: Connection, statement: CreateIndex) -> Index | BuildEstimate:
     column: IndexedColumn
-    if index_type(statement.using).name == "ROWS":
+    first, *others = statement.columns
+    if others or index_type(statement.using).name == "ROWS":
         column = [_column_parts(column) for column in statement.columns]
-    elif len(statement.columns) == 1:
-        (first,) = statement.columns
-        column = first.parts if isinstance(first, ColumnRef) else Expr(first)
     else:
-        raise ColumnError(
-            f"an index is on one column or expression, and {statement.name!r} names {len(statement.columns)}: create "
-            "one for each; a scan combines them"
-        )
+        column = first.parts if isinstance(first, ColumnRef) else Expr(first)
     properties, annotations = split_index_properties(statement.using, dict(statement.index_properties))
     return connection.resolve(statement.table).create_index(
         statement.name,
@@ -213,7 +208,8 @@ def _create(connection: Connection, statement: CreateIndex) -> Index | BuildEsti
 def _column_parts(column: Expression) -> tuple[str, ...]:
     if not isinstance(column, ColumnRef):
         raise ColumnError(
-            f"An index of type ROWS includes columns, and {column} is an expression: name its columns"
+            f"an index on several columns, or of type ROWS, takes columns, and {column} is an expression: create an "
+            "index on it alone"
         )
     return column.parts
 

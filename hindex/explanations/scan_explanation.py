@@ -31,7 +31,16 @@ from hindex.explanations.explanation import (
 from hindex.index.page_cache import shared_cache
 from hindex.keys import array_keys, nth_key
 from hindex.orc.io.thread_pool import SERIAL, ThreadPool
-from hindex.plan.filter import Indexable, Never, Residual, columns, indexable, leaves, residuals
+from hindex.plan.filter import (
+    Indexable,
+    Never,
+    Residual,
+    columns,
+    every_indexable,
+    indexable,
+    leaves,
+    residuals,
+)
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.order import Order
 from hindex.plan.reasons import Note, Reason
@@ -411,9 +420,13 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
         if plan.snapshot.schema.is_partition(leaf.column):
             explanations[leaf] = LeafExplanation(None, "PARTITION", exact=True)
             continue
-        index_answers = [
-            _index_answer(by, section, types) for by, section in totals.leaf_answers.get(leaf, {}).items()
-        ]
+        answers: dict[str | StatisticsSource, _LeafTotals] = {}
+        # of a condition on an expression, what was asked about the columns of it is shown, too; each source once
+        for item in every_indexable(leaf):
+            for by, section in totals.leaf_answers.get(item, {}).items():
+                if by not in answers or section.kept < answers[by].kept:
+                    answers[by] = section
+        index_answers = [_index_answer(by, section, types) for by, section in answers.items()]
         is_blind = leaf in totals.uncounted_leaves
         reason = None
         if leaf in totals.unanswered_leaves:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from hindex.expr import arithmetic, dates, strings
 from hindex.expr.casting import cast
 from hindex.expr.functions import FUNCTIONS, Evaluator
-from hindex.expr.nodes import Apply, Column, Constant, Node
+from hindex.expr.nodes import COMPOSITE, Apply, Column, Constant, Node
 from hindex.expr.vector import (
     Errors,
     Mask,
@@ -24,7 +24,7 @@ from hindex.expr.vector import (
     of_constant,
     of_truth,
 )
-from hindex.keys import array_keys
+from hindex.keys import array_keys, joined_keys
 from hindex.orc.decode.arrow_arrays import pad_strings
 from hindex.orc.metadata.types import Kind, OrcType
 
@@ -186,6 +186,13 @@ def _extreme(node: Apply, columns: Columns, n: int) -> Vector:
     return _with_errors(best, errors)
 
 
+def _composite(node: Apply, columns: Columns, n: int) -> Vector:
+    """Join the keys of columns; NULL is a part of a key, too."""
+    values = [evaluate(arg, columns, n) for arg in node.args]
+    keys = joined_keys([(value.type, value.array) for value in values])
+    return Vector(node.type, keys.cast(node.type.to_arrow()))
+
+
 def _try_cast(node: Apply, columns: Columns, n: int) -> Vector:
     """Evaluate TRY_CAST: failed casts become NULL; errors of the value remain errors."""
     value = evaluate(node.args[0], columns, n)
@@ -228,6 +235,7 @@ _LAZY: dict[str, Callable[[Apply, Columns, int], Vector]] = {
     "<=>": _null_safe_equal,
     "IN": _in,
     "CASE": _case,
+    COMPOSITE: _composite,
     "coalesce": _coalesce,
     "greatest": _extreme,
     "least": _extreme,

@@ -23,6 +23,10 @@ DATE = OrcType(Kind.DATE)
 TIMESTAMP = OrcType(Kind.TIMESTAMP)
 
 
+#: The function of the joined keys of several columns, which only indexes have.
+COMPOSITE = "COMPOSITE"
+
+
 def decimal_type(precision: int, scale: int) -> OrcType:
     return OrcType(Kind.DECIMAL, precision=precision, scale=scale)
 

@@ -284,13 +284,17 @@ def advise(
 
 
 def _indexed_name(snapshot: Snapshot, index: IndexEntry) -> str:
-    """Return the present name of an index's column or expression; "" if the table lacks it, or it stores columns."""
+    """Return the present name of an index's column or expression; "" if the table lacks it, or it stores columns.
+
+    An index on several columns is judged as one on the first of them.
+    """
     if index.stores_columns:
         return ""
     try:
-        return index_column(index, snapshot.schema).name
+        column = index_column(index, snapshot.schema)
     except HindexError:
         return ""
+    return column.inputs[0].name if column.is_composite else column.name
 
 
 # The workload
@@ -893,4 +897,4 @@ def _unused(snapshot: Snapshot, workload: Workload, names: Sequence[str]) -> Ite
             reason = "the log names it for no query"
         else:
             continue
-        yield UnusedIndex(entry.name, column, entry.type.upper(), reason)
+        yield UnusedIndex(entry.name, entry.column, entry.type.upper(), reason)

@@ -34,6 +34,7 @@ from hindex.scan.planning import is_on_ngrams, plan_scan
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.sql.literals import of_value
 from hindex.sql.predicate import (
+    And,
     BooleanValue,
     Call,
     ColumnRef,
@@ -328,6 +329,10 @@ class _Verifier:
         if self._on.expression is None:
             yield from _probes(ColumnRef(first.path), values, self._rng, has_parts=is_on_ngrams(self._entry))
             return
+        if self._on.is_composite:
+            columns = [(ColumnRef(item.path), inputs[item.name]) for item in self._on.inputs]
+            yield from _composite_probes(columns, self._rng)
+            return
         subject, values = parsed(self._on.name), expression_values(self._on, inputs, len(values))
         if not self._on.has_lists:
             yield from _probes(subject, values, self._rng, has_parts=False)
@@ -432,6 +437,23 @@ def _probes(
         if has_parts and isinstance(literal.value, str):
             part = Literal(literal.value[1 : 1 + _PART_CHARACTERS], LiteralKind.STRING)
             yield BooleanValue(Call("contains", (column, part)))
+
+
+def _composite_probes(
+    columns: Sequence[tuple[ColumnRef, pa.Array]], rng: random.Random
+) -> Iterator[Predicate]:
+    """Yield predicates for the values of sampled rows in all columns but the last one, and probes of that."""
+    rows = len(columns[0][1])
+    for row in rng.sample(range(rows), min(rows, _SAMPLED_VALUES)):
+        *first, (last, last_values) = [(column, values.slice(row, 1)) for column, values in columns]
+        equal: list[Predicate] = []
+        for column, value in first:
+            literals = _sampled(value, rng)
+            equal += [Comparison(ComparisonOp.EQ, column, literal) for literal in literals]
+            equal += [IsNull(column)] if value.null_count else []
+        if len(equal) == len(first):
+            for probe in _probes(last, last_values, rng, has_parts=False):
+                yield And((*equal, probe))
 
 
 def _sampled(values: pa.Array, rng: random.Random) -> Iterator[Literal]:

@@ -46,8 +46,9 @@ class Leaf:
     ``ngrams`` are those of the domain's strings, where an index on them may be used.
 
     A leaf may be on an expression, which only indexes have the values of (`hindex.plan.index_columns`): ``column`` is
-    its SQL text, and ``condition`` the filter on the table's columns that decides rows whose values are read. With
-    ``has_lists``, rows have several values, and one of them must be in the domain.
+    its SQL text, and ``condition`` an equal filter on the table's columns, which decides rows whose values are read.
+    Both are looked up: what one leaves open, the other may decide. With ``has_lists``, rows have several values, and
+    one of them must be in the domain.
     """
 
     column: str
@@ -141,6 +142,19 @@ NEVER = Never()
 def leaves(root: Filter) -> Iterator[Leaf]:
     """Yield the leaves from left to right."""
     return (atom for atom in atoms(root) if isinstance(atom, Leaf))
+
+
+def every_leaf(root: Filter) -> Iterator[Leaf]:
+    """Yield the leaves from left to right, each before those of its condition."""
+    return (atom for atom in every_indexable(root) if isinstance(atom, Leaf))
+
+
+def every_indexable(root: Filter) -> Iterator[Indexable]:
+    """Yield what an index may answer, from left to right, each leaf before what its condition has."""
+    for atom in indexable(root):
+        yield atom
+        if isinstance(atom, Leaf) and atom.condition is not None:
+            yield from every_indexable(atom.condition)
 
 
 def residuals(root: Filter) -> Iterator[Residual]:

@@ -79,7 +79,10 @@ def on_columns(root: Filter) -> Filter:
     if all(leaf.condition is None for leaf in leaves(root)):
         return root
     return transform(
-        root, lambda node: node.condition if isinstance(node, Leaf) and node.condition is not None else node
+        root,
+        lambda node: (
+            on_columns(node.condition) if isinstance(node, Leaf) and node.condition is not None else node
+        ),
     )
 
 
@@ -162,8 +165,9 @@ def prune(root: Filter, values: Mapping[str, Key | None]) -> Filter:
 
     def atom(node: Atom) -> Filter:
         if isinstance(node, Leaf) and node.condition is not None:
+            # a file that lacks one of its columns has no index on the expression
             condition = prune(node.condition, values)
-            return condition if isinstance(condition, Always | Never) else replace(node, condition=condition)
+            return node if condition == node.condition else condition
         if isinstance(node, Leaf) and node.column in values:
             return ALWAYS if node.decoded.contains(values[node.column]) else NEVER
         return evaluate_partially(node, values) if isinstance(node, Residual) else node
@@ -236,8 +240,12 @@ def bounds(root: Filter, lookup: Callable[[Indexable], Bounds | None], n: int) -
             return Bounds.none()
         answer = None if isinstance(node, Residual) and node.ngrams is None else lookup(node)
         if answer is None:
-            return Bounds.unknown(n)
-        return Bounds(BitMap(), answer.upper) if isinstance(node, Residual) or node.is_superset else answer
+            answer = Bounds.unknown(n)
+        elif isinstance(node, Residual) or node.is_superset:
+            answer = Bounds(BitMap(), answer.upper)
+        if isinstance(node, Leaf) and node.condition is not None and not answer.exact:
+            answer = answer.refine(bounds(node.condition, lookup, n))
+        return answer
 
     def combine(group: type[AllOf] | type[AnyOf], so_far: Bounds, next_: Bounds) -> Bounds:
         return so_far & next_ if group is AllOf else so_far | next_

@@ -16,12 +16,13 @@ import pyarrow as pa
 from hindex.errors import BuildError, ColumnError, PredicateError, StatementError
 from hindex.expr.coerce import REMEDY, type_of
 from hindex.expr.evaluate import evaluate
-from hindex.expr.nodes import BOOLEAN, Apply, Column, Constant, Node, walk
+from hindex.expr.nodes import BINARY, BOOLEAN, COMPOSITE, Apply, Column, Constant, Node, walk
 from hindex.expr.nodes import columns as node_columns
 from hindex.expr.typing import typed
 from hindex.orc import OrcReader, RowSelection
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.column_domains import column_domain, like_domain
+from hindex.plan.composites import Composite, with_composites
 from hindex.plan.filter import Filter, Leaf, Residual
 from hindex.plan.rules import leaf
 from hindex.plan.time_zones import TIMESTAMP_KINDS
@@ -35,13 +36,13 @@ from hindex.value_class import value_class
 
 @value_class
 class IndexColumn:
-    """A column of a table, an expression of some, or a list of columns: the values that an index has.
+    """A column of a table, an expression of some, or several columns: the values that an index has.
 
     Attributes:
         name: the column's name, the expression as SQL, or the names of the columns.
-        type: of a list of columns, the struct of them.
+        type: of columns that an index stores, the struct of them.
         inputs: the columns that the values are computed from; of a column, itself.
-        expression: None for columns.
+        expression: None for a column, and for columns that an index stores.
         stores_columns: True if an index of type ROWS stores these columns.
     """
 
@@ -59,13 +60,23 @@ class IndexColumn:
     @classmethod
     def of_columns(cls, columns: Sequence[ResolvedColumn]) -> IndexColumn:
         """Return the columns of an index of type ROWS."""
-        name = ", ".join(str(ColumnRef(column.path)) for column in columns)
-        return cls(name, _struct(columns), tuple(columns), stores_columns=True)
+        return cls(_list_text(columns), _struct(columns), tuple(columns), stores_columns=True)
+
+    @classmethod
+    def of_composite(cls, columns: Sequence[ResolvedColumn]) -> IndexColumn:
+        """Return the combinations of values of several columns."""
+        parts = tuple(Column(column.name, column.type) for column in columns)
+        return cls(_list_text(columns), BINARY, tuple(columns), Apply(COMPOSITE, parts, BINARY))
 
     @property
     def is_column(self) -> bool:
         """True for one column of the table."""
         return self.expression is None and not self.stores_columns
+
+    @property
+    def is_composite(self) -> bool:
+        """True for the combinations of values of several columns; the keys are those of `hindex.keys.joined_keys`."""
+        return isinstance(self.expression, Apply) and self.expression.function == COMPOSITE
 
     @property
     def input_types(self) -> str:
@@ -104,6 +115,10 @@ class IndexColumn:
         if None in types:
             return None
         return types[0] if self.is_column else self.type
+
+
+def _list_text(columns: Sequence[ResolvedColumn]) -> str:
+    return ", ".join(str(ColumnRef(column.path)) for column in columns)
 
 
 def _struct(columns: Sequence[ResolvedColumn]) -> OrcType:
@@ -222,7 +237,7 @@ def index_column(entry: IndexEntry, schema: TableSchema) -> IndexColumn:
             names = parse_type(entry.inputs).field_names
             column = IndexColumn.of_columns([schema.resolve(name, is_stored=True) for name in names])
         else:
-            column = expression_column(entry.column, schema)
+            column = _on_parsed(parsed_columns(entry.column), schema)
     except StatementError as error:
         raise ColumnError(f"index {entry.name!r} is on an expression of a later version: {error}") from None
     if column.input_types != entry.inputs:
@@ -231,6 +246,23 @@ def index_column(entry: IndexEntry, schema: TableSchema) -> IndexColumn:
             f"{column.input_types} now: drop the index and create it again"
         )
     return column
+
+
+def _on_parsed(parts: Sequence[Expression], schema: TableSchema) -> IndexColumn:
+    if len(parts) == 1:
+        return expression_column(parts[0], schema)
+    names = [part.parts for part in parts if isinstance(part, ColumnRef)]
+    if len(names) < len(parts):
+        raise StatementError("it is on several values, not all of them columns")
+    return IndexColumn.of_composite([schema.resolve(name, is_stored=True) for name in names])
+
+
+@lru_cache(maxsize=256)
+def parsed_columns(text: str) -> tuple[Expression, ...]:
+    """Parse what an index is on: one column or expression, or several columns."""
+    from hindex.sql import parse_columns
+
+    return parse_columns(text)
 
 
 @lru_cache(maxsize=256)
@@ -320,8 +352,11 @@ def is_indexed_expression(
                 raise ColumnError(f"{'.'.join(parts)} is no column of the index")
             return column
 
+        on = parsed_columns(index.column)
+        if len(on) > 1:
+            continue
         with suppress(ColumnError, PredicateError, ValueError):
-            node = typed(parsed(index.column), resolve)
+            node = typed(on[0], resolve)
             if without_literals(typed(expression, resolve)) == without_literals(node):
                 return not _has_time(node) or is_utc()
     return False
@@ -334,10 +369,14 @@ class IndexedExpressions:
         expressions: each with the ``order`` of the best type of index on it.
         columns: the columns that have an index on their values, by name, with the same. An index on
             an expression is used in place of these if its type is more precise.
+        composites: the combinations of columns that indexes are on.
     """
 
     def __init__(
-        self, expressions: Mapping[IndexColumn, int] | None = None, columns: Mapping[str, int] | None = None
+        self,
+        expressions: Mapping[IndexColumn, int] | None = None,
+        columns: Mapping[str, int] | None = None,
+        composites: Sequence[Composite] = (),
     ) -> None:
         self._by_node: dict[Node, tuple[IndexColumn, int]] = {
             without_literals(item.expression): (item, order)
@@ -345,9 +384,14 @@ class IndexedExpressions:
             if item.expression is not None
         }
         self._columns = columns or {}
+        self._composites = composites
 
     def __bool__(self) -> bool:
         return bool(self._by_node)
+
+    def joined(self, root: Filter) -> Filter:
+        """Join the leaves of a filter that indexes on several columns answer together."""
+        return with_composites(root, self._composites, self._columns)
 
     def leaf(self, written: PredicateLeaf, condition: Node, otherwise: Filter, *, negated: bool) -> Filter:
         """Return the leaf on an indexed expression that a condition is; ``otherwise`` if it is none.

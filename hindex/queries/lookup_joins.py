@@ -13,6 +13,7 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -39,6 +40,7 @@ from hindex.sql.predicate import (
     Predicate,
     TruthValue,
     all_of,
+    columns,
 )
 from hindex.value_class import value_class
 
@@ -98,6 +100,11 @@ class _Lookup:
     source: int
     key: int
 
+    @property
+    def name(self) -> str:
+        """The column's dotted name in lower case."""
+        return ".".join(self.column).lower()
+
 
 def apply_lookup_joins(reading: PlanReading, readings: list[RelationReading]) -> list[RelationReading]:
     """Read relations that no condition of their own narrows by the keys of joins.
@@ -126,11 +133,21 @@ def _usable_lookups(reading: PlanReading, relation: Relation) -> Iterator[_Looku
         if reading.unusable_reason(relation) is not None:
             return
         indexed = reading.indexed_columns(relation)
+        composites = reading.composites(relation)
+        if reading.settings_problem is not None or not (indexed or composites):
+            return
+        lookups = list(_lookups(reading, relation))
+        compared = {lookup.name for lookup in lookups}
+        if composites and lookups:
+            where, _, _ = reading.condition(relation, reading.access(relation))
+            named = () if where is None else columns(where)
+            compared |= {".".join(column.parts).lower() for column in named}
     except HindexError:
         return
-    for lookup in _lookups(reading, relation):
-        if ".".join(lookup.column).lower() in indexed and reading.settings_problem is None:
-            yield lookup
+    for names in composites:
+        # of several columns, those up to the first one that nothing is compared with
+        indexed |= set(takewhile(compared.__contains__, names))
+    yield from (lookup for lookup in lookups if lookup.name in indexed)
 
 
 def _lookups(reading: PlanReading, relation: Relation) -> Iterator[_Lookup]:

@@ -24,7 +24,7 @@ from hindex.explanations.explanation import RowCount
 from hindex.formatting import counted
 from hindex.lru_cache import cached_property
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.plan.index_columns import is_indexed_expression
+from hindex.plan.index_columns import is_indexed_expression, parsed_columns
 from hindex.plan.reasons import Reason, group_notes
 from hindex.queries import selectivity
 from hindex.queries.decisions import QueryExplanation, TableDecision
@@ -293,6 +293,18 @@ class PlanReading:
         """
         indexes = self.manifest(relation).indexes
         return frozenset(entry.column.lower() for entry in indexes if not entry.inputs)
+
+    def composites(self, relation: Relation) -> list[tuple[str, ...]]:
+        """Return the columns of each index on several columns, in lower case.
+
+        Raises:
+            HindexError: if the store of the relation cannot be read.
+        """
+        return [
+            tuple(name.lower() for name in parse_type(entry.inputs).field_names)
+            for entry in self.manifest(relation).indexes
+            if entry.is_on_expression and len(parsed_columns(entry.column)) > 1
+        ]
 
     def columns_of_indexes(self, relation: Relation) -> frozenset[str]:
         """Return the columns of a relation that have an index, or are in the expression of one, in lower case.

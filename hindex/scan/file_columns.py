@@ -17,6 +17,7 @@ from hindex.orc.io.thread_pool import ThreadPool
 from hindex.orc.metadata.types import Kind, OrcType, arrow_field
 from hindex.orc.reader.row_selection import Rows
 from hindex.plan.filter import AllOf, Filter, Leaf
+from hindex.plan.filter_evaluation import on_columns
 from hindex.scan.scan_task import OutputColumn, ScanTask
 from hindex.table.file_schema import bind_paths, convert_array
 from hindex.table.schema import can_convert
@@ -221,8 +222,9 @@ def constant_values(root: Filter) -> dict[str, pa.Array]:
     None of a type whose equal values may differ, as -0.0 and 0.0 do.
     """
     constants: dict[str, pa.Array] = {}
+    root = on_columns(root)
     for part in root.children if isinstance(root, AllOf) else (root,):
-        if not isinstance(part, Leaf) or part.condition is not None:
+        if not isinstance(part, Leaf):
             continue
         domain = part.decoded
         if domain.null_allowed and not domain.ranges:

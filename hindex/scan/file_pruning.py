@@ -116,23 +116,22 @@ class FileGroup:
         for number in np.unique(numbers).tolist():
             for acid in (False, True):
                 mask = (numbers == number) & (is_acid == acid)
-                of = recorded_leaf_type(table.schemas[number], binding, leaf, acid) if mask.any() else None
-                if of is None:
+                read = recorded_types(table.schemas[number], binding, leaf, acid) if mask.any() else ()
+                if not read:
                     continue
-                if of.kind is Kind.TIMESTAMP and not self._time_indexes_apply:
+                if not self._time_indexes_apply and any(item.kind is Kind.TIMESTAMP for item in read):
                     mask &= ~table.lacks_time_zone[self.rows]
-                types.append((of, mask))
+                types.append((read[0] if leaf.condition is None else leaf.type, mask))
         return types
 
 
-def recorded_leaf_type(
+def recorded_types(
     schema: str, binding: tuple[str, ...], leaf: Leaf, transactional: bool
-) -> OrcType | None:
-    """Return the type of a leaf's column or expression in a file of a recorded schema; None if it lacks a column."""
-    if leaf.condition is None:
-        return recorded_type(schema, binding, leaf.column, transactional)
-    types = [recorded_type(schema, binding, name, transactional) for name in columns(leaf.condition)]
-    return None if None in types else leaf.type
+) -> tuple[OrcType, ...]:
+    """Return the types of a leaf's columns in a file of a recorded schema; none if it lacks one of them."""
+    names = (leaf.column,) if leaf.condition is None else columns(leaf.condition)
+    types = [recorded_type(schema, binding, name, transactional) for name in names]
+    return tuple(item for item in types if item is not None) if None not in types else ()
 
 
 @dataclass(slots=True)
@@ -309,19 +308,23 @@ class _OpenGroup:
 
 
 def _combine(
-    root: Filter, group: FileGroup, answer: Callable[[Leaf, Mask], tuple[Mask, Mask]]
+    root: Filter,
+    group: FileGroup,
+    answer: Callable[[Leaf, Mask], tuple[Mask, Mask]],
+    wanted: Mask | None = None,
 ) -> tuple[Mask, Mask]:
-    """Evaluate a filter on stripes, without recursion.
+    """Evaluate a filter on stripes; it recurses into conditions of leaves only.
 
     Args:
         answer: what is known of a leaf; called with a mask of the files whose result it may still change.
+        wanted: a mask of the files whose result counts, all by default.
 
     Returns:
         masks of the stripes in which every row is certainly wanted, and of those in which some row may be.
     """
     count = len(group.stripe_rows)
     open_groups: list[_OpenGroup] = []
-    wanted = np.ones(len(group.at), np.bool_)
+    wanted = np.ones(len(group.at), np.bool_) if wanted is None else wanted
     node = root
     while True:
         if isinstance(node, AllOf | AnyOf):
@@ -332,6 +335,10 @@ def _combine(
             lower, upper = answer(node, wanted)
             if node.is_superset:
                 lower = np.zeros(count, np.bool_)
+            unsettled = wanted & group.any_stripe(upper & ~lower)
+            if node.condition is not None and unsettled.any():
+                also_lower, also_upper = _combine(node.condition, group, answer, unsettled)
+                lower, upper = lower | also_lower, upper & also_upper
         else:
             lower = np.full(count, isinstance(node, Always))
             upper = np.full(count, not isinstance(node, Never))

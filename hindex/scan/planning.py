@@ -23,6 +23,7 @@ from hindex.lru_cache import cached_property
 from hindex.orc.acid.schema import is_row_key, row_key
 from hindex.orc.io.thread_pool import ThreadPool
 from hindex.orc.metadata.types import Kind, OrcType
+from hindex.plan.composites import Composite
 from hindex.plan.filter import (
     ALWAYS,
     NEVER,
@@ -33,8 +34,9 @@ from hindex.plan.filter import (
     Residual,
     column_types,
     columns,
+    every_indexable,
+    every_leaf,
     indexable,
-    leaves,
     residuals,
 )
 from hindex.plan.filter_evaluation import prune
@@ -256,7 +258,7 @@ def plan_scan(
             time_zones.check_reader()
     expressions = _indexed_expressions(snapshot, time_zones)
     root = ALWAYS if where is None else normalize(where, resolver, time_zones, instant, expressions)
-    root = with_ngrams(root, _ngram_columns(snapshot))
+    root = expressions.joined(with_ngrams(root, _ngram_columns(snapshot)))
     planner = _Planner(snapshot, root, output, lookup_columns, time_zones, cache)
     planner.prefetch()
     tasks, skipped = planner.plan()
@@ -285,16 +287,23 @@ def _indexed_expressions(snapshot: Snapshot, zones: TimeZones | None) -> Indexed
         return NO_EXPRESSIONS
     expressions: dict[IndexColumn, int] = {}
     columns: dict[str, int] = {}
+    composites: dict[str, Composite] = {}
     for entry in built:
         with suppress(ColumnError, UnsupportedError):
             column = index_column(entry, snapshot.schema)
             order, has_ranges = _type_order(entry.type.upper())
-            if column.expression is not None:
+            if column.is_composite:
+                names = tuple(item.name for item in column.inputs)
+                other = composites.get(column.name, Composite(column.name, names, 0, False))
+                composites[column.name] = replace(
+                    other, order=max(order, other.order), has_ranges=has_ranges or other.has_ranges
+                )
+            elif column.expression is not None:
                 if zones is None or zones.is_utc or not column.has_time:
                     expressions[column] = max(order, expressions.get(column, 0))
             elif has_ranges and entry.where is None and entry.quarantined is None:
                 columns[column.name] = max(order, columns.get(column.name, 0))
-    return IndexedExpressions(expressions, columns)
+    return IndexedExpressions(expressions, columns, tuple(composites.values()))
 
 
 @cache
@@ -518,10 +527,12 @@ class _Planner:
         self._zones = zones
         self._types = {name: self._stored(name, data_type) for name, data_type in column_types(root).items()}
         self._types |= {column.name: column.type for column in lookups}
-        self._inputs = {
-            leaf.column: columns(leaf.condition) for leaf in leaves(root) if leaf.condition is not None
-        }
-        self._types |= {leaf.column: leaf.type for leaf in leaves(root) if leaf.column in self._inputs}
+        self._inputs: dict[str, frozenset[str]] = {}
+        for leaf in every_leaf(root):
+            if leaf.condition is not None:
+                earlier = self._inputs.get(leaf.column, frozenset())
+                self._inputs[leaf.column] = earlier.union(columns(leaf.condition))
+        self._types |= {leaf.column: leaf.type for leaf in every_leaf(root) if leaf.column in self._inputs}
         self._indexes: dict[str, list[IndexEntry]] = {}
         self._quarantined: dict[str, list[IndexEntry]] = {}
         self._where: dict[str, Filter] = {}
@@ -539,8 +550,8 @@ class _Planner:
         self._row_keys: set[str] = set()
         self._deferred: set[str] = set()
         self._set_aside: dict[str, str] = {}
-        on_ngrams = {item.column for item in indexable(root) if item.ngrams is not None}
-        on_values = {leaf.column for leaf in leaves(root)} | {column.name for column in lookups}
+        on_ngrams = {item.column for item in every_indexable(root) if item.ngrams is not None}
+        on_values = {leaf.column for leaf in every_leaf(root)} | {column.name for column in lookups}
         self._all_indexes = indexes_by_column(snapshot)
         for name, entries in self._all_indexes.items():
             for entry in entries:
@@ -558,7 +569,9 @@ class _Planner:
         self._included = list(self._including_indexes())
         self._shared = SharedIndexPruner(snapshot, self._indexes, cache)
         self.file_pruners: list[FilePruner] = [ManifestStatistics(self._indexes, self._binding), self._shared]
-        if snapshot.schema.transactional and any(is_row_key(x.column, self._binding) for x in leaves(root)):
+        if snapshot.schema.transactional and any(
+            is_row_key(x.column, self._binding) for x in every_leaf(root)
+        ):
             # first, as it decides and takes nothing
             self.file_pruners.insert(0, RowIdBounds(self._binding))
 
@@ -715,10 +728,15 @@ class _Planner:
 
     def _index_columns(self, root: Filter) -> tuple[str, ...]:
         """Return the names of the columns whose indexes are used for a filter."""
-        named = [item.column for item in indexable(root)] + [
+        named = [item.column for item in every_indexable(root)] + [
             column.name for column in self._lookups if not column.is_partition
         ]
         return tuple(dict.fromkeys(named))
+
+    @cached_property
+    def _noted(self) -> frozenset[str]:
+        """The columns whose missing indexes are noted: an index on an expression needs none on the columns of it."""
+        return frozenset(item.column for item in indexable(self._root)) | {c.name for c in self._lookups}
 
     def _tasks(self, positions: Sequence[int]) -> Iterator[ScanTask]:
         return map(self._task, self._snapshot.views.views(positions))
@@ -789,12 +807,13 @@ class _Planner:
         """Leave out the files of indexes on timestamps from the entry of a data file."""
         assert view.entry is not None
         schema, transactional = view.entry.schema, view.file.acid is not None
-        kinds = {name: recorded_type(schema, self._binding, name, transactional) for name in self._indexes}
         ids = {
             index.id
-            for name, kind in kinds.items()
-            if kind is not None and kind.kind is Kind.TIMESTAMP
-            for index in self._indexes[name]
+            for name, indexes in self._indexes.items()
+            for item in self._inputs.get(name, (name,))
+            if (kind := recorded_type(schema, self._binding, item, transactional)) is not None
+            and kind.kind is Kind.TIMESTAMP
+            for index in indexes
         }
         index_files = tuple(file for file in view.entry.index_files if file.index_id not in ids)
         shared = tuple(item for item in view.entry.shared if item.index_id not in ids)
@@ -860,6 +879,8 @@ class _Planner:
                 on = index_column(index, self._snapshot.schema)
             except (ColumnError, UnsupportedError) as error:
                 return str(error)
+            if on.is_composite:
+                return f"{index.name} on {on.name} answers conditions on the first of these columns"
             if on.has_time and self._zones is not None and not self._zones.is_utc:
                 return (
                     f"{index.name} on {on.name} has the values of time zone UTC, which is not the session's"
@@ -980,13 +1001,15 @@ class _Planner:
                 # null in every row: known without an index; or an expression without one
                 continue
             indexes = self._indexes.get(name, [])
-            for index in self._quarantined.get(name, ()):
+            is_noted = name in self._noted
+            for index in self._quarantined.get(name, ()) if is_noted else ():
                 self._set_aside[index.name] = index.quarantined or ""
-            if not indexes and name not in self._quarantined:
+            if is_noted and not indexes and name not in self._quarantined:
                 self._unindexed.add((name, key_kind(self._types[name]) is not None))
             for index in indexes:
                 if index.deferred:
-                    self._deferred.add(index.name)
+                    if is_noted:
+                        self._deferred.add(index.name)
                     continue
                 if view.is_listed_fresh and view.entry is not None and view.entry.shared_index(index.id):
                     # asked here, not by the task
@@ -1008,6 +1031,8 @@ class _Planner:
                         self._notes.append(
                             Note(Reason.CORRUPT, f"{index.name} on {view.file.path}", _OTHER_KEYS)
                         )
+                elif not is_noted:
+                    continue
                 elif index.id not in covered:
                     if any(
                         is_as_precise(other, index) for other in indexes if self._covers(other, view, covered)

@@ -16,9 +16,9 @@ from hindex.index.page_cache import Cache
 from hindex.index.reader_cache import open_btree_file
 from hindex.keys import key_kind, same_keys
 from hindex.orc.metadata.types import OrcType
-from hindex.plan.filter import Filter, Leaf, leaves
+from hindex.plan.filter import Filter, Leaf, every_leaf
 from hindex.plan.reasons import Note, Reason, failure_reason
-from hindex.scan.file_pruning import FileGroup, StripeAnswer, recorded_leaf_type
+from hindex.scan.file_pruning import FileGroup, StripeAnswer, recorded_types
 from hindex.scan.scan_task import CandidateRowGroups
 from hindex.store.entry_table import EntryTable
 from hindex.store.file_views import FileView
@@ -85,7 +85,7 @@ class SharedIndexPruner:
 
     def remote_lookups(self, entry: SharedIndexEntry, root: Filter) -> Iterator[RemoteLookup]:
         """Yield the lookups of a filter in index files of a remote store."""
-        for leaf in leaves(root):
+        for leaf in every_leaf(root):
             if any(index.id == entry.index_id for index in self._indexes.get(leaf.column, ())):
                 for file in entry.files:
                     if are_of_kind([file.stats], key_kind(leaf.type)) and file.stats.can_match(leaf.domain):
@@ -113,7 +113,7 @@ class SharedIndexPruner:
                 groups.file.row_group_rows,
                 BitMap(groups.groups).serialize(),
             )
-            for leaf in dict.fromkeys(leaves(root))
+            for leaf in dict.fromkeys(every_leaf(root))
             for index, groups in self._groups(view, leaf)
         )
 
@@ -122,7 +122,7 @@ class SharedIndexPruner:
         if entry is None or not view.is_listed_fresh or not entry.shared:
             return
         transactional = view.file.acid is not None
-        if recorded_leaf_type(entry.schema, self._binding, leaf, transactional) is None:
+        if not recorded_types(entry.schema, self._binding, leaf, transactional):
             # what was indexed under that name is by now another column of the table, and this one is null in every row
             return
         for index in self._indexes.get(leaf.column, ()):

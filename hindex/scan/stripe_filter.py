@@ -16,7 +16,7 @@ from hindex.index.index_type import Bounds, CostedReader, MinMax, MinMaxSource
 from hindex.keys import key_kind
 from hindex.orc import OrcReader
 from hindex.plan.filter import AllOf, Filter, Indexable, Leaf, Residual
-from hindex.plan.filter_evaluation import bounds
+from hindex.plan.filter_evaluation import bounds, on_columns
 from hindex.plan.reasons import Note, Reason
 from hindex.scan.file_columns import FileColumns
 from hindex.scan.file_pruning import row_id_bounds
@@ -54,7 +54,7 @@ class StripeFilter:
         # stripes are worked on by several threads
         self._lock = Lock()
         self._orc = OrcStatistics(reader, task.path, notes)
-        root, read = task.filter, {column.name for column in task.columns}
+        root, read = on_columns(task.filter), {column.name for column in task.columns}
         # conditions of all rows, on columns that are read
         self._read_leaves = [
             part

@@ -220,20 +220,20 @@ def test_explain_names_the_expression_of_a_similar_index(path: Path, connection:
     [
         ("bitmap", "bitmap", "BITMAP by_d  exact"),
         ("minmax", "bitmap", "BITMAP by_d  exact"),
-        ("bitmap", "minmax", "BITMAP by_year  exact"),
-        ("bitmap", "bloom", "BITMAP by_year  exact"),
-        ("bloom", "minmax", "BLOOM by_year"),
+        ("bitmap", "minmax", "BITMAP by_year, MINMAX by_d  exact"),
+        ("bitmap", "bloom", "BITMAP by_year, BLOOM by_d  exact"),
+        ("bloom", "minmax", "BLOOM by_year, MINMAX by_d"),
     ],
 )
 def test_the_better_index_is_used(
     path: Path, connection: LocalConnection, using: str, of_column: str, used: str
 ) -> None:
-    """One on the expression, and one on its column, which both answer; of equals, that on the column."""
+    """One on the column answers alone if it is as precise; otherwise it narrows what the one on the expression does."""
     table = connection.table(path)
     table.create_indexes([IndexSpec("by_year", "year(d)", using), IndexSpec("by_d", "d", of_column)])
     text = str(table.scan("year(d) = 2018").explain())
     assert used in text
-    assert text.count(" by_") == 1
+    assert text.count(" by_") == used.count(" by_")
 
 
 def test_texts_that_differ_in_letter_case_are_other_expressions(

@@ -129,6 +129,10 @@ def create_indexes(made: RandomTable, table: Table) -> frozenset[str]:
     if rng.random() < 0.5:
         stored = [column.name for column in made.columns if "." not in column.name and rng.random() < 0.7]
         specs += [IndexSpec("stored", stored, "rows", where=where)] if stored else []
+    names = [column.name for column in made.columns]
+    for kind in rng.permutation(["bitmap", "btree", "bloom", "minmax"])[: int(rng.integers(0, 3))].tolist():
+        joined = rng.permutation(names)[: int(rng.integers(2, 4))].tolist()
+        specs += [IndexSpec(f"joined_{kind}", joined, kind, where=where)] if len(joined) > 1 else []
     if specs and _has_rows(made.files):
         table.create_indexes(specs)
         made.description.append(f"indexes: {', '.join(spec.name for spec in specs)} where {where}")
