@@ -23,7 +23,7 @@ from hindex.formatting import plural
 from hindex.index.column_stats import ColumnStats, array_stats, merge_stats
 from hindex.index.index_type import Bounds, KeyedReader
 from hindex.keys import array_keys, key_kind, key_list
-from hindex.plan.filter import Indexable, Leaf, column_types, indexable
+from hindex.plan.filter import Indexable, Leaf, column_types, every_indexable
 from hindex.plan.filter_evaluation import mask
 from hindex.plan.reasons import REPLACED_SINCE, Note, Reason, group_notes
 from hindex.scan.file_pruning import StripeAnswer
@@ -229,7 +229,7 @@ def _wrong_lookups(
 ) -> dict[str, tuple[Indexable, BitMap, BitMap]]:
     """Return the indexes with a wrong answer for a leaf, with the rows that they miss or have too many."""
     wrong: dict[str, tuple[Indexable, BitMap, BitMap]] = {}
-    for leaf in dict.fromkeys(indexable(full.task.filter)):
+    for leaf in dict.fromkeys(every_indexable(full.task.filter)):
         results = list(opened.lookup_each(truth.stripe, leaf))
         if opened.is_fresh and isinstance(leaf, Leaf):
             results += records.lookups(leaf, truth.stripe, truth.num_rows)

@@ -125,7 +125,7 @@ def test_random_conditions(path: Path, bare: Table, connection: LocalConnection,
 
 
 def test_each_type_skips_rows_of_a_combination(path: Path, connection: LocalConnection) -> None:
-    """Both values are in every row group, and together in few."""
+    """Each value is in every row group, and all together are in few."""
     table = connection.table(path)
     where = "a = 2 AND s = 'a\\0' AND q = 1.5"
     left = {}
@@ -138,6 +138,8 @@ def test_each_type_skips_rows_of_a_combination(path: Path, connection: LocalConn
     assert len(rows) < left["btree"] <= 100 * len(rows)
     assert len(rows) < left["bloom"] < 2 * left["btree"]
     assert left["minmax"] == 2 * ROWS
+    table.create_indexes([IndexSpec(f"by_{name}", name, "btree") for name in ("a", "s", "q")])
+    assert candidates(table.scan(where, ["id"])) > 2 * left["btree"]
 
 
 def test_files_sorted_by_the_columns_are_skipped_by_their_ends(

@@ -19,7 +19,7 @@ from tests.scan.wrong_indexes import (
     exchange,
 )
 from tests.support.local_build import LocalConnection
-from tests.support.small import write_rows
+from tests.support.small import ids, write_rows
 from tests.support.work import forget
 
 
@@ -74,6 +74,23 @@ def test_prove_finds_what_aggregates_and_orders_use(
         assert few.index("good").state is IndexState.FRESH
         # once more
         store.commit(lambda old: dataclasses.replace(old, indexes=indexes))
+
+
+@pytest.mark.parametrize(
+    ("column", "using"), [("a, s", "bitmap"), ("a, s", "minmax"), ("a", "bitmap"), ("s", "bitmap")]
+)
+def test_prove_finds_which_index_on_the_columns_is_wrong(
+    few: Table, tmp_path: Path, column: str, using: str
+) -> None:
+    """One on both, or one on a column, which narrows what the bloom filters on both leave."""
+    few.create_index("bad", column.split(", "), using)
+    few.create_index("good", ["a", "s"], "bloom")
+    write_rows(tmp_path / "other" / "0.orc", 0, [i % 10 + 20 for i in range(300)])
+    exchange(few, tmp_path / "other", column, extents=False)
+    with pytest.warns(ProveWarning, match="'bad'"):
+        assert ids(few.scan("a = 3 AND s = 's3'", ["id"], mode="prove")) == list(range(3, 600, 10))
+    assert few.index("bad").state is IndexState.QUARANTINED
+    assert few.index("good").state is IndexState.FRESH
 
 
 def test_prove_finds_a_manifest_that_is_wrong_alone(few: Table, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def exchange(table: Table, other: Path, column: str, *, extents: bool = True) ->
     assert manifest is not None
     index = next(item for item in manifest.indexes if item.column == column)
     wrong = LocalConnection().table(str(other))
-    wrong.create_index("wrong", column.split(", ") if index.stores_columns else column, index.type)
+    wrong.create_index("wrong", column.split(", "), index.type)
     theirs = Store.for_table(wrong.uri)
     entry = theirs.load().files[0].index_files[0]  # type: ignore[union-attr]
     entry = entry if extents else dataclasses.replace(entry, stripe_stats=())
