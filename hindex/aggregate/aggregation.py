@@ -32,6 +32,7 @@ from hindex.orc.decode.arrow_arrays import fixed_array
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import Filter
 from hindex.plan.filter_evaluation import mask
+from hindex.plan.index_columns import IndexColumn
 from hindex.plan.normalize import normalize
 from hindex.plan.time_zones import ZonesOf, makes_times, no_zones
 from hindex.scan.metrics import MetricsCollector
@@ -147,6 +148,8 @@ class Aggregation:
         limit: rows of the result; where it is 0, nothing is looked at.
         verify_plan: gives the plan to run in place of the one that was made.
         zones: gives the time zones by which timestamps are instants; without, they are wall clocks.
+        expressions: by the names that stand for them among ``items`` and ``groups``. Only indexes have their values:
+            where these do not tell, `UnsupportedError` is raised.
         partitions: as ``snapshot``, possibly without the files of partitions that the predicate rules out at some time,
             in microseconds since 1970 of UTC.
     """
@@ -161,6 +164,7 @@ class Aggregation:
     verify_plan: Callable[[ScanPlan], ScanPlan] = field(default=lambda plan: plan, repr=False)
     zones: ZonesOf = field(default=no_zones, repr=False)
     partitions: Callable[[int], Snapshot] | None = field(default=None, repr=False)
+    expressions: Mapping[str, IndexColumn] = field(default_factory=dict, hash=False)
 
     def plan(self) -> ScanPlan:
         """Plan the aggregation against the table's current state.
@@ -177,7 +181,7 @@ class Aggregation:
         names = [item.column for item in self._all_items if item.column is not None]
         columns = tuple(dict.fromkeys((*names, *self.groups)))
         plan = runner.plan(snapshot, lambda snapshot: self._plan_of(snapshot, columns, instant))
-        resolve = plan.snapshot.schema.resolve
+        resolve = self._resolver(plan)
         self._check_groups([resolve(name).name for name in self.groups], resolve)
         for item in self._all_items:
             if item.column is not None and _function(item) is not _COUNT:
@@ -191,13 +195,23 @@ class Aggregation:
 
     def _plan_of(self, snapshot: Snapshot, columns: Sequence[ColumnName], instant: int | None) -> ScanPlan:
         make = plan_no_files if self._is_empty else plan_scan
-        return make(snapshot, self.where, [], columns, zones=self.zones, instant=instant)
+        lookups = [self._expression(name) or name for name in columns]
+        return make(snapshot, self.where, [], lookups, zones=self.zones, instant=instant)
+
+    def _expression(self, name: ColumnName) -> IndexColumn | None:
+        return self.expressions.get(name if isinstance(name, str) else ".".join(name))
+
+    def _resolver(self, plan: ScanPlan) -> Callable[[ColumnName], ResolvedColumn | IndexColumn]:
+        """Return what resolves names of columns and expressions."""
+        return lambda name: self._expression(name) or plan.snapshot.schema.resolve(name)
 
     @property
     def _is_empty(self) -> bool:
         return self.limit is not None and self.limit <= 0
 
-    def _check_groups(self, groups: Sequence[str], resolve: Callable[[ColumnName], ResolvedColumn]) -> None:
+    def _check_groups(
+        self, groups: Sequence[str], resolve: Callable[[ColumnName], ResolvedColumn | IndexColumn]
+    ) -> None:
         for item in self._all_items:
             if not groups and isinstance(item, Group):
                 raise ColumnError(
@@ -255,14 +269,14 @@ class Aggregation:
     def _explained(self, plan: ScanPlan) -> Explanation:
         from hindex.explanations.scan_explanation import explain_plan
 
-        part, resolve = self.part_of(plan), plan.snapshot.schema.resolve
+        part, resolve = self.part_of(plan), self._resolver(plan)
         having = "" if self.having is None else f" HAVING {self.having.predicate}"
         return explain_plan(
             plan,
             self.where,
             labels=self.labels,
             shown=[quote_name(item.name) if isinstance(item, Group) else item.name for item in self.items],
-            group=", ".join(dict.fromkeys(spelled(resolve(name).path) for name in self.groups)) + having,
+            group=", ".join(dict.fromkeys(_spelled(resolve(name)) for name in self.groups)) + having,
             limit=self.limit,
             is_index_only=lambda task, result: is_index_only(task, result, part),
         )
@@ -292,7 +306,7 @@ class Aggregation:
             data_type = (
                 OrcType(Kind.LONG)
                 if item.column is None or is_count
-                else plan.snapshot.schema.resolve(item.column).type
+                else self._resolver(plan)(item.column).type
             )
             if plan.zones is not None:
                 data_type = data_type.with_instants()
@@ -307,7 +321,7 @@ class Aggregation:
         """
         if self.having is None:
             return None
-        resolve = plan.snapshot.schema.resolve
+        resolve = self._resolver(plan)
         types = {
             item.name: OrcType(Kind.LONG)
             if item.column is None or _function(item) in COUNTS
@@ -341,18 +355,18 @@ class Aggregation:
         columns_by_function = {function: set[str]() for function in AggregateFunction}
         for item in self.items:
             if item.column is not None and isinstance(item, Aggregate):
-                columns_by_function[item.function].add(plan.snapshot.schema.resolve(item.column).name)
+                columns_by_function[item.function].add(self._resolver(plan)(item.column).name)
         min_max = columns_by_function[AggregateFunction.MIN] | columns_by_function[AggregateFunction.MAX]
         return replace(part, counted=frozenset(columns_by_function[_COUNT]), min_max=frozenset(min_max))
 
     def _groups(self, plan: ScanPlan) -> tuple[str, ...]:
         """The columns that rows are grouped by, as the table has them."""
-        return tuple(dict.fromkeys(plan.snapshot.schema.resolve(name).name for name in self.groups))
+        return tuple(dict.fromkeys(self._resolver(plan)(name).name for name in self.groups))
 
     def _with(self, plan: ScanPlan, groups: tuple[str, ...], item: Item) -> tuple[str, ...]:
         """Return the columns that count the values of an item in each group."""
         assert item.column is not None
-        return tuple(dict.fromkeys((*groups, plan.snapshot.schema.resolve(item.column).name)))
+        return tuple(dict.fromkeys((*groups, self._resolver(plan)(item.column).name)))
 
     def _totals(
         self, plan: ScanPlan, runner: Runner
@@ -378,7 +392,7 @@ class Aggregation:
             if item.column is None:
                 arrays.append(_count_array(total.rows))
                 continue
-            resolved = plan.snapshot.schema.resolve(item.column)
+            resolved = self._resolver(plan)(item.column)
             values = total.columns.get(resolved.name, ColumnValues())
             if item.function is _COUNT:
                 arrays.append(_count_array(values.count))
@@ -391,7 +405,7 @@ class Aggregation:
         return pa.Table.from_arrays(arrays, names=list(self.labels))
 
     def _grouped(self, plan: ScanPlan, runner: Runner) -> pa.Table:
-        names, resolve = self._groups(plan), plan.snapshot.schema.resolve
+        names, resolve = self._groups(plan), self._resolver(plan)
         _, groups_by_columns = self._totals(plan, runner)
         groups = groups_by_columns[names]
         counts = row_counts(groups)
@@ -414,12 +428,19 @@ class Aggregation:
         return pa.Table.from_arrays(arrays, names=[item.name for item in self._all_items])
 
 
-def _check_keys(plan: ScanPlan, name: ColumnName, column: ResolvedColumn) -> None:
+def _spelled(column: ResolvedColumn | IndexColumn) -> str:
+    return column.name if isinstance(column, IndexColumn) else spelled(column.path)
+
+
+def _check_keys(plan: ScanPlan, name: ColumnName, column: ResolvedColumn | IndexColumn) -> None:
     """Refuse to compare timestamps by their stored keys where these are not what the query compares.
 
     Raises:
         PredicateError: naming the column.
     """
+    if isinstance(column, IndexColumn):
+        # an expression makes no timestamps
+        return
     if not plan.are_index_keys(OutputColumn(column.name, column.type, column.is_partition)):
         assert plan.zones is not None
         raise PredicateError(

@@ -41,7 +41,7 @@ class _Keyed:
 
 def is_constant(task: ScanTaskReader, column: OutputColumn) -> bool:
     """Return True if a column has one value in all rows of a file: a partition value, or NULL if the file lacks it."""
-    return column.is_partition or not task.has(column.name)
+    return column.is_partition or not (column.is_expression or task.has(column.name))
 
 
 def is_grouped_by_index(task: ScanTaskReader, result: StripeResult, columns: Sequence[OutputColumn]) -> bool:

@@ -327,10 +327,10 @@ def expression_column(expression: str | Expression, schema: TableSchema) -> Inde
     return IndexColumn(text, data_type, tuple(inputs.values()), node)
 
 
-def is_indexed_expression(
+def indexed_expression(
     expression: Expression, indexes: Iterable[IndexEntry], is_utc: Callable[[], bool]
-) -> bool:
-    """Return True if some index is on an expression, however that is spelled. The table is not looked at.
+) -> IndexEntry | None:
+    """Return an index on an expression, however that is spelled; None if there is none. The table is not looked at.
 
     Args:
         is_utc: returns True if parts of timestamps are those of UTC; otherwise no index on such is used.
@@ -358,8 +358,8 @@ def is_indexed_expression(
         with suppress(ColumnError, PredicateError, ValueError):
             node = typed(on[0], resolve)
             if without_literals(typed(expression, resolve)) == without_literals(node):
-                return not _has_time(node) or is_utc()
-    return False
+                return index if not _has_time(node) or is_utc() else None
+    return None
 
 
 class IndexedExpressions:

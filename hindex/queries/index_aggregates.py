@@ -5,21 +5,25 @@ That needs the whole condition, exactly: no filter is left above the result.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hindex.aggregate.aggregation import Aggregate, Aggregation, Group, Item
 from hindex.aggregate.stripe_aggregation import is_index_only
+from hindex.plan.index_columns import index_column
 from hindex.plan.reasons import Reason
 from hindex.queries import selectivity
 from hindex.queries.decisions import TableDecision
 from hindex.queries.relation_reading import RelationReading
 from hindex.scan.task_runner import Runner
 from hindex.spark.catalyst import Attribute, CatalystExpression, ConditionReader, PlanNode, Relation
+from hindex.spark.types import is_same_type, parse_type_json
 from hindex.sql.predicate import columns as predicate_columns
 from hindex.sql.statements import AggregateFunction
 
 if TYPE_CHECKING:
-    from hindex.queries.plan_rewriting import PlanReading
+    from hindex.queries.plan_rewriting import Access, PlanReading
+    from hindex.store.manifest import IndexEntry
 
 _FUNCTIONS = {
     "Count": AggregateFunction.COUNT,
@@ -42,12 +46,16 @@ def answer_aggregate(reading: PlanReading, relation: Relation) -> RelationReadin
     where, is_exact, reader = reading.condition(relation, access)
     if not is_exact:
         return None
-    outputs = _outputs(relation, node, reader)
+    indexed = _indexed_expressions(reading, relation, access, reader)
+    outputs = _outputs(
+        relation, node, reader, {identity: entry.column for identity, entry in indexed.items()}
+    )
     if outputs is None:
         return None
     items, groups, columns = outputs
     named = {".".join(column.parts) for column in (() if where is None else predicate_columns(where))}
     named |= {".".join(item.column) for item in items if item.column is not None} | {g[0] for g in groups}
+    named -= {entry.column for entry in indexed.values()}
     if not {name.lower() for name in named} <= reading.columns_of_indexes(relation):
         return None
     limits = len(columns), reading.rewriter.always
@@ -60,11 +68,20 @@ def answer_aggregate(reading: PlanReading, relation: Relation) -> RelationReadin
     if snapshot.listing.transactional or (is_small and not reading.rewriter.always):
         selectivity.DECLINED.put(key, selectivity.Declined(Reason.TOO_SMALL))
         return None
-    if reading.difference(relation, snapshot, [*grouped, *columns], where, reader) is not None:
+    expressions = {entry.column: index_column(entry, snapshot.schema) for entry in indexed.values()}
+    inputs = {column.path[0] for item in expressions.values() for column in item.inputs}
+    used = [*grouped, *columns, *(item for item in relation.attributes if item.name in inputs)]
+    if reading.difference(relation, snapshot, used, where, reader) is not None:
         return None
     runner = Runner()
-    aggregation = Aggregation(lambda: snapshot, where, items, groups, runner=runner, zones=reading.zones)
+    aggregation = Aggregation(
+        lambda: snapshot, where, items, groups, runner=runner, zones=reading.zones, expressions=expressions
+    )
     plan = aggregation.plan()
+    for item, column in zip(items, columns, strict=True):
+        expression = expressions.get(item.column[0]) if isinstance(item, Group) else None
+        if expression is not None and not is_same_type(expression.type, parse_type_json(column.type_json)):
+            return None
     part = aggregation.part_of(plan)
     for task, result in runner.run_lookups(plan.tasks):
         if not is_index_only(task, result, part):
@@ -76,22 +93,49 @@ def answer_aggregate(reading: PlanReading, relation: Relation) -> RelationReadin
     )
 
 
+def _indexed_expressions(
+    reading: PlanReading, relation: Relation, access: Access, reader: ConditionReader
+) -> dict[int, IndexEntry]:
+    """Return the indexes on the expressions that a projection computes, by the ids that stand for these above it."""
+    entries = {}
+    for identity, item in access.expressions.items():
+        expression = reader.indexed_expression(item)
+        entry = None if expression is None else reading.index_on(relation, expression)
+        if entry is not None:
+            entries[identity] = entry
+    return entries
+
+
 def _outputs(
-    relation: Relation, node: PlanNode, reader: ConditionReader
+    relation: Relation, node: PlanNode, reader: ConditionReader, expressions: Mapping[int, str]
 ) -> tuple[tuple[Item, ...], tuple[tuple[str, ...], ...], tuple[Attribute, ...]] | None:
-    """Return the items of an ``Aggregate``, its groups, and its columns; None if hindex does not compute one."""
+    """Return the items of an ``Aggregate``, its groups, and its columns; None if hindex does not compute one.
+
+    Args:
+        expressions: the names of expressions with an index, by their ids.
+    """
+
+    def indexed(expression: CatalystExpression) -> tuple[str, ...] | None:
+        """Return the name of an expression with an index."""
+        name = expressions.get(expression[1]) if expression[0] == "Attribute" else None
+        return None if name is None else (name,)
+
     groups = []
     for expression in node.detail["groups"]:
         column = reader.column(expression)
-        if column is None or len(column.parts) > 1:
+        parts = indexed(expression) if column is None else column.parts
+        if parts is None or len(parts) > 1:
             return None
-        groups.append(column.parts)
+        groups.append(parts)
     items: list[Item] = []
     columns = []
-    for at, expression in enumerate(node.detail["items"]):
-        output = _output(
-            relation, expression[2] if expression[0] == "Alias" else expression, reader, f"c{at}"
-        )
+    for at, item in enumerate(node.detail["items"]):
+        expression = item[2] if item[0] == "Alias" else item
+        name = indexed(expression)
+        if name is None:
+            output = _output(relation, expression, reader, f"c{at}")
+        else:
+            output = Group(name, f"c{at}"), Attribute(-1, f"c{at}", node.detail["types"][at])
         if output is None:
             return None
         if isinstance(output[0], Group) and output[0].column not in groups:

@@ -14,7 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from hindex.explanations.explanation import RowCount
 from hindex.formatting import counted
 from hindex.lru_cache import cached_property
 from hindex.orc.metadata.types import Kind, OrcType
-from hindex.plan.index_columns import is_indexed_expression, parsed_columns
+from hindex.plan.index_columns import indexed_expression, parsed_columns
 from hindex.plan.reasons import Reason, group_notes
 from hindex.queries import selectivity
 from hindex.queries.decisions import QueryExplanation, TableDecision
@@ -45,10 +45,10 @@ from hindex.spark.catalyst import (
 from hindex.spark.scan import MAX_LOCAL_FILES, MAX_LOCAL_VALUES, collect_if_small, rows_frame, scan_frame
 from hindex.spark.session import session_time_zones
 from hindex.spark.settings import setting_reason
-from hindex.spark.types import is_same_type, spark_ddl
-from hindex.sql.predicate import BooleanValue, Like, Predicate, RLike, columns, leaves, quote_name
+from hindex.spark.types import is_same_type, parse_type_json, spark_ddl
+from hindex.sql.predicate import BooleanValue, Expression, Like, Predicate, RLike, columns, leaves, quote_name
 from hindex.sql.statements import TableRef
-from hindex.store.manifest import Manifest
+from hindex.store.manifest import IndexEntry, Manifest
 from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
 from hindex.table.location import normalize_uri
@@ -59,7 +59,6 @@ from hindex.value_class import value_class
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType
 
     from hindex.queries.table_resolution import ResolvedTable, TableResolver
     from hindex.spark.scan import RowScan
@@ -78,12 +77,14 @@ class Access:
 
     Attributes:
         paths: the columns of the relation by the ids that stand for them above it.
+        expressions: the expressions of its columns by the ids that stand for them above it.
         used: the ids of the relation's columns that the plan uses.
         top: the number of the highest node that only filters and projects its rows.
     """
 
     conditions: tuple[CatalystExpression, ...]
     paths: dict[int, tuple[str, ...]]
+    expressions: dict[int, CatalystExpression]
     used: frozenset[int]
     top: int
 
@@ -92,6 +93,7 @@ class Access:
         """Read the filters and projections directly above a relation."""
         paths: dict[int, tuple[str, ...]] = {item.id: (item.name,) for item in relation.attributes}
         conditions: list[CatalystExpression] = []
+        expressions: dict[int, CatalystExpression] = {}
         used: set[int] = set()
         is_bounded = False
         top = relation.node
@@ -108,6 +110,8 @@ class Access:
                     column = reader.column(item[2]) if item[0] == "Alias" else None
                     if column is not None:
                         paths[item[1]] = column.parts
+                    elif item[0] == "Alias" and paths.keys() >= set(attribute_ids(item[2])):
+                        expressions[item[1]] = item[2]
             else:
                 if node.kind == "Aggregate" and not is_bounded:
                     used |= {*attribute_ids(detail["groups"]), *attribute_ids(detail["items"])}
@@ -115,7 +119,7 @@ class Access:
                 break
             top = node.number
         own = {item.id for item in relation.attributes}
-        return cls(tuple(conditions), paths, frozenset(used & own if is_bounded else own), top)
+        return cls(tuple(conditions), paths, expressions, frozenset(used & own if is_bounded else own), top)
 
 
 class PlanRewriter:
@@ -318,6 +322,16 @@ class PlanReading:
         inputs = (name.lower() for data_type in types for name in data_type.field_names)
         return self.indexed_columns(relation).union(inputs)
 
+    def index_on(self, relation: Relation, expression: Expression) -> IndexEntry | None:
+        """Return an index on an expression; None if there is none.
+
+        Raises:
+            HindexError: if the store of the relation cannot be read.
+        """
+        return indexed_expression(
+            expression, self.manifest(relation).indexes, lambda: bool(self.zones().is_utc)
+        )
+
     def _ngram_columns(self, relation: Relation) -> frozenset[str]:
         """Return the columns of a relation that have an index on n-grams, in lower case."""
         entries = self.manifest(relation).indexes
@@ -351,14 +365,12 @@ class PlanReading:
     def condition(self, relation: Relation, access: Access) -> tuple[Predicate | None, bool, ConditionReader]:
         """Return the condition on the rows of a relation, and whether it is all that is above it."""
         on_ngrams = self._ngram_columns(relation)
-        indexes = [entry for entry in self.manifest(relation).indexes if entry.is_on_expression]
+        has_expressions = any(entry.is_on_expression for entry in self.manifest(relation).indexes)
         reader = ConditionReader(
             access.paths,
             lambda: self.zones().is_session_utc,
             on_ngrams,
-            partial(is_indexed_expression, indexes=indexes, is_utc=lambda: self.zones().is_utc)
-            if indexes
-            else None,
+            (lambda expression: self.index_on(relation, expression) is not None) if has_expressions else None,
         )
         predicate, is_exact = reader.predicate(access.conditions)
         return predicate, is_exact, reader
@@ -597,7 +609,7 @@ class PlanReading:
             if declared is not None:
                 is_same = _is_part(read, declared.get(item.name.lower()))
             else:
-                is_same = is_same_type(data_type, _data_type(item.type_json)) or (
+                is_same = is_same_type(data_type, parse_type_json(item.type_json)) or (
                     isinstance(read, dict) and _is_part(read, _whole_type(data_type))
                 )
             if not is_same:
@@ -643,7 +655,7 @@ def _with_types(frame: DataFrame, used: Sequence[Attribute]) -> DataFrame:
     """Return a frame whose columns have Spark's types of them, down to the nullability of elements."""
     from pyspark.sql.types import StructField, StructType
 
-    types = [_data_type(item.type_json) for item in used]
+    types = [parse_type_json(item.type_json) for item in used]
     if [field.dataType for field in frame.schema] == types:
         return frame
     fields = [
@@ -676,12 +688,6 @@ def _whole_type(data_type: OrcType) -> Any:  # noqa: ANN401 a type as JSON
     except ColumnError:
         return None
     return json.loads(schema.json())["fields"][0]["type"]
-
-
-def _data_type(text: str) -> DataType:
-    from pyspark.sql.types import _parse_datatype_json_string
-
-    return _parse_datatype_json_string(text)
 
 
 def _overlap(one: str, other: str) -> bool:

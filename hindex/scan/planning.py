@@ -226,7 +226,7 @@ def plan_scan(
     snapshot: Snapshot,
     where: Predicate | None,
     names: Sequence[ColumnName] | None,
-    lookups: Sequence[ColumnName] = (),
+    lookups: Sequence[ColumnName | IndexColumn] = (),
     *,
     cache: Cache | None = None,
     zones: ZonesOf = no_zones,
@@ -235,7 +235,7 @@ def plan_scan(
     """Plan the reading of columns (all if None) of the rows that a predicate keeps.
 
     Args:
-        lookups: columns whose indexes are wanted whether or not the predicate has them.
+        lookups: columns, and expressions, whose indexes are wanted whether or not the predicate has them.
         cache: where index files that are asked here are kept; the process's by default.
         zones: gives the time zones of the query, called where they matter; without, wall clocks are compared.
         instant: the time of `current_timestamp()`, in microseconds since 1970 of UTC; by default, it is read here.
@@ -259,7 +259,12 @@ def plan_scan(
     expressions = _indexed_expressions(snapshot, time_zones)
     root = ALWAYS if where is None else normalize(where, resolver, time_zones, instant, expressions)
     root = expressions.joined(with_ngrams(root, _ngram_columns(snapshot)))
-    planner = _Planner(snapshot, root, output, lookup_columns, time_zones, cache)
+    inputs = {
+        item.name: frozenset(column.name for column in item.inputs)
+        for item in lookups
+        if isinstance(item, IndexColumn)
+    }
+    planner = _Planner(snapshot, root, output, lookup_columns, time_zones, cache, inputs)
     planner.prefetch()
     tasks, skipped = planner.plan()
     return ScanPlan(
@@ -399,7 +404,7 @@ def plan_no_files(
     snapshot: Snapshot,
     where: Predicate | None,
     names: Sequence[ColumnName] | None,
-    lookups: Sequence[ColumnName] = (),
+    lookups: Sequence[ColumnName | IndexColumn] = (),
     *,
     zones: ZonesOf = no_zones,
     instant: int | None = None,
@@ -439,7 +444,7 @@ def plan_all_files(plan: ScanPlan) -> ScanPlan:
 
 
 def output_columns(
-    schema: TableSchema, names: Sequence[ColumnName] | None, *, row_keys: bool = False
+    schema: TableSchema, names: Sequence[ColumnName | IndexColumn] | None, *, row_keys: bool = False
 ) -> tuple[OutputColumn, ...]:
     """The columns to read, with the table's spelling and types.
 
@@ -448,6 +453,9 @@ def output_columns(
     """
     output = []
     for name in [(name,) for name in schema.names] if names is None else names:
+        if isinstance(name, IndexColumn):
+            output.append(OutputColumn(name.name, name.type, is_expression=True))
+            continue
         key = _row_key(name.split(".") if isinstance(name, str) else name, schema) if row_keys else None
         if key is not None:
             output.append(key)
@@ -518,6 +526,7 @@ class _Planner:
         lookups: tuple[OutputColumn, ...],
         zones: TimeZones | None,
         cache: Cache | None = None,
+        lookup_inputs: Mapping[str, frozenset[str]] | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._root = root
@@ -527,7 +536,7 @@ class _Planner:
         self._zones = zones
         self._types = {name: self._stored(name, data_type) for name, data_type in column_types(root).items()}
         self._types |= {column.name: column.type for column in lookups}
-        self._inputs: dict[str, frozenset[str]] = {}
+        self._inputs = dict(lookup_inputs or {})
         for leaf in every_leaf(root):
             if leaf.condition is not None:
                 earlier = self._inputs.get(leaf.column, frozenset())

@@ -22,12 +22,16 @@ from hindex.value_class import value_class
 
 @value_class
 class OutputColumn:
-    """One column to read: its name in the table, its type there, and its value where the partition fixes it."""
+    """One column to read: its name in the table, its type there, and its value where the partition fixes it.
+
+    Of an expression, only indexes have the values: it is not read.
+    """
 
     name: str
     type: OrcType
     is_partition: bool = False
     partition_value: pa.Scalar[Any] | None = None
+    is_expression: bool = False
 
 
 @value_class

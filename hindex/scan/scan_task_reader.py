@@ -15,7 +15,14 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from hindex.domain import Domain
-from hindex.errors import DeletedFileError, HindexError, OrcError, PredicateError, root_os_error
+from hindex.errors import (
+    DeletedFileError,
+    HindexError,
+    OrcError,
+    PredicateError,
+    UnsupportedError,
+    root_os_error,
+)
 from hindex.index.index_type import Bounds, KeyedReader, MinMax
 from hindex.index.page_cache import Cache
 from hindex.index.roaring import group_count
@@ -205,6 +212,9 @@ class ScanTaskReader:
             columns: those of the task if None.
         """
         columns = self.task.columns if columns is None else columns
+        for column in columns:
+            if column.is_expression:
+                raise UnsupportedError(f"{column.name} is an expression, which is not read here")
         selection, arrays = self._choose(result, columns, pool)
         with self.meter.step(Step.COLUMNS):
             missing = [column for column in columns if column.name not in arrays and not column.is_partition]

@@ -267,6 +267,13 @@ public class OptimizerRule extends Rule {
         Json.expressions(out, ((Aggregate) node).groupingExpressions());
         out.append(",\"items\":");
         Json.expressions(out, ((Aggregate) node).aggregateExpressions());
+        out.append(",\"types\":[");
+        String separator = "";
+        for (Iterator each = iterator(node.output()); each.hasNext(); separator = ",") {
+          out.append(separator);
+          Json.text(out, ((Attribute) each.next()).dataType().json());
+        }
+        out.append(']');
       } else if (node instanceof Join) {
         Join join = (Join) node;
         out.append(",\"join\":");

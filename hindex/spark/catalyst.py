@@ -420,7 +420,7 @@ class ConditionReader:
             return None if boolean is None else (BooleanValue(boolean), True)
         if kind in ("ArrayContains", "ArrayExists", "ArraysOverlap"):
             return self._contains([kind, *parts])
-        truth = self._indexed_expression([kind, *parts])
+        truth = self.indexed_expression([kind, *parts])
         if truth is not None:
             return as_predicate(truth), True
         if kind == "IsNaN" or kind == "Coalesce":
@@ -433,7 +433,7 @@ class ConditionReader:
             op = _COMPARISONS.get(kind, ComparisonOp.EQ)
         if subject_part[0] == "CreateNamedStruct":
             return self._rows(subject_part[2::2], others) if kind in ("EqualTo", "In") else None
-        expression = self._indexed_expression(subject_part)
+        expression = self.indexed_expression(subject_part)
         if expression is not None and kind not in _PARTS:
             return self._test(kind, op, expression, others, is_exact=True)
         function = self._function(subject_part)
@@ -483,7 +483,7 @@ class ConditionReader:
             return None
         return as_predicate(contains_any(subject, literals)), True
 
-    def _indexed_expression(self, expression: CatalystExpression) -> Expression | None:
+    def indexed_expression(self, expression: CatalystExpression) -> Expression | None:
         """Return the expression that a value is, if an index is on it."""
         if self._is_indexed is None or expression[0] in ("Attribute", "Field", "Padded"):
             return None

@@ -54,6 +54,13 @@ def spark_ddl(data_type: OrcType, *, wall_clock: str = "timestamp") -> str:
             return str(data_type)
 
 
+def parse_type_json(text: str) -> DataType:
+    """Return Spark's type of the JSON that Spark writes for it."""
+    from pyspark.sql.types import _parse_datatype_json_string
+
+    return _parse_datatype_json_string(text)
+
+
 def is_same_type(data_type: OrcType, spark_type: DataType) -> bool:
     """Return True if Spark reads an ORC type as the Spark type."""
     from pyspark.sql.types import ArrayType, MapType, StructType

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -249,3 +250,28 @@ def test_random_conditions(spark: SparkSession, folder: Path, caplog: pytest.Log
         _, log = compare(frame.where(chance.choice([" AND ", " OR "]).join(parts)), caplog)
         used += " through e" in log
     assert used > 12
+
+
+@pytest.mark.parametrize(
+    ("query", "is_answered"),
+    [
+        ("SELECT year(d), count(*) FROM {t} GROUP BY year(d)", True),
+        ("SELECT count(*) AS n, lower(s) AS l FROM {t} GROUP BY lower(s) HAVING n > 5 ORDER BY l", True),
+        ("SELECT DISTINCT quarter(d) FROM {t} WHERE year(d) = 2018", True),
+        ("SELECT y, count(*) FROM (SELECT year(d) AS y FROM {t}) WHERE y > 2017 GROUP BY y", True),
+        ("SELECT get_json_object(p, '$.u.id'), count(*) FROM {t} GROUP BY 1", True),
+        ("SELECT CAST(q AS BIGINT), count(*) FROM {t} GROUP BY 1", True),
+        ("SELECT q * 2, count(*) FROM {t} GROUP BY 1", True),
+        ("SELECT contains(s, 'x'), count(*) FROM {t} WHERE lower(s) < 'b' GROUP BY 1", True),
+        ("SELECT hour(ts), count(*) FROM {t} GROUP BY 1", True),
+        ("SELECT year(d), max(a) FROM {t} GROUP BY 1", False),
+        ("SELECT year(d), count(*) FROM {t} WHERE a > 3 GROUP BY 1", False),
+        ("SELECT upper(s), count(*) FROM {t} GROUP BY 1", False),
+        ("SELECT year(d), month(d), count(*) FROM {t} GROUP BY 1, 2", False),
+    ],
+)
+def test_groups_by_an_expression_come_from_its_index(
+    spark: SparkSession, folder: Path, query: str, is_answered: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, log = compare(spark.sql(query.format(t=f"orc.`{folder}`")), caplog)
+    assert bool(re.search(r" through e\d.* alone", log)) == is_answered, log
