@@ -44,8 +44,7 @@ from hindex.sql.string_values import date_from_days, format_date
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
 
-#: What the parts of NULL, and of values, in the keys of several columns begin with, and what bytes end with: see
-#: `key_part`.
+#: The first byte of the part of NULL, that of a value, and the end of a part of bytes: see `key_part`.
 NULL_PART, VALUE_PART, END_PART = b"\0", b"\1", b"\0\0"
 
 #: Greatest precision whose unscaled values all fit 64 bits.
@@ -212,7 +211,7 @@ def key_part(key: Key | None) -> bytes:
     return VALUE_PART + key.replace(b"\0", b"\0\xff") + END_PART
 
 
-def joined_keys(columns: Sequence[tuple[OrcType, pa.Array]]) -> pa.LargeBinaryArray:
+def composite_keys(columns: Sequence[tuple[OrcType, pa.Array]]) -> pa.LargeBinaryArray:
     """Return the key of each row of several columns: the parts of `key_part` one after the other; none is null.
 
     Args:

@@ -18,10 +18,10 @@ from hindex.domain import Key
 from hindex.keys import (
     KeyKind,
     array_keys,
+    composite_keys,
     decimal_key,
     float_key,
     join_keys,
-    joined_keys,
     key_array,
     key_decimal,
     key_float,
@@ -146,7 +146,7 @@ def test_order_of_keys_is_order_of_values(
 
 @by_type
 @given(data=st.data())
-def test_joined_keys_are_in_the_order_of_their_parts(
+def test_composite_keys_are_in_the_order_of_their_parts(
     data_type: OrcType, values: st.SearchStrategy[Any], data: st.DataObject
 ) -> None:
     """NULL is the least, and bytes may hold what parts end with."""
@@ -156,7 +156,7 @@ def test_joined_keys_are_in_the_order_of_their_parts(
     rows = data.draw(st.lists(st.tuples(texts, st.none() | values, texts), min_size=2, max_size=6))
     types = [OrcType(Kind.BINARY), data_type, OrcType(Kind.BINARY)]
     columns = [(item, pa.array([row[at] for row in rows], item.to_arrow())) for at, item in enumerate(types)]
-    joined = joined_keys(columns).to_pylist()
+    joined = composite_keys(columns).to_pylist()
     keys = [tuple(row) for row in zip(*(keys_list(*column) for column in columns), strict=True)]
     assert joined == [b"".join(map(key_part, row)) for row in keys]
     ordered = [tuple((item is not None, item) for item in row) for row in keys]

@@ -18,7 +18,7 @@ from hindex.formatting import counted, percent_down, plural
 from hindex.index.index_type import IndexType, Level, has_ngrams, index_type, resolve_properties
 from hindex.orc.metadata.types import Kind
 from hindex.plan.filter import ALWAYS, Filter
-from hindex.plan.index_columns import IndexColumn, expression_column, index_column, parsed
+from hindex.plan.index_columns import IndexColumn, composite_column, expression_column, index_column, parsed
 from hindex.plan.normalize import index_filter
 from hindex.sql.predicate import ColumnRef, as_value
 from hindex.store.manifest import IndexEntry, new_index_id
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 #: Properties of openLooKeng that say how it keeps indexes in memory: they are only recorded.
 _WITHOUT_EFFECT = ("autoload", "mmapEnabled", "bloom.mmapEnabled")
 #: A column by its name, or an expression: as SQL, of `hindex.col`, or of PySpark; a list of the names of several.
-IndexedColumn: TypeAlias = Union[ColumnName, Expr, "pyspark.sql.Column", Sequence[ColumnName]]
+IndexedColumn: TypeAlias = Union[ColumnName, Expr, "pyspark.sql.Column", Sequence[ColumnName | Expr]]
 #: What names of columns seldom have, and expressions have.
 _EXPRESSION = re.compile(r"[(\[+*/%|:=<>']| - |^-|^case\b", re.IGNORECASE)
 #: Properties of every index type.
@@ -117,6 +117,9 @@ class Index:
         except HindexError as error:
             problem = problem or str(error)
         self._problem = problem
+        self._column_type = entry.column_type
+        if resolved is not None and resolved.is_composite:
+            self._column_type = ", ".join(type_text(column.type) for column in resolved.inputs)
         views = snapshot.views
         coverage = index_coverage(snapshot, entry, resolved, where)
         fresh = coverage.is_current & views.is_listed_fresh
@@ -163,7 +166,8 @@ class Index:
 
     @property
     def column_type(self) -> str:
-        return self._entry.column_type
+        """The type of its values; of several columns, their types."""
+        return self._column_type
 
     @property
     def level(self) -> str:
@@ -426,15 +430,33 @@ def _indexed_column(column: IndexedColumn, schema: TableSchema, kind: IndexType)
     return on
 
 
-def _composite(columns: Sequence[ColumnName], schema: TableSchema, kind: IndexType) -> IndexColumn:
+def _composite(columns: Sequence[object], schema: TableSchema, kind: IndexType) -> IndexColumn:
+    resolved = _several_columns(columns, schema)
     if has_ngrams(kind):
-        raise ColumnError(f"An index of type {kind.name} is on one column: create one for each of {columns}")
-    resolved = [schema.resolve(column_name(name)) for name in columns]
-    for at, column in enumerate(resolved):
+        listed = ", ".join(column.name for column in resolved)
+        raise ColumnError(f"An index of type {kind.name} is on one column: create one for each of {listed}")
+    for column in resolved:
         _check_indexed(column, schema, kind)
-        if column in resolved[:at]:
+    return composite_column(resolved, schema)
+
+
+def _several_columns(columns: Sequence[object], schema: TableSchema) -> list[ResolvedColumn]:
+    resolved: list[ResolvedColumn] = []
+    for item in columns:
+        node = item.node if isinstance(item, Expr) else None
+        try:
+            column = schema.resolve(node.parts if isinstance(node, ColumnRef) else column_name(item))
+        except ColumnError:
+            if node is None and not (isinstance(item, str) and _EXPRESSION.search(item)):
+                raise
+            raise ColumnError(
+                f"an index on several columns, or of type ROWS, takes columns, and {item if node is None else node} "
+                "is an expression: create an index on it alone"
+            ) from None
+        if column in resolved:
             raise ColumnError(f"Column {column.name!r} is named twice")
-    return IndexColumn.of_composite(resolved)
+        resolved.append(column)
+    return resolved
 
 
 def _check_indexed(column: ResolvedColumn, schema: TableSchema, kind: IndexType) -> None:
@@ -467,16 +489,14 @@ def _row(columns: IndexedColumn, schema: TableSchema, kind: IndexType) -> IndexC
         raise ColumnError(
             f"An index of type ROWS includes columns: pass a list of names, not {short_repr(columns)}"
         )
-    resolved = [schema.resolve(column_name(name)) for name in names]
-    for at, column in enumerate(resolved):
+    resolved = _several_columns(names, schema)
+    for column in resolved:
         if column.is_partition:
             raise ColumnError(
                 f"Column {column.name!r} is a partition column: its values are in the directory names, so no index "
                 "needs to include them"
             )
         check_path(column, schema)
-        if column in resolved[:at]:
-            raise ColumnError(f"Column {column.name!r} is named twice")
         if not kind.supports(IndexColumn.of_columns([column]).type):
             raise ColumnError(
                 f"Column {column.name!r} is of type {column.type}, which ROWS cannot include: leave it out"

@@ -13,7 +13,7 @@ from hindex.api.conditions import Expr
 from hindex.api.index import Index, IndexedColumn, split_index_properties
 from hindex.api.statement_table import RecordList
 from hindex.api.value_formatting import instant_text
-from hindex.errors import BuildError, ColumnError, HindexError, IndexNotFoundError, StatementError
+from hindex.errors import BuildError, HindexError, IndexNotFoundError, StatementError
 from hindex.formatting import counted
 from hindex.index.index_type import index_type
 from hindex.maintain.results import (
@@ -25,7 +25,7 @@ from hindex.maintain.results import (
     RenameResult,
     VacuumResult,
 )
-from hindex.sql.predicate import ColumnRef, Expression, all_of
+from hindex.sql.predicate import ColumnRef, all_of
 from hindex.sql.statements import (
     AdoptIndexes,
     CheckIndexes,
@@ -186,7 +186,7 @@ def _create(connection: Connection, statement: CreateIndex) -> Index | BuildEsti
     column: IndexedColumn
     first, *others = statement.columns
     if others or index_type(statement.using).name == "ROWS":
-        column = [_column_parts(column) for column in statement.columns]
+        column = [item.parts if isinstance(item, ColumnRef) else Expr(item) for item in statement.columns]
     else:
         column = first.parts if isinstance(first, ColumnRef) else Expr(first)
     properties, annotations = split_index_properties(statement.using, dict(statement.index_properties))
@@ -203,15 +203,6 @@ def _create(connection: Connection, statement: CreateIndex) -> Index | BuildEsti
         if_not_exists=statement.if_not_exists,
         dry_run=statement.dry_run,
     )
-
-
-def _column_parts(column: Expression) -> tuple[str, ...]:
-    if not isinstance(column, ColumnRef):
-        raise ColumnError(
-            f"an index on several columns, or of type ROWS, takes columns, and {column} is an expression: create an "
-            "index on it alone"
-        )
-    return column.parts
 
 
 def _drop(connection: Connection, statement: DropIndex) -> DropResult:

@@ -421,7 +421,7 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
             explanations[leaf] = LeafExplanation(None, "PARTITION", exact=True)
             continue
         answers: dict[str | StatisticsSource, _LeafTotals] = {}
-        # of a condition on an expression, what was asked about the columns of it is shown, too; each source once
+        # indexes on the columns of an expression are shown, too; each source once
         for item in every_indexable(leaf):
             for by, section in totals.leaf_answers.get(item, {}).items():
                 if by not in answers or section.kept < answers[by].kept:

@@ -24,7 +24,7 @@ from hindex.expr.vector import (
     of_constant,
     of_truth,
 )
-from hindex.keys import array_keys, joined_keys
+from hindex.keys import array_keys, composite_keys
 from hindex.orc.decode.arrow_arrays import pad_strings
 from hindex.orc.metadata.types import Kind, OrcType
 
@@ -189,7 +189,7 @@ def _extreme(node: Apply, columns: Columns, n: int) -> Vector:
 def _composite(node: Apply, columns: Columns, n: int) -> Vector:
     """Join the keys of columns; NULL is a part of a key, too."""
     values = [evaluate(arg, columns, n) for arg in node.args]
-    keys = joined_keys([(value.type, value.array) for value in values])
+    keys = composite_keys([(value.type, value.array) for value in values])
     return Vector(node.type, keys.cast(node.type.to_arrow()))
 
 

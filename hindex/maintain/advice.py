@@ -256,7 +256,9 @@ def advise(
     have = frozenset(
         _Candidate(name, entry.type.lower())
         for entry in snapshot.manifest.indexes
-        if entry.quarantined is None and not entry.deferred and (name := _indexed_name(snapshot, entry))
+        if entry.quarantined is None
+        and not entry.deferred
+        and (name := _judged_name(_indexed_column(snapshot, entry), entry))
     )
     create: list[AdvisedIndex] = []
     total = costs.total(frozenset())
@@ -283,18 +285,23 @@ def advise(
     )
 
 
-def _indexed_name(snapshot: Snapshot, index: IndexEntry) -> str:
-    """Return the present name of an index's column or expression; "" if the table lacks it, or it stores columns.
-
-    An index on several columns is judged as one on the first of them.
-    """
+def _indexed_column(snapshot: Snapshot, index: IndexEntry) -> IndexColumn | None:
+    """Return what an index is on; None if the table lacks it, or if it stores columns."""
     if index.stores_columns:
-        return ""
+        return None
     try:
-        column = index_column(index, snapshot.schema)
+        return index_column(index, snapshot.schema)
     except HindexError:
-        return ""
-    return column.inputs[0].name if column.is_composite else column.name
+        return None
+
+
+def _judged_name(column: IndexColumn | None, index: IndexEntry) -> str:
+    """Return the name that an index is judged by: one on several columns as one on the first; "" if by none."""
+    if column is None or not column.is_composite:
+        return "" if column is None else column.name
+    # it answers nothing of one column
+    is_equality_only = index.type.upper() == "BLOOM"
+    return "" if is_equality_only else column.inputs[0].name
 
 
 # The workload
@@ -887,12 +894,15 @@ def _unused(snapshot: Snapshot, workload: Workload, names: Sequence[str]) -> Ite
     if not workload.queries and not workload.used_indexes:
         return
     for entry in snapshot.manifest.indexes:
-        column = _indexed_name(snapshot, entry)
-        if not column:
+        column = _indexed_column(snapshot, entry)
+        if column is None:
             continue
         used = workload.used_indexes
-        if column not in names:
-            reason = f"no query has a condition on the {'expression' if entry.inputs else 'column'}"
+        name = column.inputs[0].name if column.is_composite else column.name
+        if name not in names:
+            what = "the expression" if entry.inputs else "the column"
+            what = f"its first column, {name}" if column.is_composite else what
+            reason = f"no query has a condition on {what}"
         elif used is not None and entry.name not in used:
             reason = "the log names it for no query"
         else:

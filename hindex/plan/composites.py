@@ -1,7 +1,7 @@
-"""Conditions on several columns that one index covers: a domain of their joined keys.
+"""Conditions on several columns that one index covers: a domain of the keys of these together.
 
 An index on ``(a, b)`` has the rows of each combination of values. Of ``a = 1 AND b > 5`` it answers both conditions, as
-one range of the keys of `hindex.keys.joined_keys`; of ``a > 1 AND b = 5`` the first one alone.
+one range of `hindex.keys.composite_keys`; of ``a > 1 AND b = 5`` the first one alone.
 """
 
 from __future__ import annotations
@@ -70,25 +70,30 @@ def _conjunction(
     leaves = {
         child.column: child for child in children if isinstance(child, Leaf) and child.condition is None
     }
-    possible: list[tuple[int, int, Composite, Domain]] = []
+    candidates: list[tuple[int, int, Composite, Domain]] = []
     for composite in composites:
         prefix = [leaves[name] for name in takewhile(leaves.__contains__, composite.columns)]
         if not prefix or prefix[0].domain.has_every_value:
             continue
-        domain, covered = joined_domain([(leaf.type, leaf.domain) for leaf in prefix], len(composite.columns))
+        domain, covered = composite_domain(
+            [(leaf.type, leaf.domain) for leaf in prefix], len(composite.columns)
+        )
         is_useful = covered > 1 or (covered == 1 and orders.get(composite.columns[0], -1) < composite.order)
         if is_useful and (composite.has_ranges or not domain.has_spans):
-            possible.append((covered, composite.order, composite, domain))
-    possible.sort(key=lambda item: item[:2], reverse=True)
-    taken: set[str] = set()
-    joined: list[Filter] = []
-    for covered, _, composite, domain in possible:
+            candidates.append((covered, composite.order, composite, domain))
+    # those that answer most leaves first; another one is used if it answers a leaf that these do not
+    candidates.sort(key=lambda item: item[:2], reverse=True)
+    covered_columns: set[str] = set()
+    composite_leaves: list[Filter] = []
+    for covered, _, composite, domain in candidates:
         names = composite.columns[:covered]
-        if not taken.issuperset(names):
-            taken.update(names)
-            joined.append(_leaf(composite, domain, [leaves[name] for name in names]))
-    rest = (child for child in children if not (isinstance(child, Leaf) and child.column in taken))
-    return all_of([*joined, *rest])
+        if not covered_columns.issuperset(names):
+            covered_columns.update(names)
+            composite_leaves.append(_leaf(composite, domain, [leaves[name] for name in names]))
+    others = (
+        child for child in children if not (isinstance(child, Leaf) and child.column in covered_columns)
+    )
+    return all_of([*composite_leaves, *others])
 
 
 def _leaf(composite: Composite, domain: Domain, parts: Sequence[Leaf]) -> Leaf:
@@ -102,10 +107,10 @@ def _leaf(composite: Composite, domain: Domain, parts: Sequence[Leaf]) -> Leaf:
     )
 
 
-def joined_domain(domains: Sequence[tuple[OrcType, Domain]], num_columns: int) -> tuple[Domain, int]:
-    """Return the joined keys whose first parts are members of domains, and how many of the domains these are.
+def composite_domain(domains: Sequence[tuple[OrcType, Domain]], num_columns: int) -> tuple[Domain, int]:
+    """Return the keys whose first parts are members of domains, and how many of the leading domains they cover.
 
-    A domain after one with ranges is not used, nor one that makes too many combinations.
+    They cover none after one with ranges, and none that makes too many combinations.
 
     Args:
         domains: types and domains of the first columns of an index.
@@ -113,24 +118,24 @@ def joined_domain(domains: Sequence[tuple[OrcType, Domain]], num_columns: int) -
 
     >>> from hindex.orc.metadata.types import Kind, OrcType
     >>> a, b = Domain.points([1, 7]), Domain.between(5, None)
-    >>> domain, count = joined_domain([(OrcType(Kind.INT), a), (OrcType(Kind.INT), b)], 2)
+    >>> domain, count = composite_domain([(OrcType(Kind.INT), a), (OrcType(Kind.INT), b)], 2)
     >>> count, [domain.contains(key_part(x) + key_part(y)) for x, y in [(1, 5), (7, 9), (1, 4), (2, 5), (1, None)]]
     (2, [True, True, False, False, False])
     """
-    beginnings = [b""]
+    prefixes = [b""]
     for at, (data_type, domain) in enumerate(domains):
-        if len(beginnings) * (len(domain.ranges) + domain.null_allowed) > _MAX_COMBINATIONS:
+        if len(prefixes) * (len(domain.ranges) + domain.null_allowed) > _MAX_COMBINATIONS:
             return Domain.from_ranges(
-                Range(start, _after(start), True, False) for start in beginnings if at
+                Range(start, _prefix_end(start), True, False) for start in prefixes if at
             ), at
         members = _members(data_type, domain) if at + 1 < len(domains) else None
-        if members is None or len(beginnings) * len(members) > _MAX_COMBINATIONS:
+        if members is None or len(prefixes) * len(members) > _MAX_COMBINATIONS:
             is_last = at + 1 == num_columns
             ranges = (
-                item for start in beginnings for item in _ranges(start, data_type, domain, is_last=is_last)
+                item for start in prefixes for item in _ranges(start, data_type, domain, is_last=is_last)
             )
             return Domain.from_ranges(ranges), at + 1
-        beginnings = [start + key_part(member) for start in beginnings for member in members]
+        prefixes = [start + key_part(member) for start in prefixes for member in members]
     raise ValueError("there are no domains")
 
 
@@ -147,7 +152,7 @@ def _members(data_type: OrcType, domain: Domain) -> list[Key | None] | None:
 
 
 def _ranges(start: bytes, data_type: OrcType, domain: Domain, *, is_last: bool) -> list[Range]:
-    """Return the ranges of joined keys that begin with ``start`` and the part of a member."""
+    """Return the ranges of keys that begin with ``start`` and the part of a member."""
     parts: list[tuple[bytes, bytes]] = [(NULL_PART, NULL_PART)] if domain.null_allowed else []
     ranges: list[Range] = []
     if key_kind(data_type) is KeyKind.BYTES:
@@ -156,8 +161,8 @@ def _ranges(start: bytes, data_type: OrcType, domain: Domain, *, is_last: bool) 
             if item.is_point:
                 parts.append((low, high))
                 continue
-            first = start + low if item.low is None or item.low_inclusive else _after(start + low)
-            end = _after(start + high) if item.high is None or item.high_inclusive else start + high
+            first = start + low if item.low is None or item.low_inclusive else _prefix_end(start + low)
+            end = _prefix_end(start + high) if item.high is None or item.high_inclusive else start + high
             between = make_range(first, end, high_inclusive=False)
             ranges += [] if between is None else [between]
     else:
@@ -169,7 +174,7 @@ def _ranges(start: bytes, data_type: OrcType, domain: Domain, *, is_last: bool) 
         if is_last:
             ranges.append(Range(start + low, start + high))
         else:
-            ranges.append(Range(start + low, _after(start + high), True, False))
+            ranges.append(Range(start + low, _prefix_end(start + high), True, False))
     return ranges
 
 
@@ -178,7 +183,7 @@ def _bytes_part(end: Key | None) -> bytes:
     return VALUE_PART if end is None else key_part(end)
 
 
-def _after(start: bytes) -> bytes:
+def _prefix_end(start: bytes) -> bytes:
     """Return the least bytes that are greater than all that begin with ``start``, whose first byte is below 255."""
     start = start.rstrip(b"\xff")
     return start[:-1] + bytes([start[-1] + 1])

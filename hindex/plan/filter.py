@@ -46,9 +46,9 @@ class Leaf:
     ``ngrams`` are those of the domain's strings, where an index on them may be used.
 
     A leaf may be on an expression, which only indexes have the values of (`hindex.plan.index_columns`): ``column`` is
-    its SQL text, and ``condition`` an equal filter on the table's columns, which decides rows whose values are read.
-    Both are looked up: what one leaves open, the other may decide. With ``has_lists``, rows have several values, and
-    one of them must be in the domain.
+    its SQL text, and ``condition`` the filter on the table's columns that keeps exactly the wanted rows: it decides
+    rows whose values are read. Both are looked up: what one leaves open, the other may decide. With ``has_lists``, rows
+    have several values, and one of them must be in the domain.
     """
 
     column: str

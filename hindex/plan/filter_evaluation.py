@@ -165,7 +165,7 @@ def prune(root: Filter, values: Mapping[str, Key | None]) -> Filter:
 
     def atom(node: Atom) -> Filter:
         if isinstance(node, Leaf) and node.condition is not None:
-            # a file that lacks one of its columns has no index on the expression
+            # the file lacks a column of the expression, so an index on it has no keys of the file
             condition = prune(node.condition, values)
             return node if condition == node.condition else condition
         if isinstance(node, Leaf) and node.column in values:

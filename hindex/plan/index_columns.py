@@ -62,12 +62,6 @@ class IndexColumn:
         """Return the columns of an index of type ROWS."""
         return cls(_list_text(columns), _struct(columns), tuple(columns), stores_columns=True)
 
-    @classmethod
-    def of_composite(cls, columns: Sequence[ResolvedColumn]) -> IndexColumn:
-        """Return the combinations of values of several columns."""
-        parts = tuple(Column(column.name, column.type) for column in columns)
-        return cls(_list_text(columns), BINARY, tuple(columns), Apply(COMPOSITE, parts, BINARY))
-
     @property
     def is_column(self) -> bool:
         """True for one column of the table."""
@@ -75,7 +69,7 @@ class IndexColumn:
 
     @property
     def is_composite(self) -> bool:
-        """True for the combinations of values of several columns; the keys are those of `hindex.keys.joined_keys`."""
+        """True for the combinations of values of several columns; its keys are `hindex.keys.composite_keys`."""
         return isinstance(self.expression, Apply) and self.expression.function == COMPOSITE
 
     @property
@@ -239,7 +233,7 @@ def index_column(entry: IndexEntry, schema: TableSchema) -> IndexColumn:
         else:
             column = _on_parsed(parsed_columns(entry.column), schema)
     except StatementError as error:
-        raise ColumnError(f"index {entry.name!r} is on an expression of a later version: {error}") from None
+        raise ColumnError(f"index {entry.name!r} was made by a later version: {error}") from None
     if column.input_types != entry.inputs:
         raise ColumnError(
             f"index {entry.name!r} on {entry.column} was created for {entry.inputs}, and the columns are "
@@ -254,7 +248,7 @@ def _on_parsed(parts: Sequence[Expression], schema: TableSchema) -> IndexColumn:
     names = [part.parts for part in parts if isinstance(part, ColumnRef)]
     if len(names) < len(parts):
         raise StatementError("it is on several values, not all of them columns")
-    return IndexColumn.of_composite([schema.resolve(name, is_stored=True) for name in names])
+    return composite_column([schema.resolve(name, is_stored=True) for name in names], schema)
 
 
 @lru_cache(maxsize=256)
@@ -322,9 +316,26 @@ def expression_column(expression: str | Expression, schema: TableSchema) -> Inde
         data_type = data_type.children[0]
     if data_type.kind in TIMESTAMP_KINDS:
         raise ColumnError(f"{text} cannot be indexed: it makes timestamps; index parts of them, or a date")
-    if any(text.lower() == name.lower() for name in schema.names):
-        raise ColumnError(f"{text} cannot be indexed: the table has a column of that name")
-    return IndexColumn(text, data_type, tuple(inputs.values()), node)
+    return _named(IndexColumn(text, data_type, tuple(inputs.values()), node), schema)
+
+
+def composite_column(columns: Sequence[ResolvedColumn], schema: TableSchema) -> IndexColumn:
+    """Return the combinations of values of several columns.
+
+    Raises:
+        ColumnError: if their list is the name of a column.
+    """
+    parts = tuple(Column(column.name, column.type) for column in columns)
+    return _named(
+        IndexColumn(_list_text(columns), BINARY, tuple(columns), Apply(COMPOSITE, parts, BINARY)), schema
+    )
+
+
+def _named(column: IndexColumn, schema: TableSchema) -> IndexColumn:
+    """Check that no column has the name of an expression: conditions on both would be one."""
+    if schema.has_name(column.name):
+        raise ColumnError(f"{column.name} cannot be indexed: the table has a column of that name")
+    return column
 
 
 def indexed_expression(
@@ -352,10 +363,10 @@ def indexed_expression(
                 raise ColumnError(f"{'.'.join(parts)} is no column of the index")
             return column
 
-        on = parsed_columns(index.column)
-        if len(on) > 1:
-            continue
-        with suppress(ColumnError, PredicateError, ValueError):
+        with suppress(ColumnError, PredicateError, StatementError, ValueError):
+            on = parsed_columns(index.column)
+            if len(on) > 1:
+                continue
             node = typed(on[0], resolve)
             if without_literals(typed(expression, resolve)) == without_literals(node):
                 return index if not _has_time(node) or is_utc() else None
@@ -367,7 +378,7 @@ class IndexedExpressions:
 
     Args:
         expressions: each with the ``order`` of the best type of index on it.
-        columns: the columns that have an index on their values, by name, with the same. An index on
+        columns: the columns that have an index on their values, by name, with the order of its type. An index on
             an expression is used in place of these if its type is more precise.
         composites: the combinations of columns that indexes are on.
     """
@@ -387,9 +398,10 @@ class IndexedExpressions:
         self._composites = composites
 
     def __bool__(self) -> bool:
+        """Return True if some index is on an expression; `with_composites` is for those on several columns."""
         return bool(self._by_node)
 
-    def joined(self, root: Filter) -> Filter:
+    def with_composites(self, root: Filter) -> Filter:
         """Join the leaves of a filter that indexes on several columns answer together."""
         return with_composites(root, self._composites, self._columns)
 

@@ -13,13 +13,14 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hindex.errors import ColumnError, HindexError, UnsupportedError
+from hindex.errors import ColumnError, HindexError, StatementError, UnsupportedError
 from hindex.explanations.explanation import RowCount
 from hindex.formatting import counted
 from hindex.lru_cache import cached_property
@@ -304,11 +305,13 @@ class PlanReading:
         Raises:
             HindexError: if the store of the relation cannot be read.
         """
-        return [
-            tuple(name.lower() for name in parse_type(entry.inputs).field_names)
-            for entry in self.manifest(relation).indexes
-            if entry.is_on_expression and len(parsed_columns(entry.column)) > 1
-        ]
+        names = []
+        for entry in self.manifest(relation).indexes:
+            # a later version may have made an index that this one does not understand
+            with suppress(StatementError):
+                if entry.is_on_expression and len(parsed_columns(entry.column)) > 1:
+                    names.append(tuple(name.lower() for name in parse_type(entry.inputs).field_names))
+        return names
 
     def columns_of_indexes(self, relation: Relation) -> frozenset[str]:
         """Return the columns of a relation that have an index, or are in the expression of one, in lower case.

@@ -313,11 +313,11 @@ def _combine(
     answer: Callable[[Leaf, Mask], tuple[Mask, Mask]],
     wanted: Mask | None = None,
 ) -> tuple[Mask, Mask]:
-    """Evaluate a filter on stripes; it recurses into conditions of leaves only.
+    """Evaluate a filter on stripes. It recurses once for the condition of a leaf, and not for groups.
 
     Args:
         answer: what is known of a leaf; called with a mask of the files whose result it may still change.
-        wanted: a mask of the files whose result counts, all by default.
+        wanted: a mask of the files whose result the caller needs, all by default.
 
     Returns:
         masks of the stripes in which every row is certainly wanted, and of those in which some row may be.

@@ -258,7 +258,7 @@ def plan_scan(
             time_zones.check_reader()
     expressions = _indexed_expressions(snapshot, time_zones)
     root = ALWAYS if where is None else normalize(where, resolver, time_zones, instant, expressions)
-    root = expressions.joined(with_ngrams(root, _ngram_columns(snapshot)))
+    root = expressions.with_composites(with_ngrams(root, _ngram_columns(snapshot)))
     inputs = {
         item.name: frozenset(column.name for column in item.inputs)
         for item in lookups
@@ -536,11 +536,14 @@ class _Planner:
         self._zones = zones
         self._types = {name: self._stored(name, data_type) for name, data_type in column_types(root).items()}
         self._types |= {column.name: column.type for column in lookups}
+        # of indexes on expressions: all of their columns, and those that conditions compare
         self._inputs = dict(lookup_inputs or {})
+        self._compared: dict[str, frozenset[str]] = {}
         for leaf in every_leaf(root):
             if leaf.condition is not None:
-                earlier = self._inputs.get(leaf.column, frozenset())
-                self._inputs[leaf.column] = earlier.union(columns(leaf.condition))
+                earlier = self._compared.get(leaf.column, frozenset())
+                self._compared[leaf.column] = earlier.union(columns(leaf.condition))
+        self._inputs |= self._compared
         self._types |= {leaf.column: leaf.type for leaf in every_leaf(root) if leaf.column in self._inputs}
         self._indexes: dict[str, list[IndexEntry]] = {}
         self._quarantined: dict[str, list[IndexEntry]] = {}
@@ -569,6 +572,11 @@ class _Planner:
                 if entry.quarantined is not None:
                     self._quarantined.setdefault(name, []).append(entry)
                     continue
+                if entry.is_on_expression:
+                    on = index_column(entry, snapshot.schema)
+                    self._inputs[name] = self._inputs.get(name, frozenset()).union(
+                        item.name for item in on.inputs
+                    )
                 self._indexes.setdefault(name, []).append(entry)
                 try:
                     self._where[entry.id] = index_filter(entry, snapshot.schema)
@@ -744,7 +752,7 @@ class _Planner:
 
     @cached_property
     def _noted(self) -> frozenset[str]:
-        """The columns whose missing indexes are noted: an index on an expression needs none on the columns of it."""
+        """The columns whose missing indexes are noted. For those that a leaf's condition compares, the leaf's are."""
         return frozenset(item.column for item in indexable(self._root)) | {c.name for c in self._lookups}
 
     def _tasks(self, positions: Sequence[int]) -> Iterator[ScanTask]:
@@ -879,7 +887,7 @@ class _Planner:
     def _similar_index(self, names: Sequence[str]) -> str:
         """Return why an index on an expression of some columns is not used; "" if there is no such index."""
         for index in self._snapshot.manifest.indexes:
-            if not index.is_on_expression or index.deferred:
+            if not index.is_on_expression:
                 continue
             inputs = {name.lower() for name in parse_type(index.inputs).field_names}
             if inputs.isdisjoint(name.lower() for name in names):
@@ -888,8 +896,12 @@ class _Planner:
                 on = index_column(index, self._snapshot.schema)
             except (ColumnError, UnsupportedError) as error:
                 return str(error)
+            if index.deferred:
+                return f"{index.name} on {on.name} is deferred: REFRESH INDEX builds it"
             if on.is_composite:
-                return f"{index.name} on {on.name} answers conditions on the first of these columns"
+                _, has_ranges = _type_order(index.type.upper())
+                which = "comparisons of the first" if has_ranges else "equality of all"
+                return f"{index.name} on {on.name} answers {which} of these columns with constants"
             if on.has_time and self._zones is not None and not self._zones.is_utc:
                 return (
                     f"{index.name} on {on.name} has the values of time zone UTC, which is not the session's"
@@ -1043,9 +1055,7 @@ class _Planner:
                 elif not is_noted:
                     continue
                 elif index.id not in covered:
-                    if any(
-                        is_as_precise(other, index) for other in indexes if self._covers(other, view, covered)
-                    ):
+                    if self._has_substitutes(index, name, view, covered):
                         continue
                     self._notes.append(
                         Note(
@@ -1054,12 +1064,27 @@ class _Planner:
                             f"the index covers only {index.where}",
                         )
                     )
-                elif self._types[name].kind is Kind.TIMESTAMP and self._has_own_times(view):
+                elif self._has_own_times(view) and any(
+                    item.kind is Kind.TIMESTAMP
+                    for part in self._inputs.get(name, (name,))
+                    if (item := self._types.get(part)) is not None
+                ):
                     self._notes.append(Note(Reason.NO_WRITER_ZONE, f"{index.name} on {view.file.path}"))
                 elif not has_stale_note:
                     has_stale_note = True
                     self._notes.append(self._staleness(view, index))
         return uses
+
+    def _has_substitutes(self, index: IndexEntry, name: str, view: FileView, covered: frozenset[str]) -> bool:
+        """Return True if a file has another index as precise on the same, or one on each compared column."""
+
+        def covers(others: Sequence[IndexEntry]) -> bool:
+            return any(is_as_precise(other, index) for other in others if self._covers(other, view, covered))
+
+        compared = self._compared.get(name, frozenset())
+        return covers(self._indexes[name]) or (
+            bool(compared) and all(covers(self._indexes.get(item, ())) for item in compared)
+        )
 
     def _has_column(self, kind: FileKind, name: str) -> bool:
         """Return True if files of a kind have a column, or all of an expression."""

@@ -289,10 +289,10 @@ def _is_overtaken(built: FileEntry, begun: FileEntry | None, recorded: FileEntry
     return begun is None or recorded.fingerprint != begun.fingerprint
 
 
-def _target(entry: IndexEntry) -> tuple[str, str, str | None]:
+def _target(entry: IndexEntry) -> tuple[str, bool, str, str | None]:
     # names differ in more than letter case, and so do the texts in expressions
     column = entry.column if entry.inputs else entry.column.lower()
-    return column, entry.type.lower(), entry.where
+    return column, bool(entry.inputs), entry.type.lower(), entry.where
 
 
 def _merge_entries(old: FileEntry | None, new: FileEntry, alive: Collection[str]) -> FileEntry:

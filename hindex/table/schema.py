@@ -192,6 +192,21 @@ class TableSchema:
             data_type = data_type.children[data_type.field_names.index(path[-1])]
         return ResolvedColumn(tuple(path), data_type, self.is_partition(top.name))
 
+    def has_name(self, text: str) -> bool:
+        """Return True if a column, or a field of one, has this dotted name, ignoring case."""
+        lowered = text.lower()
+        fields = [(name, column.type) for name, column in zip(self.names, self.columns, strict=True)]
+        while fields:
+            name, data_type = fields.pop()
+            if name.lower() == lowered:
+                return True
+            if data_type.kind is Kind.STRUCT and lowered.startswith(f"{name.lower()}."):
+                fields += [
+                    (path_name((name, field)), child)
+                    for field, child in zip(data_type.field_names, data_type.children, strict=True)
+                ]
+        return False
+
     def is_ambiguous(self, dotted_name: str) -> bool:
         """Return True if a dotted name could refer to more than one column or field, ignoring case."""
         return "." in dotted_name and len(self._readings(dotted_name)) > 1
