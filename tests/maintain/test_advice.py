@@ -218,6 +218,24 @@ def test_parts_of_strings(tmp_path: Path) -> None:
     assert advised.type == "BITMAP"
 
 
+def test_an_index_on_several_columns_is_judged_by_the_first(events: Path) -> None:
+    """BLOOM on two answers nothing of one."""
+    hx = LocalConnection()
+    table = hx.table(str(events))
+    table.create_index("filter", ["user", "country"], "bloom")
+    (advised,) = table.advise(POINTS).create
+    assert advised.column == "user"
+    (before,) = [item.gain for item in table.advise(POINTS).create]
+    assert before > 50
+    table.create_index("both", ["user", "country"])
+    advice = table.advise(POINTS)
+    assert not advice.create
+    assert not advice.unused
+    (filtered, unused) = table.advise(["status = 500"]).unused
+    assert {filtered.name, unused.name} == {"filter", "both"}
+    assert unused.reason == "no query has a condition on its first column, user"
+
+
 def test_the_rest_is_empty_once_the_indexes_are_there(events: Path) -> None:
     hx = LocalConnection()
     table = hx.table(str(events))
