@@ -275,3 +275,24 @@ def test_groups_by_an_expression_come_from_its_index(
 ) -> None:
     _, log = compare(spark.sql(query.format(t=f"orc.`{folder}`")), caplog)
     assert bool(re.search(r" through e\d.* alone", log)) == is_answered, log
+
+
+def test_groups_are_sparks_where_a_file_has_no_index_on_the_expression(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file is new, or lacks the column, whose expression has a value all the same."""
+    query = "SELECT coalesce(a, 0), count(*) FROM orc.`{}` GROUP BY 1"
+    for name, columns in (
+        ("new", {"id": pa.array([1, 2]), "a": pa.array([5, None], pa.int32())}),
+        ("lacking", {"id": pa.array([1, 2])}),
+    ):
+        path = tmp_path / name
+        path.mkdir()
+        write_file(path / "0.orc", 1, 0)
+        if name == "lacking":
+            write_columns(path / "1.orc", columns)
+        hindex.connect(spark=spark).table(path).create_index("e0", "coalesce(a, 0)")
+        if name == "new":
+            assert " through e0 alone" in compare(spark.sql(query.format(path)), caplog)[1]
+            write_columns(path / "1.orc", columns)
+        assert "not accelerated" in compare(spark.sql(query.format(path)), caplog)[1]
