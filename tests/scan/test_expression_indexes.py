@@ -324,6 +324,20 @@ def test_changed_and_new_files_are_read(path: Path, bare: Table, connection: Loc
     ] * 3
 
 
+def test_statistics_of_the_column_rule_out_what_the_index_lacks(
+    path: Path, connection: LocalConnection
+) -> None:
+    """A new file of other days is not read; an index on the column itself narrows what it leaves, too."""
+    table = connection.table(path)
+    table.create_index("by_year", "year(d)")
+    later = {"id": pa.array([9000, 9001]), "d": pa.array([datetime.date(2030, 1, 1)] * 2)}
+    write_columns(path / "2.orc", later)
+    scan = table.scan("year(d) = 2018", ["id"])
+    assert candidates(scan) == len(ids(scan)) > 0
+    assert set(reasons(scan)) == {Reason.NEW_FILE}
+    assert ids(table.scan("year(d) = 2030", ["id"])) == [9000, 9001]
+
+
 def test_files_without_a_column_are_read(path: Path, bare: Table, connection: LocalConnection) -> None:
     """NULL in, and perhaps a value out."""
     rows = {"id": pa.array(range(9000, 9010), pa.int64()), "a": pa.array(range(10), pa.int32())}
