@@ -149,7 +149,7 @@ class Aggregation:
         verify_plan: gives the plan to run in place of the one that was made.
         zones: gives the time zones by which timestamps are instants; without, they are wall clocks.
         expressions: by the names that stand for them among ``items`` and ``groups``. Only indexes have their values:
-            where these do not tell, `UnsupportedError` is raised.
+            `UnsupportedError` is raised if a file has no index on them.
         partitions: as ``snapshot``, possibly without the files of partitions that the predicate rules out at some time,
             in microseconds since 1970 of UTC.
     """

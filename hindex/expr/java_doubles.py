@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-#: Older versions print such doubles as integers, of which they round the last digits.
+#: Exponents of doubles that older versions print as integers, with the last digits rounded.
 _INTEGERS = range(54, 64)
 #: Sums of 64-bit integers overflow, in which older versions count where the divisor fits.
 _OVERFLOW = 1 << 63

@@ -35,6 +35,7 @@ from hindex.index.index_type import (
     Bounds,
     IndexReader,
     Level,
+    Operator,
     file_index_type,
     has_ngrams,
     index_type,
@@ -139,7 +140,7 @@ class AdvisedIndex(Record):
 
     @property
     def column_text(self) -> str:
-        """What the index is on, as text."""
+        """The column, expression or list of columns as text."""
         return self.column if isinstance(self.column, str) else _listed(self.column)
 
 
@@ -299,9 +300,8 @@ def _judged_name(column: IndexColumn | None, index: IndexEntry) -> str:
     """Return the name that an index is judged by: one on several columns as one on the first; "" if by none."""
     if column is None or not column.is_composite:
         return "" if column is None else column.name
-    # it answers nothing of one column
-    is_equality_only = index.type.upper() == "BLOOM"
-    return "" if is_equality_only else column.inputs[0].name
+    # without ranges of keys, it answers nothing of one column
+    return column.inputs[0].name if Operator.RANGE in index_type(index.type).operators else ""
 
 
 # The workload
@@ -900,9 +900,10 @@ def _unused(snapshot: Snapshot, workload: Workload, names: Sequence[str]) -> Ite
         used = workload.used_indexes
         name = column.inputs[0].name if column.is_composite else column.name
         if name not in names:
-            what = "the expression" if entry.inputs else "the column"
-            what = f"its first column, {name}" if column.is_composite else what
-            reason = f"no query has a condition on {what}"
+            subject = "the expression" if entry.inputs else "the column"
+            if column.is_composite:
+                subject = f"its first column, {name}"
+            reason = f"no query has a condition on {subject}"
         elif used is not None and entry.name not in used:
             reason = "the log names it for no query"
         else:

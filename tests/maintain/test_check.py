@@ -292,7 +292,7 @@ def test_verify_tells_once_of_a_name_that_has_two_meanings(tmp_path: Path, hx: L
 
 
 KINDS = ("bitmap", "bloom", "btree", "minmax")
-#: Index types with the number of rows of each file, of which a stripe has 100.
+#: Index types, each with the number of rows of a file; a stripe has 100 rows.
 SMALL = [pytest.param((kind, 100), id=kind) for kind in KINDS]
 LARGER = [pytest.param((kind, 300), id=kind) for kind in KINDS]
 

@@ -54,6 +54,14 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     DECLINED.clear()
 
 
+@pytest.fixture
+def nothing_declined() -> Iterator[None]:
+    """No table is left to Spark because an earlier query was."""
+    DECLINED.clear()
+    yield
+    DECLINED.clear()
+
+
 @pytest.fixture(scope="session")
 def made_warehouse(spark: SparkSession) -> Iterator[str]:
     make_warehouse(spark, "shopping")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +11,13 @@ from pyspark.sql import functions as F  # noqa: N812 the usual name
 
 import hindex
 from hindex.api.table import IndexSpec
-from hindex.queries import selectivity
 from tests.queries.comparison import compare_accelerated
 from tests.scan.test_composite_indexes import ROWS, write_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.usefixtures("nothing_declined")
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +34,6 @@ def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
         ]
     )
     return path
-
-
-@pytest.fixture(autouse=True)
-def compares() -> Iterator[None]:
-    """Also candidates that have to be compared are read by the driver."""
-    selectivity.DECLINED.clear()
-    yield
-    selectivity.DECLINED.clear()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812 the usual name
 
 import hindex
 from hindex.api.table import IndexSpec
-from hindex.queries import selectivity
 from tests.queries.comparison import compare, compare_accelerated
 from tests.scan import test_element_indexes
 from tests.scan.test_expression_indexes import EXPRESSIONS, evaluated, random_condition, write_file
@@ -22,6 +20,8 @@ from tests.support.small import write_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("nothing_declined")
 
 #: Of conditions on them, Spark's optimizer makes conditions on the columns.
 REWRITTEN = ("CASE", "coalesce")
@@ -35,14 +35,6 @@ def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     table = hindex.connect(spark=spark).table(path)
     table.create_indexes([IndexSpec(f"e{at}", text) for at, text in enumerate(EXPRESSIONS)])
     return path
-
-
-@pytest.fixture(autouse=True)
-def compares() -> Iterator[None]:
-    """Also candidates that have to be compared are read by the driver."""
-    selectivity.DECLINED.clear()
-    yield
-    selectivity.DECLINED.clear()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,8 @@ from tests.support.small import write_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
+
+pytestmark = pytest.mark.usefixtures("nothing_declined")
 
 ROWS = 1200
 WORDS = [
@@ -66,14 +67,6 @@ def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     table.create_index("n", "s", "ngram", properties={"block_rows": "2"})
     table.create_index("b", "t")
     return path
-
-
-@pytest.fixture(autouse=True)
-def compares(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Also candidates that have to be compared are read by the driver."""
-    selectivity.DECLINED.clear()
-    yield
-    selectivity.DECLINED.clear()
 
 
 CONDITIONS = [

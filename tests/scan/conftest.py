@@ -45,6 +45,12 @@ def table(path: Path) -> Table:
 
 
 @pytest.fixture
+def bare(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """The same table without indexes."""
+    return hindex.connect(store=str(tmp_path_factory.mktemp("none"))).table(path)
+
+
+@pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[OrcReader]:
     """The data files that scans open meanwhile."""
     readers: list[OrcReader] = []

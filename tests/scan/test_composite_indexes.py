@@ -74,12 +74,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def bare(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Table:
-    """The same table without indexes."""
-    return hindex.connect(store=str(tmp_path_factory.mktemp("none"))).table(path)
-
-
 def random_test(chance: random.Random, column: str) -> str:
     """Return a condition on a column."""
     one, other = chance.choice(LITERALS[column]), chance.choice(LITERALS[column])
@@ -209,7 +203,7 @@ def test_the_index_that_answers_most_conditions_is_used(
 def test_other_indexes_on_the_columns_narrow_its_answer(
     path: Path, bare: Table, connection: LocalConnection
 ) -> None:
-    """What one leaves open, the other decides: the bloom filter has false positives, and the bitmaps have none."""
+    """Bitmaps on the columns remove the false positives of the bloom filter on both."""
     table = connection.table(path)
     table.create_indexes(
         [IndexSpec("joined", ["a", "s"], "bloom"), IndexSpec("by_a", "a"), IndexSpec("by_s", "s")]

@@ -100,12 +100,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def bare(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Table:
-    """The same table without indexes."""
-    return hindex.connect(store=str(tmp_path_factory.mktemp("none"))).table(path)
-
-
 def random_condition(chance: random.Random, expression: str, values_of: list[object]) -> str:
     """Return a condition on an expression, given its values."""
 

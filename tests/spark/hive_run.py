@@ -80,7 +80,7 @@ def scan_shared_locations(spark: Any, place: Path) -> dict[str, Any]:
 
 
 def scan_partitions_elsewhere(spark: Any, place: Path) -> dict[str, Any]:
-    """Scan a table with partitions outside its directory, of which some are indexed, one moves and one goes."""
+    """Scan a table whose partitions are outside its directory: some are indexed, one is moved, one is dropped."""
     spark.sql("CREATE TABLE t (id BIGINT, a INT) PARTITIONED BY (p INT, q STRING) STORED AS ORC")
     for spec, directory, ids in PARTITIONS:
         at = "" if directory is None else f" LOCATION '{place / directory}'"
