@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 import zlib
 from collections.abc import Iterator
@@ -63,6 +64,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _active_session() -> None:
+    """Make the shared session the active one: some tests of another file may leave a session of theirs."""
+    sql = sys.modules.get("pyspark.sql")
+    session = None if sql is None else sql.SparkSession._instantiatedSession
+    if session is not None and session.sparkContext._jsc is not None:
+        session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
 
 
 @pytest.fixture
