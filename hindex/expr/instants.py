@@ -125,10 +125,34 @@ def to_instant(wall_clock: int, zone: datetime.tzinfo, offset: int | None = None
         return wall_clock
     if offset is not None and to_wall_clock(wall_clock - offset, zone) == wall_clock:
         return wall_clock - offset
+    return _instant(wall_clock, zone, fold=0)
+
+
+def _instant(wall_clock: int, zone: datetime.tzinfo, fold: int) -> int | None:
+    """Return the instant at which a clock shows a time, the ``fold``-th of two; None if its rules are unknown."""
     try:
         shown = datetime.datetime(1970, 1, 1, tzinfo=zone) + datetime.timedelta(microseconds=wall_clock)
-        delta = shown.utcoffset()
+        delta = shown.replace(fold=fold).utcoffset()
     except OverflowError:
         # beyond the years 1 to 9999 only a fixed offset is known
         delta = zone.utcoffset(None)
     return None if delta is None else wall_clock - delta // _MICROSECOND
+
+
+def first_instant(wall_clock: int, zone: datetime.tzinfo) -> int | None:
+    """Return the instant from which on a zone's clock shows a time or later ones; before, it shows earlier ones.
+
+    None if there is none, as the clock is put back across that time, or if the zone's rules are unknown for it.
+    """
+    instant = to_instant(wall_clock, zone)
+    if instant is None or zone is datetime.UTC:
+        return instant
+    before, shown = to_wall_clock(instant - 1, zone), to_wall_clock(instant, zone)
+    if before is None or shown is None or not before < wall_clock <= shown:
+        return None
+    again = _instant(wall_clock, zone, fold=1)
+    if again is None or again <= instant:
+        return instant
+    # the clock shows the time twice: it was put back to this very time, or from a later to an earlier one
+    before = to_wall_clock(again - 1, zone)
+    return instant if before is not None and before >= wall_clock else None

@@ -20,6 +20,7 @@ from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
 from hindex.plan.filter_evaluation import evaluate_partially
 from hindex.plan.index_columns import NO_EXPRESSIONS, IndexedExpressions
 from hindex.plan.rules import all_of, build, leaf
+from hindex.plan.session_days import instants_domain
 from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, has_time, keyed_by_wall_clocks, makes_times
 from hindex.sql.functions import CLOCK_FUNCTIONS
 from hindex.sql.predicate import (
@@ -165,9 +166,14 @@ def _bound(
     expressions: IndexedExpressions,
 ) -> Filter:
     """Return a leaf if the condition is equivalent to a test of one column or expression, otherwise a residual."""
-    _check_zone(node, schema, zones)
     tested = tested_column(node)
     column = None if tested is None else schema.resolve(tested.parts)
+    is_plain = column is not None and isinstance(node, Comparison | In)
+    if zones is not None and not zones.is_session_utc and not is_plain:
+        by_days = instants_domain(node, _resolver(schema), zones.clock, negated=negated)
+        if by_days is not None:
+            return leaf(by_days[0].name, by_days[0].column_type, by_days[1], text)
+    _check_zone(node, schema, zones)
     domain = None if column is None else _untyped_domain(node, column.type, negated)
     if column is not None and domain is not None:
         return leaf(column.name, column.type, domain, text)
@@ -175,7 +181,6 @@ def _bound(
         return _like(node, negated, column, schema, text)
     # Spark reads literals of times as instants where a column is beside them. Expressions are computed with wall clock
     # readings here, which are instants only if the session's clock is that of UTC
-    is_plain = column is not None and isinstance(node, Comparison | In)
     has_instants = zones is not None and (is_plain or not zones.is_session_utc)
     clock = datetime.UTC if zones is None else zones.clock
     condition = typed_condition(node, _resolver(schema, has_instants=has_instants), clock)
@@ -214,7 +219,7 @@ def _like(node: Like, negated: bool, column: Resolved, schema: SchemaLookup, tex
     on_domain = leaf(column.name, column.type, matching, text)
     if is_exact:
         return on_domain
-    residual = Residual(typed_condition(node, _resolver(schema, has_instants=False)), not negated, text)
+    residual = Residual(typed_condition(node, _resolver(schema)), not negated, text)
     return residual if matching.has_every_value else all_of((on_domain, residual))
 
 
@@ -231,7 +236,7 @@ def _check_zone(node: PredicateLeaf, schema: SchemaLookup, zones: TimeZones | No
         return
     raise PredicateError(
         f"it makes timestamps in the session's time zone, {zones.session}, which is done here for comparisons of "
-        f"timestamp columns with literals only; {REMEDY}"
+        f"timestamp columns, or their days, with literals; {REMEDY}"
     )
 
 
@@ -265,7 +270,7 @@ def _untyped_domain(node: PredicateLeaf, data_type: OrcType, negated: bool) -> D
     return None
 
 
-def _resolver(schema: SchemaLookup, *, has_instants: bool) -> Resolve:
+def _resolver(schema: SchemaLookup, *, has_instants: bool = False) -> Resolve:
     def resolve(parts: tuple[str, ...]) -> tuple[str, OrcType]:
         column = schema.resolve(parts)
         return column.name, column.type.with_instants() if has_instants else column.type

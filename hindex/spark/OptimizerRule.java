@@ -33,12 +33,14 @@ import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.orc.OrcScan;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
+import scala.Option;
 import scala.collection.immutable.Seq;
 
 /**
@@ -370,7 +372,7 @@ public class OptimizerRule extends Rule {
     public String setting(String key) {
       try {
         // without a default of our own, which would replace Spark's
-        return org.apache.spark.sql.internal.SQLConf.get().getConfString(key);
+        return SQLConf.get().getConfString(key);
       } catch (RuntimeException error) {
         return null;
       }
@@ -647,8 +649,22 @@ public class OptimizerRule extends Rule {
       }
     }
 
+    /** Return true if a value is by the clock of another time zone: the session had that when the query was analyzed. */
+    static boolean hasOtherZone(Expression expression) {
+      if (!(expression instanceof TimeZoneAwareExpression)
+          || (expression instanceof Cast && !((Cast) expression).needsTimeZone())) {
+        return false;
+      }
+      Option zone = ((TimeZoneAwareExpression) expression).timeZoneId();
+      return !zone.isDefined() || !zone.get().equals(SQLConf.get().sessionLocalTimeZone());
+    }
+
     static void expression(StringBuilder out, Expression expression) {
-      if (expression instanceof AttributeReference) {
+      if (hasOtherZone(expression)) {
+        out.append("[\"OfOtherZone\"");
+        parts(out, expression.children());
+        out.append(']');
+      } else if (expression instanceof AttributeReference) {
         AttributeReference attribute = (AttributeReference) expression;
         out.append("[\"Attribute\",").append(attribute.exprId().id()).append(',');
         text(out, attribute.name());

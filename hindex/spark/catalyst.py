@@ -327,6 +327,8 @@ class ConditionReader:
         if (kind not in _COMPARISONS and kind != "In") or parts[0][0] not in _PARTS_OF_DAYS:
             return None
         name, child = parts[0][0], self._date(parts[0][1])
+        if isinstance(child, Cast) and not self._is_session_utc():
+            return None
         if child is None or compared.isdisjoint(columns(child)):
             return None
         return self._tested(kind, call(_PARTS_OF_DAYS[name], [child]), parts[1:])
@@ -544,7 +546,7 @@ class ConditionReader:
                 name, args = "year", [self._date(child)]
             case ["TruncDate", child, unit]:
                 name, args = "trunc", [self._date(child), self._literal(unit)]
-            case ["TruncTimestamp", unit, child] if self._is_session_utc():
+            case ["TruncTimestamp", unit, child]:
                 name, args = "date_trunc", [self._literal(unit), self.column(child)]
             case ["Coalesce", child, default]:
                 name, args = (
@@ -559,7 +561,7 @@ class ConditionReader:
     def _date(self, expression: CatalystExpression) -> Expression | None:
         """Return a column of dates, or the day of a timestamp."""
         match expression:
-            case ["Cast", child, "timestamp", "date"] if self._is_session_utc():
+            case ["Cast", child, "timestamp", "date"]:
                 column = self.column(child)
                 return None if column is None else Cast(column, "DATE")
         return self.column(expression)
@@ -574,7 +576,10 @@ class ConditionReader:
         self, kind: str, subject: Expression, others: list[Any], op: ComparisonOp | None = None
     ) -> tuple[Predicate, bool] | None:
         """Return the comparison of a function of a column with literals."""
-        values = [item for item in map(self._constant, others) if item is not None]
+        is_cut = isinstance(subject, Call) and subject.name == "date_trunc"
+        values = [
+            item for item in map(self._literal if is_cut else self._constant, others) if item is not None
+        ]
         if len(values) < len(others) or (kind not in _COMPARISONS and kind != "In"):
             return None
         if (

@@ -17,6 +17,7 @@ import pytest
 import hindex
 from hindex.queries import selectivity
 from hindex.scan.task_runner import Runner
+from tests.spark.zones_run import session_zone
 from tests.support.chars import as_char
 from tests.support.queries import compare_plans, count_calls, rows
 from tests.support.small import write_columns, write_rows
@@ -608,3 +609,30 @@ def test_now_is_one_time(spark: SparkSession, tables: Path) -> None:
     with hindex.accelerate(spark, always=True) as handle:
         assert spark.table("events").where("d < current_date() AND k = 7").count() > 0
         assert "i_k" in handle.summary()
+
+
+def test_a_frame_keeps_the_time_zone_that_it_was_made_in(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark computes days by the zone of the session when the frame was made, not when it runs."""
+    minutes = "timestamp_seconds(1700000000 + id * 60) AS ts"
+    spark.range(5000).selectExpr("id", minutes).coalesce(1).write.orc(str(tmp_path / "t"))
+    hindex.connect(spark=spark).table(tmp_path / "t").create_index("i", "ts")
+    conditions = (
+        "date_trunc('DAY', ts) = TIMESTAMP '2023-11-16 00:00:00'",
+        "year(ts) = 2023 AND date_trunc('DAY', ts) < TIMESTAMP '2023-11-15 12:00:00'",
+        "CAST(ts AS DATE) = DATE '2023-11-16' AND hour(ts) = 3",
+    )
+    caplog.set_level(logging.INFO, "hindex.queries")
+    for made_in, run_in in (("Asia/Tokyo", "UTC"), ("UTC", "Asia/Tokyo"), ("Asia/Tokyo", "Asia/Tokyo")):
+        for condition in conditions:
+            with session_zone(spark, made_in):
+                frame = spark.read.orc(str(tmp_path / "t")).where(condition).select("id")
+                expected = rows(frame)
+            with session_zone(spark, run_in), hindex.accelerate(spark, always=True):
+                caplog.clear()
+                assert rows(frame.where("true")) == expected
+                is_used = " through i, " in caplog.text
+            assert len(expected) > 50
+            if made_in == run_in:
+                assert is_used

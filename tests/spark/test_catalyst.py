@@ -156,15 +156,19 @@ def test_conditions(condition: list[Any], text: str | None, is_exact: bool) -> N
     assert read(condition) == (text, is_exact)
 
 
-def test_functions_of_times_are_those_of_utc() -> None:
+def test_times_are_computed_by_days_in_every_zone() -> None:
     time = ["Literal", "timestamp", "0"]
-    for condition in (
-        ["EqualTo", ["Year", ["Cast", A, "timestamp", "date"]], FIVE],
-        ["EqualTo", ["TruncTimestamp", ["Literal", "string", "DAY"], A], time],
-        ["EqualTo", ["Coalesce", A, time], time],
+    for condition, text in (
+        (["EqualTo", ["Year", ["Cast", A, "timestamp", "date"]], FIVE], "year(CAST(a AS DATE)) = 5"),
+        (
+            ["EqualTo", ["TruncTimestamp", ["Literal", "string", "DAY"], A], time],
+            "date_trunc('DAY', a) = TIMESTAMP '1970-01-01 00:00:00Z'",
+        ),
+        (["EqualTo", ["Coalesce", A, time], time], None),
+        (["EqualTo", ["Year", ["OfOtherZone", A]], FIVE], None),
     ):
-        assert read(condition, zone_is_utc=False) == (None, False)
-        assert read(condition)[0] is not None
+        assert read(condition, zone_is_utc=False) == (text, text is not None)
+        assert (read(condition)[0] is None) is ("OfOtherZone" in str(condition))
 
 
 def test_parts_of_strings_are_read_for_an_index_on_ngrams_alone() -> None:

@@ -287,6 +287,19 @@ def day_conditions(column: str) -> list[str]:
         f"{column} < '1850-01-01' OR {column} > '2060-01-01'",
         f"{column} > '1890-05-01 11:00:00' AND {column} <= '1890-05-01 13:00:00'",
     ]
+    days = [*near, "1883-11-18", "2024-07-01", "2050-03-27"]
+    conditions += [f"CAST({column} AS DATE) = DATE '{day}'" for day in days]
+    conditions += [
+        f"date_trunc('{unit}', {column}) {op} TIMESTAMP '{day} 00:00:00'"
+        for unit, op, day in zip(itertools.cycle(("DAY", "WEEK", "MONTH")), ("=", "<", ">=", "="), days)
+    ]
+    conditions += [
+        f"to_date({column}) IN (DATE '2024-10-27', DATE '2024-03-10', NULL)",
+        f"NOT CAST({column} AS DATE) BETWEEN DATE '1893-04-01' AND DATE '2024-10-26'",
+        f"year({column}) = 2024 AND date_trunc('dd', {column}) <> TIMESTAMP '2024-11-02 22:00:00Z'",
+        f"year({column}) < 1893 OR {column} IS NULL",
+        f"coalesce(CAST({column} AS DATE), DATE '2024-07-01') = DATE '2024-07-01'",
+    ]
     return conditions
 
 
