@@ -33,19 +33,23 @@ def _mapped(data_type: OrcType, text: Vector, *, to_upper: bool) -> Vector:
         return Vector(
             data_type, pc.ascii_upper(text.array) if to_upper else pc.ascii_lower(text.array), text.errors
         )
-    return by_value(data_type, (text,), lambda value: "".join(_map_character(c, to_upper) for c in value))
+    return by_value(data_type, (text,), lambda value: _in_case(value, to_upper=to_upper))
+
+
+def _in_case(text: str, *, to_upper: bool) -> str:
+    """Return a text in lower or upper case, in which a capital sigma that ends a word is a final one, as in Spark."""
+    for character in set(text):
+        _check_case(character)
+    return text.upper() if to_upper else text.lower()
 
 
 @lru_cache(maxsize=4096)
-def _map_character(character: str, to_upper: bool) -> str:
-    mapped = character.upper() if to_upper else character.lower()
-    # the lower case of a sigma depends on what stands around it
-    if len(mapped) != 1 or character == "Σ" or not has_stable_case(character):
+def _check_case(character: str) -> None:
+    if not has_stable_case(character):
         raise PredicateError(
             f"lower and upper of {character!r} (U+{ord(character):04X}) are not the same in all versions of Unicode; "
             "filter with Spark on scan(...).to_spark()"
         )
-    return mapped
 
 
 def length(data_type: OrcType, value: Vector) -> Vector:
