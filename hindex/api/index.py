@@ -417,10 +417,9 @@ def _indexed_column(column: IndexedColumn, schema: TableSchema, kind: IndexType)
         return _composite(column, schema, kind)
     on = _column_or_expression(column[0] if isinstance(column, list) and column else column, schema)
     if on.expression is not None:
-        if has_ngrams(kind):
+        if has_ngrams(kind) and on.has_lists:
             raise ColumnError(
-                f"{on.name} cannot be indexed by {kind.name}, which is on columns of strings: it answers conditions on "
-                "lower(column), trim(column) and parts of it, too"
+                f"{on.name} cannot be indexed by {kind.name}, which is on one string in each row"
             )
         if not kind.supports(on.type):
             raise ColumnError(f"{on.name} is of type {on.type}, which {kind.name} cannot index")

@@ -335,7 +335,7 @@ class _Verifier:
             return
         subject, values = parsed(self._on.name), expression_values(self._on, inputs, len(values))
         if not self._on.has_lists:
-            yield from _probes(subject, values, self._rng, has_parts=False)
+            yield from _probes(subject, values, self._rng, has_parts=is_on_ngrams(self._entry))
             return
         for literal in _sampled(list_elements(values)[0], self._rng):
             yield BooleanValue(Call("array_contains", (subject, literal)))

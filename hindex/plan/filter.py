@@ -62,6 +62,11 @@ class Leaf:
     has_lists: bool = False
 
     @property
+    def is_on_expression(self) -> bool:
+        """True if only indexes have the values, and files have no column of the name."""
+        return self.condition is not None
+
+    @property
     def decoded(self) -> Domain:
         """The domain of decoded values."""
         return self.domain if self.values is None else self.values
@@ -85,9 +90,14 @@ class Residual:
 
     @property
     def column(self) -> str:
-        """The column whose n-grams are looked up."""
+        """The column, or expression, whose n-grams are looked up."""
         assert self.ngrams is not None
         return self.ngrams.column
+
+    @property
+    def is_on_expression(self) -> bool:
+        """True if the n-grams are those of an expression, and files have no column of the name."""
+        return self.column not in nodes.columns(self.expression)
 
     def __str__(self) -> str:
         return self.text or ("<expression>" if self.wanted else "NOT <expression>")

@@ -24,6 +24,7 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.column_domains import column_domain, like_domain
 from hindex.plan.composites import Composite, with_composites
 from hindex.plan.filter import Filter, Leaf, Residual
+from hindex.plan.required_ngrams import with_ngrams
 from hindex.plan.rules import leaf
 from hindex.plan.time_zones import TIMESTAMP_KINDS
 from hindex.sql.predicate import Call, ColumnRef, Expression, Like, PredicateLeaf, as_value, with_columns
@@ -381,6 +382,7 @@ class IndexedExpressions:
         columns: the columns that have an index on their values, by name, with the order of its type. An index on
             an expression is used in place of these if its type is more precise.
         composites: the combinations of columns that indexes are on.
+        ngrams: the expressions that have an index on the n-grams of their strings.
     """
 
     def __init__(
@@ -388,6 +390,7 @@ class IndexedExpressions:
         expressions: Mapping[IndexColumn, int] | None = None,
         columns: Mapping[str, int] | None = None,
         composites: Sequence[Composite] = (),
+        ngrams: Iterable[IndexColumn] = (),
     ) -> None:
         self._by_node: dict[Node, tuple[IndexColumn, int]] = {
             without_literals(item.expression): (item, order)
@@ -396,6 +399,9 @@ class IndexedExpressions:
         }
         self._columns = columns or {}
         self._composites = composites
+        self._ngrams = {
+            without_literals(item.expression): item.name for item in ngrams if item.expression is not None
+        }
 
     def __bool__(self) -> bool:
         """Return True if some index is on an expression; `with_composites` is for those on several columns."""
@@ -404,6 +410,10 @@ class IndexedExpressions:
     def with_composites(self, root: Filter) -> Filter:
         """Join the leaves of a filter that indexes on several columns answer together."""
         return with_composites(root, self._composites, self._columns)
+
+    def with_ngrams(self, root: Filter, columns: Mapping[str, bool]) -> Filter:
+        """Add the n-grams of columns and expressions to a filter, see `hindex.plan.required_ngrams.with_ngrams`."""
+        return with_ngrams(root, columns, lambda node: self._ngrams.get(without_literals(node)))
 
     def leaf(self, written: PredicateLeaf, condition: Node, otherwise: Filter, *, negated: bool) -> Filter:
         """Return the leaf on an indexed expression that a condition is; ``otherwise`` if it is none.

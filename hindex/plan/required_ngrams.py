@@ -5,7 +5,7 @@ The condition itself is then checked on the values, so a superset of its rows is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import takewhile
 
@@ -29,18 +29,21 @@ _KINDS = frozenset({Kind.STRING, Kind.VARCHAR})
 _Alternatives = tuple[tuple[str, ...], ...]
 
 
-def with_ngrams(root: Filter, columns: Mapping[str, bool]) -> Filter:
+def with_ngrams(
+    root: Filter, columns: Mapping[str, bool], name_of: Callable[[nodes.Node], str | None] = lambda _: None
+) -> Filter:
     """Add the n-grams that conditions need to a filter.
 
     Args:
         columns: the columns with an index on n-grams, and whether each has an index that finds the rows of values, too,
-            so that conditions that are sets of values need no n-grams.
+            so that conditions that are sets of values need no n-grams. Expressions count as columns.
+        name_of: returns the name of an expression that has an index on n-grams; None for any other.
     """
 
     def atom(node: Atom) -> Filter:
         required: tuple[str, _Alternatives] | None = None
         if isinstance(node, Residual) and node.wanted:
-            required = _of_expression(node.expression)
+            required = _of_expression(node.expression, name_of)
         elif isinstance(node, Leaf) and not columns.get(node.column, True) and node.type.kind in _KINDS:
             required = node.column, _of_domain(node.domain)
         if required is None or required[0] not in columns or not isinstance(node, Leaf | Residual):
@@ -59,7 +62,9 @@ def _ngrams(column: str, alternatives: _Alternatives) -> Ngrams | None:
     return Ngrams(column, tuple(domains))
 
 
-def _of_expression(node: nodes.Node) -> tuple[str, _Alternatives] | None:
+def _of_expression(
+    node: nodes.Node, name_of: Callable[[nodes.Node], str | None]
+) -> tuple[str, _Alternatives] | None:
     """Return a column and the texts that it must contain for an expression to be TRUE, if it must contain any."""
     match node:
         case Apply("MATCHES", (subject,), _, (regex, *_)):
@@ -77,15 +82,20 @@ def _of_expression(node: nodes.Node) -> tuple[str, _Alternatives] | None:
             alternatives = tuple((text,) for text in texts if isinstance(text, str))
         case _:
             return None
-    column = _string_column(subject)
-    return None if column is None else (column.name, alternatives)
+    column = _strings(subject, name_of)
+    return None if column is None else (column, alternatives)
 
 
-def _string_column(node: nodes.Node) -> Column | None:
-    """Return the column of strings that an expression is a part of, letter case aside; None for any other."""
-    while isinstance(node, Apply) and node.function in _PART_OF_ARGUMENT:
+def _strings(node: nodes.Node, name_of: Callable[[nodes.Node], str | None]) -> str | None:
+    """Return the column of strings, or indexed expression, that a value is a part of, letter case aside; or None."""
+    while True:
+        name = name_of(node)
+        if name is not None:
+            return name
+        if not isinstance(node, Apply) or node.function not in _PART_OF_ARGUMENT:
+            break
         node = node.args[0]
-    return node if isinstance(node, Column) and node.column_type.kind in _KINDS else None
+    return node.name if isinstance(node, Column) and node.column_type.kind in _KINDS else None
 
 
 def _of_domain(domain: Domain) -> _Alternatives:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -325,14 +325,21 @@ class PlanReading:
         inputs = (name.lower() for data_type in types for name in data_type.field_names)
         return self.indexed_columns(relation).union(inputs)
 
-    def index_on(self, relation: Relation, expression: Expression) -> IndexEntry | None:
-        """Return an index on an expression; None if there is none.
+    def index_on(
+        self, relation: Relation, expression: Expression, *, of_parts: bool = False
+    ) -> IndexEntry | None:
+        """Return an index on the values of an expression, or on the parts of its strings; None if there is none.
 
         Raises:
             HindexError: if the store of the relation cannot be read.
         """
-        return indexed_expression(
-            expression, self.manifest(relation).indexes, lambda: bool(self.zones().is_utc)
+        entries = [entry for entry in self.manifest(relation).indexes if is_on_ngrams(entry) is of_parts]
+        return indexed_expression(expression, entries, lambda: bool(self.zones().is_utc))
+
+    def _is_indexed(self, relation: Relation, expression: Expression, of_parts: bool) -> bool:
+        return any(
+            self.index_on(relation, expression, of_parts=parts) is not None
+            for parts in ({True} if of_parts else (False, True))
         )
 
     def _ngram_columns(self, relation: Relation) -> frozenset[str]:
@@ -373,7 +380,7 @@ class PlanReading:
             access.paths,
             lambda: self.zones().is_session_utc,
             on_ngrams,
-            (lambda expression: self.index_on(relation, expression) is not None) if has_expressions else None,
+            partial(self._is_indexed, relation) if has_expressions else None,
         )
         predicate, is_exact = reader.predicate(access.conditions)
         return predicate, is_exact, reader

@@ -49,7 +49,7 @@ from hindex.plan.index_columns import (
 from hindex.plan.normalize import index_filter, normalize
 from hindex.plan.predicate_hints import predicate_hints
 from hindex.plan.reasons import REPLACED, Note, Reason, failure_reason
-from hindex.plan.required_ngrams import MAX_ALTERNATIVES, with_ngrams
+from hindex.plan.required_ngrams import MAX_ALTERNATIVES
 from hindex.plan.time_zones import TimeZones, ZonesOf, has_time, is_about_time, no_zones
 from hindex.scan.file_columns import output_schema
 from hindex.scan.file_pruning import (
@@ -258,7 +258,7 @@ def plan_scan(
             time_zones.check_reader()
     expressions = _indexed_expressions(snapshot, time_zones)
     root = ALWAYS if where is None else normalize(where, resolver, time_zones, instant, expressions)
-    root = expressions.with_composites(with_ngrams(root, _ngram_columns(snapshot)))
+    root = expressions.with_composites(expressions.with_ngrams(root, _ngram_columns(snapshot)))
     inputs = {
         item.name: frozenset(column.name for column in item.inputs)
         for item in lookups
@@ -293,6 +293,7 @@ def _indexed_expressions(snapshot: Snapshot, zones: TimeZones | None) -> Indexed
     expressions: dict[IndexColumn, int] = {}
     columns: dict[str, int] = {}
     composites: dict[str, Composite] = {}
+    ngrams: list[IndexColumn] = []
     for entry in built:
         with suppress(ColumnError, UnsupportedError):
             column = index_column(entry, snapshot.schema)
@@ -304,11 +305,15 @@ def _indexed_expressions(snapshot: Snapshot, zones: TimeZones | None) -> Indexed
                     other, order=max(order, other.order), has_ranges=has_ranges or other.has_ranges
                 )
             elif column.expression is not None:
-                if zones is None or zones.is_utc or not column.has_time:
+                if zones is not None and not zones.is_utc and column.has_time:
+                    continue
+                if is_on_ngrams(entry):
+                    ngrams.append(column)
+                else:
                     expressions[column] = max(order, expressions.get(column, 0))
             elif has_ranges and entry.where is None and entry.quarantined is None:
                 columns[column.name] = max(order, columns.get(column.name, 0))
-    return IndexedExpressions(expressions, columns, tuple(composites.values()))
+    return IndexedExpressions(expressions, columns, tuple(composites.values()), ngrams)
 
 
 @cache
@@ -577,6 +582,7 @@ class _Planner:
                     self._inputs[name] = self._inputs.get(name, frozenset()).union(
                         item.name for item in on.inputs
                     )
+                    self._types.setdefault(name, on.type)
                 self._indexes.setdefault(name, []).append(entry)
                 try:
                     self._where[entry.id] = index_filter(entry, snapshot.schema)
@@ -906,6 +912,8 @@ class _Planner:
                 return (
                     f"{index.name} on {on.name} has the values of time zone UTC, which is not the session's"
                 )
+            if is_on_ngrams(index):
+                return f"{index.name} answers conditions on parts of {on.name}, of {SIZE} characters or more"
             return f"{index.name} is on {on.name}"
         return ""
 

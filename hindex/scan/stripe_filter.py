@@ -148,7 +148,7 @@ class StripeFilter:
 
         They are what an index's pages would be read for; where there is no index, they have their turn anyway.
         """
-        if _is_on_expression(leaf):
+        if leaf.is_on_expression:
             return None
         if not self._columns.has(leaf.column):
             # null in every row
@@ -197,7 +197,7 @@ class StripeFilter:
         return combined
 
     def _by_statistics(self, result: StripeResult, leaf: Indexable, so_far: Bounds | None) -> Bounds | None:
-        if isinstance(leaf, Residual) or _is_on_expression(leaf):
+        if isinstance(leaf, Residual) or leaf.is_on_expression:
             return so_far
         if so_far is not None and (so_far.exact or self._is_small(so_far.upper)):
             return so_far
@@ -207,7 +207,7 @@ class StripeFilter:
         return _narrow(result, leaf, so_far, self._orc.statistics(result.stripe, leaf, file_type))
 
     def _by_filters(self, result: StripeResult, leaf: Indexable, so_far: Bounds | None) -> Bounds | None:
-        if isinstance(leaf, Residual) or _is_on_expression(leaf):
+        if isinstance(leaf, Residual) or leaf.is_on_expression:
             return so_far
         if self._columns.is_row_key(leaf.column):
             return None
@@ -267,7 +267,7 @@ class StripeFilter:
         if is_cheap(cost):
             return True
         bounds_so_far = Bounds.unknown(result.num_rows) if so_far is None else so_far
-        if not _is_on_expression(leaf) and not are_keys_spread(cost, result.num_rows):
+        if not leaf.is_on_expression and not are_keys_spread(cost, result.num_rows):
             statistics = self._orc.statistics(result.stripe, leaf, self._columns.type_in_file(leaf.column))
             if statistics is not None:
                 bounds_so_far = bounds_so_far.refine(statistics.bounds)
@@ -283,11 +283,6 @@ class StripeFilter:
         with self._lock:
             if note not in self._notes:
                 self._notes.append(note)
-
-
-def _is_on_expression(leaf: Indexable) -> bool:
-    """Return True if only indexes have the values that a leaf is on, and not the data file."""
-    return isinstance(leaf, Leaf) and leaf.condition is not None
 
 
 def _is_open(so_far: Bounds | None) -> bool:

@@ -269,8 +269,8 @@ class ConditionReader:
         is_session_utc: returns True if strings and literals of times are those of UTC.
         ngram_columns: the dotted names, in lower case, of columns with an index on n-grams: of others, conditions on
             parts of strings are not understood.
-        is_indexed: returns True for an expression that an index is on; None if there is no such index. Conditions on
-            other expressions are not understood.
+        is_indexed: returns True for an expression that an index is on, one on its n-grams if the second argument says
+            so; None if no index is on an expression. Conditions on other expressions are not understood.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class ConditionReader:
         columns: Mapping[int, tuple[str, ...]],
         is_session_utc: Callable[[], bool] = lambda: False,
         ngram_columns: Collection[str] = (),
-        is_indexed: Callable[[Expression], bool] | None = None,
+        is_indexed: Callable[[Expression, bool], bool] | None = None,
     ) -> None:
         self._columns = columns
         self._is_session_utc = is_session_utc
@@ -435,8 +435,8 @@ class ConditionReader:
             op = _COMPARISONS.get(kind, ComparisonOp.EQ)
         if subject_part[0] == "CreateNamedStruct":
             return self._rows(subject_part[2::2], others) if kind in ("EqualTo", "In") else None
-        expression = self.indexed_expression(subject_part)
-        if expression is not None and kind not in _PARTS:
+        expression = self.indexed_expression(subject_part, of_parts=kind in _PARTS)
+        if expression is not None:
             return self._test(kind, op, expression, others, is_exact=True)
         function = self._function(subject_part)
         if function is not None:
@@ -481,16 +481,22 @@ class ConditionReader:
             return None
         subject, values = self._value(array), [self._value(item) for item in items]
         literals = [item for item in values if item is not None]
-        if subject is None or len(literals) < len(values) or not self._is_indexed(call("[*]", [subject])):
+        if (
+            subject is None
+            or len(literals) < len(values)
+            or not self._is_indexed(call("[*]", [subject]), False)
+        ):
             return None
         return as_predicate(contains_any(subject, literals)), True
 
-    def indexed_expression(self, expression: CatalystExpression) -> Expression | None:
-        """Return the expression that a value is, if an index is on it."""
+    def indexed_expression(
+        self, expression: CatalystExpression, *, of_parts: bool = False
+    ) -> Expression | None:
+        """Return the expression that a value is, if an index is on it, or on the parts of its strings."""
         if self._is_indexed is None or expression[0] in ("Attribute", "Field", "Padded"):
             return None
         converted = self._value(expression)
-        return converted if converted is not None and self._is_indexed(converted) else None
+        return converted if converted is not None and self._is_indexed(converted, of_parts) else None
 
     def _value(self, expression: CatalystExpression) -> Expression | None:
         """Return a value as SQL; None if it is not understood."""

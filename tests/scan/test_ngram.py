@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable
@@ -263,3 +264,64 @@ def test_errors_of_rows_that_no_index_excludes(tmp_path: Path, connection: Local
     assert ids(table.scan("contains(s, 'beta')", ["id"])) == [0]
     with pytest.raises(PredicateError, match="not UTF-8"):
         table.scan("contains(s, 'alpha')", ["id"]).to_arrow()
+
+
+ON_EXPRESSIONS: list[tuple[str, Matches]] = [
+    ("lower(s) LIKE '%beta%id=12_'", lambda s: like("%beta%id=12_").fullmatch(s.lower()) is not None),
+    ("contains(lower(s), 'id=321')", lambda s: "id=321" in s),
+    ("left(lower(s), 12) RLIKE 'alpha x'", lambda s: "alpha x" in s.lower()[:12]),
+    ("get_json_object(p, '$.m') LIKE '%id=77%'", lambda s: "id=77" in s),
+    ("endswith(get_json_object(p, '$.m'), 'x id=005')", lambda s: s.endswith("x id=005")),
+    ("get_json_object(p, '$.m') = 'alpha id=123'", lambda s: s == "alpha id=123"),
+    (
+        "lower(s) LIKE '%gamma_ray x%' AND get_json_object(p, '$.m') LIKE '%id=1%'",
+        lambda s: "gamma_ray x" in s.lower() and "id=1" in s,
+    ),
+]
+
+
+def test_expressions(tmp_path: Path, connection: LocalConnection, texts: list[str | None]) -> None:
+    """Of strings in JSON, and in lower case: rows of plain Python, in blocks that have the n-grams."""
+    for number in range(2):
+        part = texts[number * ROWS : number * ROWS + ROWS]
+        payloads = pa.array([None if text is None else json.dumps({"m": text}) for text in part])
+        write_file(tmp_path / f"{number}.orc", number * ROWS, part, p=payloads)
+    table = connection.table(str(tmp_path))
+    blocks = {"block_rows": "4"}
+    specs = [
+        IndexSpec("by_lower", "lower(s)", "ngram", properties=blocks),
+        IndexSpec("by_m", "get_json_object(p, '$.m')", "ngram", properties=blocks),
+    ]
+    table.create_indexes(specs)
+    for where, matches in ON_EXPRESSIONS:
+        expected = [row for row, s in enumerate(texts) if s is not None and matches(s)]
+        scan = table.scan(where, ["id"])
+        assert ids(scan) == expected, where
+        assert scan.count() == len(expected), where
+        assert candidates(scan) < 2 * ROWS / 4, where
+        assert ids(table.scan(where, ["id"], mode="prove")) == expected, where
+    scan = table.scan("NOT lower(s) LIKE '%beta%'")
+    assert candidates(scan) == 2 * ROWS
+    assert "by_lower answers conditions on parts of lower(s), of 3 characters" in " ".join(
+        str(scan.explain()).split()
+    )
+    write_columns(tmp_path / "2.orc", {"id": pa.array([9000]), "s": pa.array(["BETA ID=120"])})
+    assert 9000 in ids(table.scan(ON_EXPRESSIONS[0][0], ["id"]))
+    table.refresh_indexes()
+    assert 9000 in ids(table.scan(ON_EXPRESSIONS[0][0], ["id"]))
+    for result in table.check_indexes(verify=True):
+        assert result.verified_stripes
+        assert not result.problems
+
+
+def test_the_value_of_an_expression_is_found_by_its_index_on_values(
+    tmp_path: Path, connection: LocalConnection, texts: list[str | None]
+) -> None:
+    write_file(tmp_path / "0.orc", 0, texts[:ROWS])
+    table = connection.table(str(tmp_path))
+    table.create_indexes([IndexSpec("parts", "lower(s)", "ngram"), IndexSpec("values", "lower(s)")])
+    expected = [row for row, s in enumerate(texts[:ROWS]) if s is not None and s.lower() == "x id=005"]
+    scan = table.scan("lower(s) = 'x id=005'", ["id"])
+    assert ids(scan) == expected
+    assert candidates(scan) == len(expected)
+    assert "parts" not in str(scan.explain())
