@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,16 +26,25 @@ def values(rng: np.random.Generator, count: int) -> list[str | None]:
     ]
 
 
-@pytest.mark.parametrize("max_bytes", [(1 << 31) - 1, 2000])
-def test_values_are_filled_up_to_so_many_characters(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, max_bytes: int
+@pytest.mark.parametrize(("max_bytes", "is_large"), [((1 << 31) - 1, False), (2000, True)])
+def test_short_values_are_filled_with_blanks(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, max_bytes: int, is_large: bool
 ) -> None:
+    padded_types: list[pa.DataType] = []
+    pad = pc.utf8_rpad
+
+    def watched_pad(array: pa.Array, **options: Any) -> pa.Array:
+        padded_types.append(array.type)
+        return pad(array, **options)
+
     monkeypatch.setattr(arrow_arrays, "MAX_ARRAY_BYTES", max_bytes)
-    for count in (0, 1, 50):
-        strings = values(rng, count)
+    monkeypatch.setattr(pc, "utf8_rpad", watched_pad)
+    for strings in ([], ["a"], [None], values(rng, 70)):
         padded = arrow_arrays.pad_strings(pa.array(strings, pa.utf8()), LENGTH)
         assert padded.type == pa.utf8()
         assert padded.to_pylist() == [None if value is None else value.ljust(LENGTH) for value in strings]
+    # the bound is on the most that 70 values could take, not on what these take
+    assert padded_types == [pa.utf8(), pa.large_utf8() if is_large else pa.utf8()]
 
 
 @pytest.mark.parametrize("bound", ["what there is", "one byte less"])
