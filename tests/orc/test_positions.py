@@ -9,7 +9,7 @@ from hindex.orc.metadata.stripe import StreamKind
 LAYOUT = ((StreamKind.DATA, 0), (StreamKind.LENGTH, 1))
 
 
-def test_compressed_with_present() -> None:
+def test_compressed_locations_have_two_numbers_and_present_counts_bits() -> None:
     entries = [
         [0, 0, 0, 0, 0, 0, 0, 0, 0],
         [10, 11, 2, 3, 20, 21, 30, 31, 5],
@@ -26,7 +26,12 @@ def test_compressed_with_present() -> None:
         [0, 21, 51],
         [0, 0, 0],
     )
-    assert (length.chunk.tolist(), length.skip.tolist(), len(length)) == ([0, 30, 60], [0, 5, 8], 3)
+    assert (length.chunk.tolist(), length.inner.tolist(), length.skip.tolist()) == (
+        [0, 30, 60],
+        [0, 31, 61],
+        [0, 5, 8],
+    )
+    assert [len(item) for item in (present, data, length)] == [3, 3, 3]
 
 
 def test_uncompressed_places_have_one_number() -> None:
