@@ -151,7 +151,7 @@ def common_type(
             f"{subject} mixes timestamps with and without a time zone, which depends on the session's; {REMEDY}"
         )
     if not is_comparison and Kind.STRING in kinds and len(kinds) > 1:
-        raise PredicateError(f"{subject} mixes texts with other types; cast them to one type, or {REMEDY}")
+        raise PredicateError(f"{subject} mixes strings with other types; cast them to one type, or {REMEDY}")
     narrow = narrow and Kind.DECIMAL in kinds
     # in their order, as Spark does: a text beside 1 and then 2.5 is a decimal, beside 2.5 and then 1 a double
     common: SparkType | None = None

@@ -93,6 +93,8 @@ def _lines() -> dict[str, list[str]]:
 
 
 LINES = _lines()
+#: Expressions that only hindex refuses, and the beginning of the error.
+REFUSED = [(text, subject) for text, _, subject in (line.rpartition(" -> ") for line in LINES["?"])]
 
 
 def parsed(text: str) -> Expression:
@@ -165,23 +167,30 @@ def test_refused_as_spark_refuses(text: str, frame: DataFrame, arrays: dict[str,
 
     with pytest.raises(PySparkException):
         frame.selectExpr(f"({text})").toArrow()
-    assert_refused(text, arrays)
+    refusal(text, arrays)
 
 
-@pytest.mark.parametrize("text", LINES["?"])
-def test_refused_by_name(text: str, arrays: dict[str, pa.Array]) -> None:
-    assert_refused(text, arrays)
+def test_refused_here_only(frame: DataFrame) -> None:
+    """Spark evaluates in all rows what errors of ``?`` send there."""
+    texts = [text for text, _ in REFUSED]
+    assert texts
+    assert frame.selectExpr(*(f"({text}) AS c{at}" for at, text in enumerate(texts))).toArrow().num_rows == 6
 
 
-def assert_refused(text: str, arrays: dict[str, pa.Array]) -> None:
-    """Refused as such, or for some of the rows."""
-    refusal = ""
+@pytest.mark.parametrize(("text", "subject"), REFUSED, ids=[text for text, _ in REFUSED])
+def test_refused_by_name(text: str, subject: str, arrays: dict[str, pa.Array]) -> None:
+    assert refusal(text, arrays).startswith(subject)
+
+
+def refusal(text: str, arrays: dict[str, pa.Array]) -> str:
+    """Return the error of an expression that is refused as such, or for some of the rows."""
     try:
         _, vector = evaluated(text, arrays)
     except PredicateError as error:
-        refusal = str(error)
+        problem = str(error)
     else:
         assert vector.errors is not None, vector.array.to_pylist()
-        refusal = vector.errors.problem
-    assert refusal
-    assert "\n" not in refusal
+        problem = vector.errors.problem
+    assert problem
+    assert "\n" not in problem
+    return problem
