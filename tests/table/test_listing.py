@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
@@ -371,13 +372,23 @@ def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:
     str(caught.value).encode()
 
 
-def test_a_directory_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("directory", ["", "a=1", "a=2/b=1"])
+def test_a_directory_that_cannot_be_listed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, directory: str
+) -> None:
+    """The table has no fewer rows because of it, wherever the directory is."""
+    fill(tmp_path, ["a=1/x.orc", "a=2/b=1/x.orc", "a=2/b=2/x.orc"])
+    denied = str(tmp_path / directory)
+    scan = os.scandir
+
     def refuse(path: str) -> object:
-        raise PermissionError(13, "Permission denied", path)
+        if str(path) == denied:
+            raise PermissionError(13, "Permission denied", path)
+        return scan(path)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "scandir", refuse)
-        with pytest.raises(TableError, match=r"cannot list .*: Permission denied"):
+        with pytest.raises(TableError, match=rf"cannot list {re.escape(denied)}: Permission denied$"):
             list_data_files(str(tmp_path))
 
 
