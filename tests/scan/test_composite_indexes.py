@@ -398,14 +398,23 @@ def test_many_combinations_use_fewer_columns(
     assert candidates(table.scan(where)) == 2 * ROWS
 
 
-def test_estimates_and_definitions(path: Path, connection: LocalConnection) -> None:
+def test_estimates_are_of_all_columns(path: Path, connection: LocalConnection) -> None:
     table = connection.table(path)
     for using in TYPES:
-        estimate = table.create_index("joined", ["a", "s"], using, dry_run=True)
+        estimates = [table.create_index("i", on, using, dry_run=True) for on in (["a", "s"], ["a"], ["s"])]
         index = table.create_index("joined", ["a", "s"], using)
-        assert isinstance(estimate, BuildEstimate)
-        assert 0.3 < estimate.index_bytes / index.size_bytes < 3
+        both, first, second = [item for item in estimates if isinstance(item, BuildEstimate)]
+        assert (both.column, both.files, both.stripes, both.rows) == ("a, s", 2, 2, 2 * ROWS)
+        assert both.read_bytes == first.read_bytes + second.read_bytes
+        # without what a footer says of the data file
+        assert 0.7 < both.index_bytes / index.size_bytes <= 1
         table.drop_index("joined")
+
+
+def test_definitions_are_stored_and_unusable_if_a_column_is_an_expression(
+    path: Path, connection: LocalConnection
+) -> None:
+    table = connection.table(path)
     table.create_index("joined", ["a", "s"])
     (entry,) = table.snapshot().manifest.indexes
     assert decode_definition(PREFIX + entry.id, encode_definition(entry)) == replace(entry, refreshed_ms=0)
