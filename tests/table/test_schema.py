@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hindex.errors import ColumnError, TableError
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.table.schema import TableColumn, TableSchema, bind_columns, common_type, merge_schemas
-from hindex.table.type_text import parse_type, type_text
+from hindex.table.type_text import MAX_DEPTH, parse_type, type_text
 
 
 def columns(text: str) -> tuple[tuple[str, OrcType], ...]:
@@ -279,9 +279,19 @@ def test_text_that_is_no_type(text: str) -> None:
         parse_type(text)
 
 
-def test_a_deep_type() -> None:
-    text = "struct<a:" * 100 + "int" + ">" * 100
-    assert str(parse_type(text)) == text
+@pytest.mark.parametrize(("opening", "closing"), [("struct<a:", ">"), ("array<", ">"), ("map<int,", ">")])
+def test_types_are_parsed_up_to_a_depth(opening: str, closing: str) -> None:
+    def nested(depth: int) -> str:
+        return opening * depth + "int" + closing * depth
+
+    assert str(parse_type(nested(100))) == nested(100)
+    innermost = list(parse_type(nested(MAX_DEPTH)).walk())[-1]
+    assert innermost.kind is Kind.INT
+    with pytest.raises(ValueError, match=f"not a type: a type nested at most {MAX_DEPTH} deep is expected"):
+        parse_type(nested(MAX_DEPTH + 1))
+    # as deep as Python does not call
+    with pytest.raises(ValueError, match="not a type: a type nested at most"):
+        parse_type(opening * 100_000)
 
 
 @pytest.mark.parametrize(
