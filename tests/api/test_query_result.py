@@ -14,7 +14,7 @@ import pytest
 
 import hindex
 from hindex.api.query_result import QueryResult
-from hindex.errors import ArgumentError, ColumnError, HindexError, UnknownNameError
+from hindex.errors import ArgumentError, ColumnError, HindexError, PredicateError, UnknownNameError
 from hindex.orc import OrcReader
 from tests.support.small import write_columns
 
@@ -219,9 +219,20 @@ def test_mistakes_are_raised_at_the_call_and_rows_are_read_later(
         assert decoded == [], text
     hindex.connect().sql(f"SELECT s FROM '{table}' WHERE a = 3").to_arrow()  # type: ignore[union-attr]
     assert decoded
-    for text in ("SELECT nope FROM {}", "SELECT max(nope) FROM {}", "SELECT a FROM {} WHERE a = 'x'"):
-        with pytest.raises(HindexError):
+    decoded.clear()
+    unknown = "^Column 'nope' cannot be resolved; the columns are: id, a, s, x, d, day$"
+    for text, error, message in (
+        ("SELECT nope FROM {}", ColumnError, unknown),
+        ("SELECT max(nope) FROM {}", ColumnError, unknown),
+        (
+            "SELECT a FROM {} WHERE a = 'x'",
+            PredicateError,
+            "^cannot evaluate a = 'x': .* cannot be cast to bigint",
+        ),
+    ):
+        with pytest.raises(error, match=message):
             run_query(text, table)
+    assert decoded == []
 
 
 def test_each_read_is_of_the_table_as_it_is_then(table: Path) -> None:
