@@ -98,7 +98,9 @@ QUERIES = ["n = 1", "n = 1 OR n = 2", None, "n > 1", None, "n + 0 = 1", "n IS NU
 @pytest.mark.parametrize(
     ("where", "pushdown"), [(None, "true"), (None, "false"), ("n IS NULL OR n > 1", "true")]
 )
-def test_queries_of_one_frame(where: str | None, pushdown: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_queries_of_one_frame_do_not_narrow_each_other(
+    where: str | None, pushdown: str, tmp_path: Path, spark: SparkSession
+) -> None:
     """Spark keeps the reader of one query for the next: no query may have narrowed it."""
     values = [None, 1, 2, 3]
     write_columns(tmp_path / "few" / "0.orc", {"n": pa.array(values, pa.int64())})

@@ -151,7 +151,7 @@ def test_rows_of_an_offset_are_not_read(table: Table, opened: list[OrcReader]) -
     assert undecided.to_arrow().column("id").to_pylist() == [i for i in expected if i % 2 == 1][3:5]
 
 
-def test_mixed_with_a_column_that_is_not_indexed(table: Table, opened: list[OrcReader]) -> None:
+def test_indexes_narrow_conditions_on_other_columns(table: Table, opened: list[OrcReader]) -> None:
     """The files' own statistics of ``id`` keep hundreds of rows: the row groups."""
     # the rows wanted, those kept by indexes and statistics, and whether these are the same for certain
     cases: list[tuple[str, Callable[[Row], bool], Callable[[Row], bool], bool]] = [

@@ -207,7 +207,7 @@ def test_a_build_repeated_after_a_failure(path: Path, table: Table) -> None:
     assert table.create_index("by_a", "a").status == "fresh"
 
 
-def test_a_file_that_grows_while_the_build_runs(path: Path, table: Table) -> None:
+def test_a_file_that_grows_during_a_build_is_an_error(path: Path, table: Table) -> None:
     snapshot = table.snapshot()
     plan = plan_build(snapshot, [IndexEntry(new_index_id(), "x", "a", "BITMAP", "int")])
     write_rows(path / "one.orc", 0, [1] * 9000)

@@ -179,7 +179,7 @@ def test_ctrl_c_stops_a_statement_and_ctrl_d_leaves(terminal: Terminal) -> None:
     assert terminal.process.wait(60) == 0
 
 
-def test_a_terminal_that_lacks_a_character(tmp_path: Path) -> None:
+def test_a_terminal_without_a_character_gets_an_error_and_the_shell_goes_on(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, PYTHONIOENCODING="ascii")
     try:
         terminal.wait_for("hindex> ")

@@ -98,7 +98,7 @@ def test_blocks_of_ngrams(
         assert listed_blocks(array.slice(3), block_rows) == expected_blocks(values[3:], block_rows)
 
 
-def test_dictionaries_and_other_types_of_strings() -> None:
+def test_ngrams_do_not_depend_on_the_string_type() -> None:
     values = ["abcd", None, "xyz", "abcd"]
     expected = expected_blocks(values, 2)
     for data_type in (pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())):

@@ -192,7 +192,7 @@ def test_random_bits_and_tags(is_dense: bool, is_bits: bool, rng: np.random.Gene
         (b"\x00\x01", -1, [0], BAD_SEGMENT),
     ],
 )
-def test_bits_and_tags_outside(data: bytes, skip: int, positions: list[int], code: int) -> None:
+def test_bits_and_tags_outside_are_errors(data: bytes, skip: int, positions: list[int], code: int) -> None:
     count = len(positions)
     arrays: list[Any] = [np.frombuffer(data, np.uint8), as_ints([0]), as_ints([len(data)]), as_ints([skip])]
     arrays += [as_ints([0, count]), as_ints(positions)]

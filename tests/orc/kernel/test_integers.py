@@ -404,7 +404,7 @@ def test_nothing_wanted(is_v2: bool) -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 2), (2, 2), (1, 1), (1, 3)])
-def test_stops_that_do_not_fit(shape: tuple[int, int]) -> None:
+def test_stops_of_another_shape_are_refused(shape: tuple[int, int]) -> None:
     data, none, stops = np.zeros(9, np.uint8), np.zeros(0, np.int64), np.zeros(shape, np.int64)
     segment = (as_ints([0]), as_ints([9]))
     calls: list[Callable[[], int]] = [
