@@ -224,7 +224,7 @@ def test_values() -> None:
         ("c BETWEEN 'a' AND 'b'", "BETWEEN, nullif and lists of values compare a CHAR column"),
         ("c BETWEEN lower('A') AND 'b'", "BETWEEN, nullif and lists of values compare a CHAR column"),
         ("nullif(c, 'ab') IS NULL", "BETWEEN, nullif and lists of values compare a CHAR column"),
-        ("coalesce(a, s) = 1", "CASE|coalesce mixes texts with other types; cast them to one type"),
+        ("coalesce(a, s) = 1", "CASE|coalesce mixes strings with other types; cast them to one type"),
     ],
 )
 def test_refused(text: str, message: str) -> None:
