@@ -18,6 +18,8 @@ def java_environment() -> dict[str, str]:
     """Return variables with which Java starts quickly, in this process and in those that it starts."""
     # compiling generated code would take longer than interpreting plans of few rows and many expressions
     options = f"{QUICK_JAVA} -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+    # each aggregation, sort and join allocates a page, by default of a sixteenth of the heap: garbage all the time
+    options += " -Dspark.buffer.pageSize=1m"
     if ARCHIVE.exists():
         # without a log, as an archive that does not fit is no matter
         options += f" -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable"
