@@ -17,7 +17,7 @@ import hypothesis  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
-from tests.support.cases import SEED  # noqa: E402
+from tests.support.cases import SEED, cases  # noqa: E402
 from tests.support.class_archive import java_environment  # noqa: E402
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 # for the programs that tests start, too
 os.environ.update(java_environment())
 
-hypothesis.settings.register_profile("hindex", deadline=None, print_blob=True, derandomize=SEED == 0)
+hypothesis.settings.register_profile(
+    "hindex", deadline=None, print_blob=True, derandomize=SEED == 0, max_examples=cases(30, 100)
+)
 hypothesis.settings.load_profile("hindex")
 
 

@@ -28,6 +28,7 @@ from hindex.index.index_type import StripeSummary
 from hindex.orc.metadata.types import Kind, OrcType
 from tests.index import peak_memory, support
 from tests.index.support import TYPES, build, read, rows
+from tests.support.cases import cases
 
 LONG = TYPES["bigint"]
 STRING = TYPES["string"]
@@ -39,7 +40,7 @@ def leaf_count(reader: BitmapReader) -> int:
 
 
 @pytest.mark.parametrize("name", TYPES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=cases(10, 30))
 @given(data=st.data())
 def test_random_domains_of_every_type(name: str, data: st.DataObject) -> None:
     data_type = TYPES[name]

@@ -30,6 +30,7 @@ from hindex.proto import index_file_pb2 as pb
 from tests.index import support
 from tests.index.btree_support import ModelFile, Place, build, places, read
 from tests.index.support import TYPES
+from tests.support.cases import cases
 
 LONG = TYPES["bigint"]
 STRING = TYPES["string"]
@@ -84,7 +85,7 @@ def test_many_row_groups_of_several_keys_among_very_many() -> None:
 
 
 @pytest.mark.parametrize("name", TYPES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=cases(10, 30))
 @given(data=st.data())
 def test_random_domains_of_every_type(name: str, data: st.DataObject) -> None:
     data_type = TYPES[name]

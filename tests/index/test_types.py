@@ -18,13 +18,14 @@ from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.types import Kind, OrcType
 from tests.index import support
 from tests.index.support import FILE_TYPES, TYPES, build, open_index
+from tests.support.cases import cases
 
 LONG, STRING = TYPES["bigint"], TYPES["string"]
 
 
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("using", FILE_TYPES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=cases(8, 25))
 @given(data=st.data())
 def test_bounds_hold_what_is_true(using: str, name: str, data: st.DataObject) -> None:
     data_type = TYPES[name]

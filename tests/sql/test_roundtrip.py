@@ -54,6 +54,7 @@ from hindex.sql.statements import (
     TableRef,
 )
 from hindex.sql.string_values import date_from_days, format_date, parse_date
+from tests.support.cases import cases
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.text(
     "\\'\"`%_;-/*\n\r\t\0 ab017uU{#", max_size=12
@@ -285,13 +286,13 @@ _STATEMENTS: st.SearchStrategy[Statement] = st.one_of(
 )
 
 
-@settings(max_examples=250)
+@settings(max_examples=cases(80, 250))
 @given(_PREDICATES)
 def test_predicate(predicate: Predicate) -> None:
     assert parse_predicate(str(predicate)) == predicate
 
 
-@settings(max_examples=150)
+@settings(max_examples=cases(50, 150))
 @given(_STATEMENTS)
 def test_statement(statement: Statement) -> None:
     assert parse(str(statement)) == statement
@@ -330,7 +331,7 @@ _PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=250)
+@settings(max_examples=cases(80, 250))
 @given(
     st.lists(_PIECES, max_size=14).map(" ".join) | _TEXT,
     st.sampled_from(["", "a = ", "SELECT a FROM t WHERE "]),
