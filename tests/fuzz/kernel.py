@@ -33,14 +33,11 @@ import zstandard
 from tests.orc.kernel import encoders
 from tests.orc.kernel.leaf_pages import Pages, random_leaf
 from tests.orc.kernel.reference import SNAPPY, ZSTD
-from tests.support.cases import IS_NIGHTLY
 from tests.support.kernel_build import ROOT, build_kernel, use_kernel
 from tests.support.rle_v2 import varint
 
 FOLDER = ROOT / "build" / "fuzz" / "kernel"
-#: Compiling takes four times as long with -O1, with which a long run has two to three times the inputs a second.
-_LEVEL = "-O1" if IS_NIGHTLY else "-O0"
-FLAGS = (_LEVEL, "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+FLAGS = ("-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 Array = np.ndarray[Any, Any]
 #: Arguments as plain values: bytes and lists of a type become arrays, all else stays.
@@ -563,7 +560,9 @@ def main() -> int:
     if isinstance(libraries, str):
         print(libraries)
         return 2
-    library = build_kernel(FOLDER, FLAGS)
+    # to optimize takes four times as long as to compile, more than a short run
+    level = "-O1" if options.inputs > 10_000 else "-O0"
+    library = build_kernel(FOLDER, (level, *FLAGS))
     environment = {
         **os.environ,
         "LD_PRELOAD": " ".join(libraries),
