@@ -29,6 +29,11 @@ _MAX_DAYS = {"YEAR": 366, "QUARTER": 92, "MONTH": 31, "WEEK": 7}
 UNITS = {**DATE_UNITS, **{unit: unit for unit in _MICROS}, "DD": "DAY"}
 
 
+def is_of_days(unit: str) -> bool:
+    """Return True for a day or a longer unit, by its name in Spark, in capitals or not."""
+    return UNITS.get(unit.upper()) in ("DAY", *DATE_UNITS)
+
+
 def max_micros(unit: str) -> int:
     """Return the most microseconds of a unit."""
     return _MICROS[unit] if unit in _MICROS else _MAX_DAYS[unit] * MICROS_PER_DAY

@@ -167,6 +167,14 @@ def _strings(data_type: OrcType) -> Signature:
     return lambda name, args: apply(name, tuple(_string(name, arg) for arg in args), data_type)
 
 
+def _in_case(name: str, args: Sequence[Node]) -> Node:
+    """Leave out a change of case below another one, as Spark's optimizer does: ``lower(upper(s))`` is ``lower(s)``."""
+    (arg,) = args
+    while isinstance(arg, Apply) and arg.function in ("lower", "upper"):
+        (arg,) = arg.args
+    return apply(name, (_string(name, arg),), STRING)
+
+
 def _string(name: str, arg: Node) -> Node:
     if type_of(arg).kind is Kind.BINARY:
         raise PredicateError(f"{name} of a binary value is not evaluated; {REMEDY}")
@@ -360,7 +368,7 @@ FUNCTIONS: dict[str, Function] = {
     "least": Function(_common, None),
     "left": Function(_string_and_integers, strings.left),
     "length": Function(_type_length, strings.length),
-    "lower": Function(_strings(STRING), strings.lower),
+    "lower": Function(_in_case, strings.lower),
     "ltrim": Function(_strings(STRING), strings.ltrim),
     "map_keys": Function(_type_map_part, collections.map_keys),
     "map_values": Function(_type_map_part, collections.map_values),
@@ -377,7 +385,7 @@ FUNCTIONS: dict[str, Function] = {
     "substring": Function(_string_and_integers, strings.substring),
     "trim": Function(_strings(STRING), strings.trim),
     "trunc": Function(_type_trunc, dates.trunc),
-    "upper": Function(_strings(STRING), strings.upper),
+    "upper": Function(_in_case, strings.upper),
     "weekday": Function(_dates(INT), dates.weekday),
     "weekofyear": Function(_dates(INT), dates.weekofyear),
     "year": Function(_dates(INT), dates.year),

@@ -142,17 +142,25 @@ def _instant(wall_clock: int, zone: datetime.tzinfo, fold: int) -> int | None:
 def first_instant(wall_clock: int, zone: datetime.tzinfo) -> int | None:
     """Return the instant from which on a zone's clock shows a time or later ones; before, it shows earlier ones.
 
-    None if there is none, as the clock is put back across that time, or if the zone's rules are unknown for it.
+    None if there is none, as the clock is put back from a later time to an earlier one, or its rules are unknown.
     """
     instant = to_instant(wall_clock, zone)
     if instant is None or zone is datetime.UTC:
         return instant
-    before, shown = to_wall_clock(instant - 1, zone), to_wall_clock(instant, zone)
-    if before is None or shown is None or not before < wall_clock <= shown:
+    shown_before, shown = to_wall_clock(instant - 1, zone), to_wall_clock(instant, zone)
+    if shown_before is None or shown is None or not shown_before < wall_clock <= shown:
         return None
     again = _instant(wall_clock, zone, fold=1)
     if again is None or again <= instant:
         return instant
     # the clock shows the time twice: it was put back to this very time, or from a later to an earlier one
-    before = to_wall_clock(again - 1, zone)
-    return instant if before is not None and before >= wall_clock else None
+    shown_before = to_wall_clock(again - 1, zone)
+    return instant if shown_before is not None and shown_before >= wall_clock else None
+
+
+def is_shown_once(wall_clock: int, zone: datetime.tzinfo) -> bool:
+    """Return True if a zone's clock shows a time once, and the time just before it just before."""
+    instant = to_instant(wall_clock, zone)
+    if instant is None or _instant(wall_clock, zone, fold=1) != instant:
+        return False
+    return to_wall_clock(instant, zone) == wall_clock and to_wall_clock(instant - 1, zone) == wall_clock - 1

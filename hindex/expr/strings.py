@@ -36,20 +36,32 @@ def _mapped(data_type: OrcType, text: Vector, *, to_upper: bool) -> Vector:
     return by_value(data_type, (text,), lambda value: _in_case(value, to_upper=to_upper))
 
 
-def _in_case(text: str, *, to_upper: bool) -> str:
-    """Return a text in lower or upper case, in which a capital sigma that ends a word is a final one, as in Spark."""
-    for character in set(text):
+#: Characters of which versions of Unicode say differently whether they end a word before a sigma.
+_UNSURE_LETTERS = frozenset("\u0295\U0001171e")
+
+
+def _in_case(value: str, *, to_upper: bool) -> str:
+    """Return a string in lower or upper case, in which a capital sigma that ends a word is a final one, as in Spark."""
+    characters = set(value)
+    for character in characters:
         _check_case(character)
-    return text.upper() if to_upper else text.lower()
+    if "Σ" in characters and not to_upper:
+        for character in characters & _UNSURE_LETTERS:
+            raise _unstable(character)
+    return value.upper() if to_upper else value.lower()
 
 
 @lru_cache(maxsize=4096)
 def _check_case(character: str) -> None:
     if not has_stable_case(character):
-        raise PredicateError(
-            f"lower and upper of {character!r} (U+{ord(character):04X}) are not the same in all versions of Unicode; "
-            "filter with Spark on scan(...).to_spark()"
-        )
+        raise _unstable(character)
+
+
+def _unstable(character: str) -> PredicateError:
+    return PredicateError(
+        f"lower and upper of {character!r} (U+{ord(character):04X}) are not the same in all versions of Unicode; "
+        "filter with Spark on scan(...).to_spark()"
+    )
 
 
 def length(data_type: OrcType, value: Vector) -> Vector:

@@ -8,15 +8,17 @@ back across one of its ends.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from typing import cast
 
 from hindex.domain import Domain, Range
 from hindex.errors import PredicateError
 from hindex.expr.coerce import type_of
-from hindex.expr.dates import DATE_UNITS
-from hindex.expr.instants import first_instant, instant_constant, to_instant, to_wall_clock
+from hindex.expr.dates import is_of_days
+from hindex.expr.instants import first_instant, instant_constant, is_shown_once, to_instant, to_wall_clock
 from hindex.expr.nodes import DATE, Apply, Column, Constant, Node, walk
 from hindex.expr.typing import Resolve, typed_condition
+from hindex.orc.calendars import MICROS_PER_DAY
 from hindex.orc.metadata.types import Kind
 from hindex.plan.column_domains import ColumnDomain, column_domain
 from hindex.sql.predicate import Expression, Literal, LiteralKind, PredicateLeaf, columns, with_operands
@@ -43,7 +45,11 @@ def instants_domain(
         condition = typed_condition(_with_readings(leaf, clock), resolve)
     except PredicateError:
         return None  # typed for instants, it has an error of its own
-    if not _is_of_days(condition) or not all(_is_shown(node, clock) for node in walk(condition)):
+    if not _is_of_days(condition):
+        return None
+    # Spark cuts a time to the last midnight before it, of two equal ones, too, and to none that the clock skips
+    compares_times = any(_is_time(node) for node in walk(condition))
+    if compares_times and not all(is_shown_once(time, clock) for time in _constant_times(condition)):
         return None
     answer = column_domain(condition, negated=negated)
     if answer is None or type_of(answer[0]).kind is not Kind.TIMESTAMP:
@@ -60,6 +66,20 @@ def instants_domain(
         if low is None or end is None or low < end:
             ranges.append(Range(low, None if end is None else end - 1))
     return column, Domain.from_ranges(ranges, null_allowed=domain.null_allowed)
+
+
+def _is_time(node: Node) -> bool:
+    return isinstance(node, Apply) and type_of(node).kind is Kind.TIMESTAMP
+
+
+def _constant_times(condition: Node) -> Iterator[int]:
+    """Yield the dates and times that a condition names, as readings of a clock."""
+    for node in walk(condition):
+        if isinstance(node, Constant) and isinstance(node.value, int) and node.type is not None:
+            if node.type.kind is Kind.TIMESTAMP:
+                yield node.value
+            elif node.type == DATE:
+                yield node.value * MICROS_PER_DAY
 
 
 def _with_readings(leaf: PredicateLeaf, clock: datetime.tzinfo) -> PredicateLeaf:
@@ -86,24 +106,7 @@ def _is_of_days(node: Node) -> bool:
         case Apply("CAST", (Column(),)) if type_of(node) == DATE:
             return True
         case Apply("date_trunc", (Column(),), _, (unit,)):
-            return unit == "DAY" or unit in DATE_UNITS
+            return is_of_days(unit)
         case Apply(_, args):
             return all(map(_is_of_days, args))
     return True
-
-
-def _is_shown(node: Node, clock: datetime.tzinfo) -> bool:
-    """Return True unless a node is a constant time that the clock skips, or the first time after those that it skips.
-
-    Where a day does not begin at midnight, Spark compares the time at which it begins.
-    """
-    if (
-        not isinstance(node, Constant)
-        or not isinstance(node.value, int)
-        or type_of(node).kind is not Kind.TIMESTAMP
-    ):
-        return True
-    instant = to_instant(node.value, clock)
-    if instant is None:
-        return False
-    return to_wall_clock(instant, clock) == node.value and to_wall_clock(instant - 1, clock) == node.value - 1

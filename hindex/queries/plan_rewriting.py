@@ -33,7 +33,7 @@ from hindex.queries.index_aggregates import answer_aggregate
 from hindex.queries.lookup_joins import apply_lookup_joins
 from hindex.queries.relation_reading import RelationReading
 from hindex.queries.selectivity import SelectivityEstimate
-from hindex.queries.table_scans import fits_types, plan_table_scan
+from hindex.queries.table_scans import fits_types, fitting_part, plan_table_scan
 from hindex.scan.planning import ScanPlan, is_on_ngrams
 from hindex.spark.catalyst import (
     Attribute,
@@ -336,11 +336,10 @@ class PlanReading:
         entries = [entry for entry in self.manifest(relation).indexes if is_on_ngrams(entry) is of_parts]
         return indexed_expression(expression, entries, lambda: bool(self.zones().is_utc))
 
-    def _is_indexed(self, relation: Relation, expression: Expression, of_parts: bool) -> bool:
-        return any(
-            self.index_on(relation, expression, of_parts=parts) is not None
-            for parts in ({True} if of_parts else (False, True))
-        )
+    def _is_indexed(self, relation: Relation, expression: Expression, must_be_of_parts: bool) -> bool:
+        if self.index_on(relation, expression, of_parts=True) is not None:
+            return True
+        return not must_be_of_parts and self.index_on(relation, expression) is not None
 
     def _ngram_columns(self, relation: Relation) -> frozenset[str]:
         """Return the columns of a relation that have an index on n-grams, in lower case."""
@@ -446,8 +445,10 @@ class PlanReading:
             detail = f"Spark reads {counted(len(used), 'column')} of {counted(rows, 'row')} sooner"
             selectivity.DECLINED.put(key, selectivity.Declined(Reason.TOO_SMALL, detail))
             return self.declined(relation, Reason.TOO_SMALL, detail, where)
-        if not fits_types(where, snapshot.schema, self.zones):
+        fitting = fitting_part(where, snapshot.schema, self.zones)
+        if fitting is None:
             return self.declined(relation, Reason.UNSUPPORTED_PREDICATE, NO_USABLE_CONDITION, where)
+        where = fitting
         names = [item.name for item in used]
         scan, plan = plan_table_scan(table, snapshot, where, names, self.zones)
         is_read = looks_up or always
@@ -614,6 +615,8 @@ class PlanReading:
                 # a path of one partition, and a schema that names its column
                 kind = "a" if item.is_partition else "no"
                 return f"column {item.name!r} is {kind} partition column in Spark"
+            if item.is_partition and relation.table is None and data_type.kind is Kind.TIMESTAMP:
+                return f"Spark has read the values of {item.name!r} in the time zone of the DataFrame's session then"
             # Spark leaves out fields that the plan does not use
             read = json.loads(item.type_json)
             if declared is not None:

@@ -11,7 +11,7 @@ from hindex.plan.normalize import normalize
 from hindex.plan.time_zones import ZonesOf, is_about_time
 from hindex.scan.planning import ScanPlan, plan_scan
 from hindex.spark.scan import RowScan
-from hindex.sql.predicate import Predicate
+from hindex.sql.predicate import And, Predicate, all_of
 from hindex.store.snapshot import Snapshot
 from hindex.table.schema import TableSchema
 
@@ -39,3 +39,12 @@ def fits_types(predicate: Predicate, schema: TableSchema, zones: ZonesOf) -> boo
     except (PredicateError, ColumnError, UnsupportedError):
         return False
     return True
+
+
+def fitting_part(predicate: Predicate, schema: TableSchema, zones: ZonesOf) -> Predicate | None:
+    """Return the part of a conjunction that a scan can evaluate, all of it if possible; None if there is none."""
+    if fits_types(predicate, schema, zones):
+        return predicate
+    parts = predicate.children if isinstance(predicate, And) else ()
+    fitting = [part for part in parts if fits_types(part, schema, zones)]
+    return all_of(fitting) if fitting else None

@@ -19,6 +19,7 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 from hindex.errors import PredicateError
+from hindex.expr.dates import is_of_days
 from hindex.expr.patterns import java_regex
 from hindex.spark.catalyst_values import value
 from hindex.sql.functions import call, contains_any
@@ -552,7 +553,9 @@ class ConditionReader:
                 name, args = "year", [self._date(child)]
             case ["TruncDate", child, unit]:
                 name, args = "trunc", [self._date(child), self._literal(unit)]
-            case ["TruncTimestamp", unit, child]:
+            case ["TruncTimestamp", ["Literal", "string", str() as name_of_unit] as unit, child] if (
+                self._is_session_utc() or is_of_days(name_of_unit)
+            ):
                 name, args = "date_trunc", [self._literal(unit), self.column(child)]
             case ["Coalesce", child, default]:
                 name, args = (

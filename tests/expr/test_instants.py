@@ -7,7 +7,7 @@ import zoneinfo
 
 import pytest
 
-from hindex.expr.instants import first_instant, to_wall_clock
+from hindex.expr.instants import first_instant, is_shown_once, to_wall_clock
 
 MINUTE = 60 * 10**6
 HOUR = 60 * MINUTE
@@ -26,6 +26,7 @@ TRANSITIONS = [
     ("America/Sao_Paulo", "2018-11-04 03:00"),
     ("America/Sao_Paulo", "2018-02-18 02:00"),
     ("America/St_Johns", "2000-10-29 02:31"),
+    ("America/Havana", "2024-11-03 05:00"),
     ("Pacific/Apia", "2011-12-30 10:00"),
     ("Asia/Kolkata", "2024-03-31 01:00"),
 ]
@@ -48,3 +49,15 @@ def test_the_first_instant_at_which_a_clock_shows_a_time(name: str, text: str) -
                 assert time is not None
                 assert (time >= wall) is (transition + at * 15 * MINUTE >= first), (wall, at)
             assert first_instant(wall, datetime.UTC) == wall
+
+
+@pytest.mark.parametrize(("name", "text"), TRANSITIONS)
+def test_times_that_a_clock_shows_once(name: str, text: str) -> None:
+    """Not those that it skips or shows twice, nor the one that it is put to."""
+    zone, transition = zoneinfo.ZoneInfo(name), micros(text)
+    before, after = to_wall_clock(transition - 1, zone), to_wall_clock(transition, zone)
+    assert before is not None
+    assert after is not None
+    for wall in (before + 1 + at * 15 * MINUTE for at in range(-12, 13)):
+        is_unsure = after <= wall < before + 1 or before + 1 <= wall <= after != before + 1
+        assert is_shown_once(wall, zone) is not is_unsure, wall

@@ -636,3 +636,40 @@ def test_a_frame_keeps_the_time_zone_that_it_was_made_in(
             assert len(expected) > 50
             if made_in == run_in:
                 assert is_used
+
+
+def test_partitions_keep_the_time_zone_that_a_frame_was_made_in(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark has read the times in directory names when it listed the files."""
+    place = str(tmp_path / "t")
+    frame = spark.range(60).selectExpr("id", "timestamp_seconds(1700000000 + (id % 5) * 7200) AS p")
+    frame.coalesce(1).write.partitionBy("p").orc(place)
+    hindex.connect(spark=spark).table(place).create_index("i", "id")
+    for made_in, run_in in (("Asia/Tokyo", "UTC"), ("UTC", "Asia/Tokyo")):
+        with session_zone(spark, made_in):
+            kept = spark.read.orc(place)
+            frames = [
+                kept.where("id IN (5, 7)").selectExpr("id", "CAST(p AS LONG)"),
+                kept.where("p >= '2023-11-15 00:00:00' AND id < 20").select("id"),
+                kept.where("p >= '2023-11-15 00:00:00'").groupBy().count(),
+            ]
+            expected = [rows(item) for item in frames]
+        with session_zone(spark, run_in), hindex.accelerate(spark, always=True):
+            assert [rows(item) for item in frames] == expected
+
+
+def test_a_condition_that_needs_the_sessions_clock_does_not_hide_others(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    minutes = "timestamp_seconds(1700000000 + id * 60) AS ts"
+    spark.range(5000).selectExpr("id", "id % 9 AS a", minutes).coalesce(1).write.orc(str(tmp_path / "t"))
+    hindex.connect(spark=spark).table(tmp_path / "t").create_index("i", "a")
+    caplog.set_level(logging.INFO, "hindex.queries")
+    with session_zone(spark, "America/New_York"):
+        for condition in ("date_trunc('HOUR', ts) = TIMESTAMP '2023-11-16 12:00:00'", "year(ts) < 12000"):
+            frame = spark.read.orc(str(tmp_path / "t")).where(f"a = 3 AND {condition}").select("id")
+            expected = rows(frame)
+            assert expected
+            with hindex.accelerate(spark, always=True):
+                caplog.clear()
+                assert rows(frame.where("true")) == expected
+                assert " through i, " in caplog.text

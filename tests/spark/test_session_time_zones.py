@@ -49,6 +49,8 @@ from tests.support.small import write_columns
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.support.local_build import LocalConnection
+
 
 def check(report: dict[str, Any], java: str, session: str) -> None:
     """Check that all rows are Spark's, and that hindex answers every statement that it can."""
@@ -178,6 +180,56 @@ def test_spark_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: st
     report = found_by("tests.spark.zones_run", java, str(tmp_path), session, packages=connect_packages())
     check_days(report["days"], java, session)
     check_layouts(report["layouts"], session, LAYOUTS_OVER_CONNECT)
+
+
+#: Sessions whose clock is put back to midnight, skips midnight, or neither, the days around that, and how many of the
+#: conditions of the test are refused.
+CLOCKS_AT_MIDNIGHT = [
+    ("America/Havana", ["2024-11-02", "2024-11-03", "2024-11-04"], 2),
+    ("America/Sao_Paulo", ["2018-11-03", "2018-11-04", "2018-11-05"], 2),
+    ("Europe/Berlin", ["2024-10-26", "2024-10-27", "2024-10-28"], 0),
+]
+
+
+@pytest.mark.parametrize(("zone", "days", "refused"), CLOCKS_AT_MIDNIGHT)
+def test_days_whose_midnight_is_shown_twice_or_not_at_all(
+    spark: SparkSession, tmp_path: Path, connection: LocalConnection, zone: str, days: list[str], refused: int
+) -> None:
+    """Spark cuts times after the second of two midnights to that one: such days are not compared here."""
+    step = np.timedelta64(15, "m")
+    times = pa.array(
+        np.arange(np.datetime64(days[0], "us"), np.datetime64(days[2], "us") + 2 * 96 * step, step),
+        pa.timestamp("us"),
+    )
+    write_columns(tmp_path / "t" / "0.orc", {"id": pa.array(range(len(times))), "ts": times})
+    connection.table(tmp_path / "t").create_index("i", "ts")
+    conditions = [
+        f"{subject} {op} {literal}"
+        for day in days
+        for subject, op, literal in (
+            ("date_trunc('DAY', ts)", "=", f"TIMESTAMP '{day} 00:00:00'"),
+            ("date_trunc('DAY', ts)", ">", f"DATE '{day}'"),
+            ("CAST(ts AS DATE)", "=", f"DATE '{day}'"),
+            ("CAST(ts AS DATE)", "<=", f"TIMESTAMP '{day} 12:00:00'"),
+        )
+    ]
+    answers, refusals = 0, 0
+    with session_zone(spark, zone):
+        frame = spark.read.orc(str(tmp_path / "t"))
+        truth = frame.selectExpr("id", *(f"{text} AS c{at}" for at, text in enumerate(conditions))).toArrow()
+        table = hindex.connect(spark=spark).table(tmp_path / "t")
+        for at, condition in enumerate(conditions):
+            wanted = sorted(truth.filter(truth[f"c{at}"])["id"].to_pylist())
+            try:
+                scan = table.scan(condition, ["id"])
+            except PredicateError:
+                refusals += 1
+                continue
+            assert sorted(scan.to_arrow()["id"].to_pylist()) == wanted, condition
+            assert scan.explain().exact
+            answers += len(wanted)
+    assert refusals == refused
+    assert answers > 1000
 
 
 def test_instants_are_those_of_javas_reader(spark: SparkSession, rng: np.random.Generator) -> None:
