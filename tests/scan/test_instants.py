@@ -189,10 +189,17 @@ def test_what_depends_on_the_clock_of_a_session(written: Path, connection: Local
     for text in (
         "hour(t) = 1",
         "CAST(id AS STRING) = TIMESTAMP '2020-01-01 00:00:00'",
-        "CAST(t AS DATE) = DATE '2024-03-31'",
+        "month(t) = 3",
     ):
         with pytest.raises(PredicateError, match=r"filter with Spark on scan\(...\)"):
             elsewhere.narrowed(predicate(text), ["id"], None).plan()
+    shown_by = datetime.timedelta(hours=5, minutes=30)
+    shown = [value + shown_by for value in instants(written, "UTC").values() if value is not None]
+    for text, matching in (
+        ("CAST(t AS DATE) = DATE '2024-03-31'", [time.date().isoformat() == "2024-03-31" for time in shown]),
+        ("NOT year(t) = 2024", [time.year != 2024 for time in shown]),
+    ):
+        assert elsewhere.narrowed(predicate(text), ["id"], None).count() == sum(matching) > 0
     with pytest.raises(PredicateError, match="'No/Where', is unknown here"):
         scan.with_zones(lambda: TimeZones("No/Where", "UTC")).plan()
     with pytest.raises(PredicateError, match="'No/Where' is unknown here"):
