@@ -82,20 +82,17 @@ def _of_expression(
             alternatives = tuple((text,) for text in texts if isinstance(text, str))
         case _:
             return None
-    column = _strings(subject, name_of)
+    column = _source(subject, name_of)
     return None if column is None else (column, alternatives)
 
 
-def _strings(node: nodes.Node, name_of: Callable[[nodes.Node], str | None]) -> str | None:
+def _source(node: nodes.Node, name_of: Callable[[nodes.Node], str | None]) -> str | None:
     """Return the column of strings, or indexed expression, that a value is a part of, letter case aside; or None."""
-    while True:
-        name = name_of(node)
-        if name is not None:
-            return name
-        if not isinstance(node, Apply) or node.function not in _PART_OF_ARGUMENT:
-            break
+    while (name := name_of(node)) is None and isinstance(node, Apply) and node.function in _PART_OF_ARGUMENT:
         node = node.args[0]
-    return node.name if isinstance(node, Column) and node.column_type.kind in _KINDS else None
+    if name is None and isinstance(node, Column) and node.column_type.kind in _KINDS:
+        return node.name
+    return name
 
 
 def _of_domain(domain: Domain) -> _Alternatives:
