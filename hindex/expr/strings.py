@@ -36,7 +36,7 @@ def _mapped(data_type: OrcType, text: Vector, *, to_upper: bool) -> Vector:
     return by_value(data_type, (text,), lambda value: _in_case(value, to_upper=to_upper))
 
 
-#: Characters of which versions of Unicode say differently whether they end a word before a sigma.
+#: Versions of Unicode differ in whether these are cased letters. The lower case of a sigma beside them depends on that.
 _UNSURE_LETTERS = frozenset("\u0295\U0001171e")
 
 

@@ -404,7 +404,7 @@ class IndexedExpressions:
         }
 
     def __bool__(self) -> bool:
-        """Return True if some index is on an expression; `with_composites` is for those on several columns."""
+        """Return True if some index is on the values of an expression."""
         return bool(self._by_node)
 
     def with_composites(self, root: Filter) -> Filter:

@@ -616,7 +616,7 @@ class PlanReading:
                 kind = "a" if item.is_partition else "no"
                 return f"column {item.name!r} is {kind} partition column in Spark"
             if item.is_partition and relation.table is None and data_type.kind is Kind.TIMESTAMP:
-                return f"Spark has read the values of {item.name!r} in the time zone of the DataFrame's session then"
+                return f"Spark reads {item.name!r} in the time zone that the session had for the DataFrame"
             # Spark leaves out fields that the plan does not use
             read = json.loads(item.type_json)
             if declared is not None:

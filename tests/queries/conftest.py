@@ -56,7 +56,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def nothing_declined() -> Iterator[None]:
-    """No table is left to Spark because an earlier query was."""
+    """Clear the record of declined queries before and after the test."""
     DECLINED.clear()
     yield
     DECLINED.clear()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROWS = 800
 WORDS = ("red", "Green", "BLUE", "", "épée", "😀", "a_b%c", "it's", "ΣίγμαΣ", "x" * 40)
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata")
-#: Binary values, two of which are not UTF-8.
+#: Binary literals; the first and the fourth are invalid UTF-8.
 BYTES = ("X'FFFE'", "X''", "X'61'", "X'E282'", "X'6162'")
 START = datetime.datetime(2021, 1, 1)
 

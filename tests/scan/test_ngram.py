@@ -281,7 +281,7 @@ ON_EXPRESSIONS: list[tuple[str, Matches]] = [
 
 
 def test_expressions(tmp_path: Path, connection: LocalConnection, texts: list[str | None]) -> None:
-    """Of strings in JSON, and in lower case: rows of plain Python, in blocks that have the n-grams."""
+    """Scans return the rows that plain Python selects, and read only blocks that have the n-grams."""
     for number in range(2):
         part = texts[number * ROWS : number * ROWS + ROWS]
         payloads = pa.array([None if text is None else json.dumps({"m": text}) for text in part])
@@ -314,7 +314,7 @@ def test_expressions(tmp_path: Path, connection: LocalConnection, texts: list[st
         assert not result.problems
 
 
-def test_the_value_of_an_expression_is_found_by_its_index_on_values(
+def test_equality_uses_the_bitmap_beside_an_ngram_index(
     tmp_path: Path, connection: LocalConnection, texts: list[str | None]
 ) -> None:
     write_file(tmp_path / "0.orc", 0, texts[:ROWS])
