@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 import uuid
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -48,7 +49,7 @@ _ERRNO = {
     "ParentNotDirectoryException": errno.ENOTDIR,
     "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
 }
-#: Blocks of small files, in bytes: a quota counts a whole block while one is written, and this is the least.
+#: The least size of a block, in bytes: a quota counts a whole block while one is written.
 _MIN_BLOCK = 1 << 20
 _CHECKSUM_BYTES = 512
 #: Bytes of a local file that are written at once.
@@ -111,12 +112,11 @@ class Hdfs(WritableFileSystem):
             raise
 
     def write(self, path: str, data: bytes) -> None:
-        block = max(-(-len(data) // _CHECKSUM_BYTES) * _CHECKSUM_BYTES, _MIN_BLOCK)
-        self._write(path, iter([data]), block)
+        self._write(path, iter([data]), len(data))
 
     def upload(self, path: str, local: str) -> None:
         with open(local, "rb") as file:  # noqa: PTH123 a name
-            self._write(path, iter(lambda: file.read(_PART), b""), None)
+            self._write(path, iter(lambda: file.read(_PART), b""), os.fstat(file.fileno()).st_size)
 
     def delete(self, path: str) -> None:
         _call(self.client.delete, path)
@@ -147,12 +147,14 @@ class Hdfs(WritableFileSystem):
                 raise
             return []  # removed since the directory above was listed
 
-    def _write(self, path: str, parts: Iterator[bytes], block: int | None) -> None:
+    def _write(self, path: str, parts: Iterator[bytes], size: int) -> None:
         directory = path.rpartition("/")[0]
         above = self._directory(directory)
         if above is None:
             self.make_directory(directory)
             above = _call(self.client.get_file_info, directory)
+        # one block: a busy name node refuses a second one for a moment, and the library does not try again
+        block = max(-(-size // _CHECKSUM_BYTES) * _CHECKSUM_BYTES, _MIN_BLOCK)
         options = WriteOptions(block_size=block, permission=above.permission & 0o666)
         file = _call(self.client.create, path, options)
         try:

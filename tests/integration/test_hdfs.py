@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hdfs_native import Client, WriteOptions
 
+from hindex.orc.io.hdfs import Hdfs
 from tests.support.hdfs import HdfsCluster
 
+#: Bytes of a block.
+BLOCK = 4096
 #: Of four blocks.
 DATA = bytes(range(256)) * 64
 #: By default, a client tries for three minutes.
@@ -19,20 +25,34 @@ def client(hdfs: HdfsCluster) -> Client:
 
 
 def write(client: Client, path: str, data: bytes = DATA) -> None:
-    with client.create(path, WriteOptions(block_size=4096)) as file:
+    # one block: the client does not wait until the name node takes a second one
+    with client.create(path, WriteOptions(block_size=len(data))) as file:
         file.write(data)
 
 
 def test_files_are_read_as_written(hdfs: HdfsCluster, client: Client) -> None:
     path = "/files/day=%2F 1/é"
-    write(client, path)
+    file = hdfs.admin.create(hdfs.path(path), True, BLOCK, 1, BLOCK)
+    file.write(DATA)
+    file.close()
     reader = client.read(path)
     assert len(reader) == len(DATA)
     assert reader.read_range(4000, 9000) == DATA[4000:13000]
     status = hdfs.admin.getFileStatus(hdfs.path(path))
-    assert (status.getLen(), status.getBlockSize()) == (len(DATA), 4096)
+    assert (status.getLen(), status.getBlockSize()) == (len(DATA), BLOCK)
     (listed,) = (status for status in client.list_status("/files", recursive=True) if not status.isdir)
     assert (listed.path, listed.modification_time) == (path, status.getModificationTime())
+
+
+def test_a_file_is_uploaded_in_one_block(hdfs: HdfsCluster, tmp_path: Path) -> None:
+    data = os.urandom((3 << 20) + 1)
+    (tmp_path / "file").write_bytes(data)
+    files = Hdfs(hdfs.uri)
+    files.upload("/uploaded/file", str(tmp_path / "file"))
+    assert files.read("/uploaded/file", len(data)) == data
+    status = hdfs.admin.getFileStatus(hdfs.path("/uploaded/file"))
+    # whole checksums
+    assert (status.getLen(), status.getBlockSize()) == ((3 << 20) + 1, (3 << 20) + 512)
 
 
 def test_safe_mode_refuses_changes(hdfs: HdfsCluster, client: Client) -> None:
