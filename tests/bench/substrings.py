@@ -127,7 +127,8 @@ def write_log(directory: Path, rows: int) -> None:
         pyarrow.orc.write_table(pa.table(columns), str(directory / f"{number:04}.orc"), compression="zstd")
 
 
-def _batches(directory: Path) -> Iterator[pa.RecordBatch]:
+def stripes_of(directory: Path) -> Iterator[pa.RecordBatch]:
+    """Return the stripes of a directory's files."""
     for file in sorted(directory.glob("*.orc")):
         reader = pyarrow.orc.ORCFile(file)
         for stripe in range(reader.nstripes):
@@ -142,7 +143,7 @@ def _lance(path: Path) -> tuple[Any, tuple[float, int]]:
     shutil.rmtree(directory, ignore_errors=True)
     schema = pyarrow.orc.ORCFile(sorted((path / "orc").glob("*.orc"))[0]).schema
     dataset = lance.write_dataset(
-        pa.RecordBatchReader.from_batches(schema, _batches(path / "orc")), str(directory)
+        pa.RecordBatchReader.from_batches(schema, stripes_of(path / "orc")), str(directory)
     )
     build_seconds = seconds(lambda: dataset.create_scalar_index("message", "NGRAM"))
     (description,) = dataset.describe_indices()
