@@ -67,7 +67,7 @@ from hindex.plan.filter import (
 from hindex.plan.filter_evaluation import prune
 from hindex.plan.index_columns import IndexColumn, IndexedExpressions, expression_column, index_column
 from hindex.plan.normalize import normalize
-from hindex.plan.required_ngrams import with_ngrams
+from hindex.plan.required_ngrams import has_own_ngrams
 from hindex.scan.orc_statistics import OrcStatistics
 from hindex.scan.planning import PredicateColumns
 from hindex.sql.predicate import (
@@ -246,8 +246,9 @@ def advise(
     expressions = _expressions(workload, snapshot)
     # what an index on a column may answer is for that
     columns = dict.fromkeys(snapshot.schema.names, 1)
-    indexed = IndexedExpressions(dict.fromkeys(expressions.values(), 1), columns)
-    queries, ignored = _filtered(workload, snapshot, indexed)
+    texts = [item for item in expressions.values() if item.expression and has_own_ngrams(item.expression)]
+    indexed = IndexedExpressions(dict.fromkeys(expressions.values(), 1), columns, ngrams=texts)
+    queries, ignored = _filtered(workload, snapshot, indexed, [item.name for item in texts])
     names = sorted({leaf.column for query in queries for leaf in _indexable(query.filter, snapshot)})
     on_expressions = {name: expressions[name] for name in names if name in expressions}
     sample = _Sample(
@@ -347,9 +348,13 @@ def _indexable_parts(leaf: PredicateLeaf) -> Iterator[Expression]:
 
 
 def _filtered(
-    workload: Workload, snapshot: Snapshot, expressions: IndexedExpressions
+    workload: Workload, snapshot: Snapshot, expressions: IndexedExpressions, texts: Sequence[str]
 ) -> tuple[list[_Query], dict[str, int]]:
-    """Return the distinct filters of a workload, and what is ignored with the reasons."""
+    """Return the distinct filters of a workload, and what is ignored with the reasons.
+
+    Args:
+        texts: the names of the expressions whose n-grams an index may have.
+    """
     ignored = dict(workload.ignored)
     resolver = PredicateColumns(snapshot.schema)
     instant = constant_times.current_instant()
@@ -357,7 +362,7 @@ def _filtered(
     def filter_of(predicate: Predicate) -> Filter | str:
         try:
             root = normalize(predicate, resolver, instant=instant, expressions=expressions)
-            return with_ngrams(root, dict.fromkeys(columns(root), True))
+            return expressions.with_ngrams(root, dict.fromkeys([*columns(root), *texts], True))
         except HindexError as error:
             return str(error).partition("\n")[0]
 

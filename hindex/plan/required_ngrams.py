@@ -11,6 +11,7 @@ from itertools import takewhile
 
 from hindex.domain import Domain, Range
 from hindex.expr import nodes
+from hindex.expr.coerce import type_of
 from hindex.expr.nodes import Apply, Column, Constant
 from hindex.expr.patterns import required_texts
 from hindex.index.character_ngrams import ngrams
@@ -93,6 +94,11 @@ def _source(node: nodes.Node, name_of: Callable[[nodes.Node], str | None]) -> st
     if name is None and isinstance(node, Column) and node.column_type.kind in _KINDS:
         return node.name
     return name
+
+
+def has_own_ngrams(expression: nodes.Node) -> bool:
+    """Return True for strings whose n-grams are not among those of a column."""
+    return type_of(expression).kind in _KINDS and _source(expression, lambda _: None) is None
 
 
 def _of_domain(domain: Domain) -> _Alternatives:

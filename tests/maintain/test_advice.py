@@ -218,6 +218,27 @@ def test_parts_of_strings(tmp_path: Path) -> None:
     assert advised.type == "BITMAP"
 
 
+def test_parts_of_strings_in_expressions(tmp_path: Path) -> None:
+    """An index on n-grams is on the column where that has all of them."""
+    texts = [f'{{"m": "session {value:08x} ended"}}' for value in range(0, 1 << 30, 1 << 18)]
+    write_columns(tmp_path / "t" / "0.orc", {"id": pa.array(range(len(texts))), "s": pa.array(texts)})
+    table = LocalConnection().table(str(tmp_path / "t"))
+    queries = ["get_json_object(s, '$.m') LIKE '%0ba40%'", "lower(s) LIKE '%1f0%'"]
+    found = {where: table.advise([where]).create for where in queries}
+    assert [(advised.column, advised.type) for (advised,) in found.values()] == [
+        ("get_json_object(s, '$.m')", "NGRAM"),
+        ("s", "NGRAM"),
+    ]
+    for where, (advised,) in found.items():
+        LocalConnection().sql(advised.statement)
+        rows = table.scan(where).explain().rows
+        assert rows is not None
+        assert rows.kept is not None
+        assert 0 < rows.kept < len(texts) / 4
+        assert not table.advise([where]).create
+        table.drop_index(advised.name)
+
+
 def test_an_index_on_several_columns_is_judged_by_the_first(events: Path) -> None:
     """BLOOM on two answers nothing of one."""
     hx = LocalConnection()
