@@ -259,6 +259,7 @@ class Scan:
         self._zones = zones
         self._schema = SchemaSnapshot(snapshot) if schema is None else schema
         self._translate = translate
+        self._keeps_errors = False
         #: True after `limit`: an order would select other rows than the limited ones.
         self._is_order_final = False
         self._last_plan: ScanPlan | None = None
@@ -392,6 +393,13 @@ class Scan:
         """Read timestamps as instants by other time zones."""
         scan = copy.copy(self)
         scan._zones = zones
+        scan._last_plan = None
+        return scan
+
+    def keeping_errors(self) -> Scan:
+        """Keep rows whose condition cannot be evaluated: for readers that filter the rows again."""
+        scan = copy.copy(self)
+        scan._keeps_errors = True
         scan._last_plan = None
         return scan
 
@@ -592,7 +600,7 @@ class Scan:
             ),
         )
         check_orders(plan, self._orders)
-        return plan
+        return plan.map_tasks(lambda task: replace(task, keeps_errors=True)) if self._keeps_errors else plan
 
     @property
     def schema(self) -> pa.Schema:

@@ -68,6 +68,8 @@ _OPPOSITES = {
     ComparisonOp.GT: ComparisonOp.LE,
     ComparisonOp.LE: ComparisonOp.GT,
 }
+#: Tests of a part of a string, as patterns of LIKE.
+_PARTS = {"starts_with": "{}%", "ends_with": "%{}", "match_substring": "%{}%"}
 #: ``null_matching_behavior`` of ``is_in``.
 _MATCH, _SKIP = 0, 1
 
@@ -347,8 +349,8 @@ class _Translator:
                 return self._tested(name, column, options, text)
             case "is_in", [_Column() as column]:
                 return self._member(column, options, text)
-            case "starts_with", [_Column() as column]:
-                return self._prefixed(column, options, text)
+            case _, [_Column() as column] if name in _PARTS:
+                return self._matched(name, column, options, text)
             case "cast", [_Column() as column]:
                 return self._cast(column, options, text)
             case _, [_Column() as column, _Value() as value] if name in _COMPARISONS:
@@ -408,7 +410,7 @@ class _Translator:
         shown += f", … {len(literals) - 5:,} more)" if len(literals) > 5 else ")"
         return self._checked(any_of(members), any_of(others) if is_exact else _TRUE, is_exact, shown)
 
-    def _prefixed(self, column: _Column, options: dict[str, Any], text: str) -> _Part:
+    def _matched(self, name: str, column: _Column, options: dict[str, Any], text: str) -> _Part:
         pattern = options["pattern"].as_py()
         if (
             not _is_string(column.type)
@@ -418,10 +420,8 @@ class _Translator:
         ):
             return _Other(text)
         escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        predicate = Like(column.ref, f"{escaped}%")
-        return self._checked(
-            predicate, Not(predicate), True, f"starts_with({column.text}, {_shortened(pattern)})"
-        )
+        predicate = Like(column.ref, _PARTS[name].format(escaped))
+        return self._checked(predicate, Not(predicate), True, f"{name}({column.text}, {_shortened(pattern)})")
 
     def _cast(self, column: _Column, options: dict[str, Any], text: str) -> _Part:
         """Return a column for a cast that changes none of its values, if only its type's name is another."""

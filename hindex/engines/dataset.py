@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeAlias, cast
 
@@ -17,7 +18,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hindex.engines.arrow_expressions import TranslatedFilter, read_columns, translate_filter
-from hindex.errors import ArgumentTypeError, ColumnError, HindexError, TableError, UnsupportedError
+from hindex.errors import (
+    ArgumentTypeError,
+    ColumnError,
+    HindexError,
+    PredicateError,
+    TableError,
+    UnsupportedError,
+)
 from hindex.explanations.explanation import Explanation
 from hindex.orc.metadata.types import Kind
 from hindex.plan.modes import Mode
@@ -65,6 +73,8 @@ class TableScan(Protocol):
     def count(self) -> int: ...
 
     def explain(self) -> Explanation: ...
+
+    def keeping_errors(self) -> TableScan: ...
 
 
 class ScannedTable(Protocol):
@@ -189,7 +199,7 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
         """
         whole = self._whole(filter)
         needed = self._schema.needed(columns, whole)
-        scan = self._scan(whole, needed)
+        scan = self._scan(whole, needed).keeping_errors()
         return _scanner(scan.to_batches(), self._checked(scan, needed), columns, whole, batch_size, options)
 
     def count_rows(
@@ -200,7 +210,9 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
         """Count the rows of a filter; without reading data where indexes decide every row."""
         whole = self._whole(filter)
         if whole is None or self._schema.translate(whole).is_exact:
-            return self._scan(whole, []).count()
+            # strings that are not UTF-8: PyArrow compares their bytes
+            with suppress(PredicateError):
+                return self._scan(whole, []).count()
         return int(self.scanner([], filter, **options).count_rows())
 
     def filter(self, expression: pc.Expression) -> Self:
@@ -217,7 +229,7 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
             FallbackError: in strict mode, where an index cannot be used.
         """
         whole = self._whole(filter)
-        scan = self._scan(whole, self._schema.arrow.names)
+        scan = self._scan(whole, self._schema.arrow.names).keeping_errors()
         # in prove mode the plan that reads everything
         plan = scan.verify_plan(scan.plan())
         schema = self._checked(scan, self._schema.arrow.names)

@@ -75,6 +75,8 @@ EXACT = [
     ),
     (pc.field("b") == b"\1", "b = X'01'"),
     (pc.starts_with(S, "a%"), "s LIKE 'a\\\\%%'"),
+    (pc.ends_with(S, "a_"), "s LIKE '%a\\\\_'"),
+    (pc.match_substring(S, "it's"), "s LIKE '%it\\'s%'"),
     (A.cast(pa.int64()) == 3, "i = 3"),
     (pc.field("st", "x") == 3, "st.x = 3"),
     (pc.field("a.b") == 3, "`a.b` = 3"),

@@ -359,6 +359,34 @@ def test_instants_of_a_spark_session(
     assert rows.kept == 1
 
 
+def test_parts_of_strings(connection: LocalConnection, tmp_path: Path) -> None:
+    """An NGRAM index finds candidates; of a string that is not UTF-8, PyArrow compares the bytes."""
+    texts = [f"line {number} of 100%_sure" for number in range(1000)]
+    write_columns(
+        tmp_path / "t" / "0.orc",
+        {"id": pa.array(range(1000)), "s": pa.array([*texts[:-1], None])},
+        stride=100,
+    )
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("parts", "s", "ngram")
+    dataset = table.dataset()
+    parts = ["line 77 ", "e 7", "", "%_su", "100%", "nowhere", "\\", "'"]
+    for function in (pc.starts_with, pc.ends_with, pc.match_substring):
+        check_filters(dataset, [*(function(S, part) for part in parts), ~function(S, "e 7")])
+    rows = dataset.explain(pc.match_substring(S, "line 77 ")).scan.rows
+    assert rows is not None
+    # the blocks of 32 rows that have all of its n-grams
+    assert rows.kept == 64
+    assert dataset.count_rows(pc.ends_with(S, "_sure")) == 999
+    data = pa.array([b"abc", b"\xff abc", None, b"b\xffc"] * 5)
+    damaged = pa.StringArray.from_buffers(len(data), *data.buffers()[1:], data.buffers()[0], data.null_count)
+    write_pyarrow(tmp_path / "t" / "1.orc", pa.table({"id": pa.array(range(20)), "s": damaged}))
+    for condition, count in ((pc.match_substring(S, "abc"), 10), (~pc.ends_with(S, "bc"), 5 + 999)):
+        assert dataset.to_table(filter=condition).num_rows == dataset.count_rows(condition) == count
+        fragments = dataset.get_fragments(condition)
+        assert sum(fragment.to_table(filter=condition).num_rows for fragment in fragments) == count
+
+
 CHARS = ["a", "ab", "abcd", "b", "", "a\0", None] * 50
 
 
