@@ -50,7 +50,7 @@ def check_zone(name: str) -> None:
     base_seconds(normalize_zone(name))
 
 
-_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)", re.ASCII)
+_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)(?::(\d\d))?", re.ASCII)
 _CUSTOM = re.compile(r"GMT([+-])(\d\d?)(?::?([0-5]\d))?", re.ASCII)
 
 #: Names that only Java has, or that the time zone database has dropped.
@@ -148,6 +148,22 @@ def to_wall_clock(micros: Ints, zone: str) -> Ints:
         start, offset = _FOR_GOOD[zone]
         offsets[seconds >= start] = offset
     return micros + offsets * MICROS_PER_SECOND
+
+
+def to_session_clock(instants: Ints, zone: str) -> Ints:
+    """Convert UTC instants to the clock of Spark's session, which has local mean time before a zone's first rule.
+
+    Args:
+        instants: int64[N], microseconds since 1970 UTC.
+        zone: its name in the time zone database, or an offset such as ``+08:00``.
+
+    Returns:
+        int64[N], microseconds since 1970 on the clock; beyond 64 bits it wraps around.
+
+    Raises:
+        OrcError: if the zone is unknown.
+    """
+    return instants + _true_offsets(instants // MICROS_PER_SECOND, zone) * MICROS_PER_SECOND
 
 
 def to_instants(clocks: Ints, stored: Ints, zone: str) -> Ints:
@@ -287,7 +303,7 @@ def _clock(zone: str) -> datetime.tzinfo:
     try:
         if offset is None:
             return zoneinfo.ZoneInfo(zone)
-        size = datetime.timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+        size = datetime.timedelta(hours=int(offset[2]), minutes=int(offset[3]), seconds=int(offset[4] or 0))
         return datetime.timezone(-size if offset[1] == "-" else size)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise OrcError(

@@ -7,6 +7,7 @@ import numpy as np
 from hindex.expr.vector import Errors, Mask, Numbers, Vector, of_numbers
 from hindex.orc.calendars import MICROS_PER_DAY, MICROS_PER_SECOND, civil_from_days, days_from_civil
 from hindex.orc.metadata.types import OrcType
+from hindex.orc.time_zones import to_session_clock
 
 #: Units of dates by their names in Spark.
 DATE_UNITS = {
@@ -89,6 +90,11 @@ def last_day(data_type: OrcType, date: Vector) -> Vector:
         years + (months == 12), np.where(months == 12, 1, months + 1), np.ones_like(years)
     )
     return of_numbers(data_type, following - 1, date.valid)
+
+
+def shown(data_type: OrcType, instants: Vector, zone: str) -> Vector:
+    """Return what the clock of a time zone shows at instants."""
+    return of_numbers(data_type, to_session_clock(instants.numbers, zone), instants.valid)
 
 
 def hour(data_type: OrcType, time: Vector) -> Vector:

@@ -25,6 +25,8 @@ TIMESTAMP = OrcType(Kind.TIMESTAMP)
 
 #: The function of the joined keys of several columns, which only indexes have.
 COMPOSITE = "COMPOSITE"
+#: The function of what the clock of a time zone, its option, shows at instants.
+SHOWN = "SHOWN"
 
 
 def decimal_type(precision: int, scale: int) -> OrcType:

@@ -20,7 +20,7 @@ from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
 from hindex.plan.filter_evaluation import evaluate_partially
 from hindex.plan.index_columns import NO_EXPRESSIONS, IndexedExpressions
 from hindex.plan.rules import all_of, build, leaf
-from hindex.plan.session_days import instants_domain
+from hindex.plan.session_clock import condition_on_readings, instants_domain, on_instants
 from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, has_time, keyed_by_wall_clocks, makes_times
 from hindex.sql.functions import CLOCK_FUNCTIONS
 from hindex.sql.predicate import (
@@ -170,9 +170,13 @@ def _bound(
     column = None if tested is None else schema.resolve(tested.parts)
     is_plain = column is not None and isinstance(node, Comparison | In)
     if zones is not None and not zones.is_session_utc and not is_plain:
-        by_days = instants_domain(node, _resolver(schema), zones.clock, negated=negated)
-        if by_days is not None:
+        on_readings = condition_on_readings(node, _resolver(schema), zones.clock)
+        by_days = on_readings and instants_domain(on_readings, zones.clock, negated=negated)
+        if by_days:
             return leaf(by_days[0].name, by_days[0].column_type, by_days[1], text)
+        evaluated = on_readings and on_instants(on_readings, zones.clock)
+        if evaluated:
+            return evaluate_partially(Residual(evaluated, not negated, text))
     _check_zone(node, schema, zones)
     domain = None if column is None else _untyped_domain(node, column.type, negated)
     if column is not None and domain is not None:

@@ -51,7 +51,7 @@ STATEMENTS = {
     "SELECT EXISTS(SELECT id FROM {} WHERE ts < TIMESTAMP '1970-01-01 00:30:00')": "all",
     "SELECT id FROM {} WHERE ts < TIMESTAMP '2020-10-25 02:30:00'": "all",
     "SELECT id FROM {} WHERE ts <= 'epoch' OR ts = TIMESTAMP 'epoch' OR id = 2": "all",
-    "SELECT id FROM {} WHERE hour(ts) = 1 AND id < 9000": "session",
+    "SELECT id FROM {} WHERE hour(ts) = 1 AND id < 9000": "all",
     "SELECT id FROM {} ORDER BY ts DESC LIMIT 3": "java",
     "SELECT max(ts) FROM {}": "java",
     "SELECT count(DISTINCT ts) FROM {} WHERE id < 9": "java",
@@ -299,6 +299,12 @@ def day_conditions(column: str) -> list[str]:
         f"year({column}) = 2024 AND date_trunc('dd', {column}) <> TIMESTAMP '2024-11-02 22:00:00Z'",
         f"year({column}) < 1893 OR {column} IS NULL",
         f"coalesce(CAST({column} AS DATE), DATE '2024-07-01') = DATE '2024-07-01'",
+        f"hour({column}) = 2",
+        f"NOT hour({column}) < 22 AND minute({column}) = 30",
+        f"second({column}) <> 0 OR hour({column}) IS NULL",
+        f"CAST({column} AS STRING) LIKE '2024-10-27 02:%'",
+        f"dayofweek({column}) = 1 AND hour({column}) IN (1, 3, 23)",
+        f"CASE WHEN month({column}) = 11 THEN hour({column}) ELSE day({column}) END = 1",
     ]
     return conditions
 

@@ -1,14 +1,15 @@
-"""Conditions on the days that a session's clock shows of timestamps, as ranges of instants.
+"""Conditions on what a session's clock shows of timestamps: days, hours, texts.
 
 `CAST(ts AS DATE) = DATE '2024-03-31'` is solved for readings of a wall clock, as in a session in UTC: those from one
 midnight to the next. The instants at which the session's clock shows these are a range, too, unless the clock is put
-back across one of its ends.
+back across one of its ends. Other conditions, such as `hour(ts) = 3`, are evaluated on the readings of each instant.
 """
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 from hindex.domain import Domain, Range
@@ -16,7 +17,7 @@ from hindex.errors import PredicateError
 from hindex.expr.coerce import type_of
 from hindex.expr.dates import is_of_days
 from hindex.expr.instants import first_instant, instant_constant, is_shown_once, to_instant, to_wall_clock
-from hindex.expr.nodes import DATE, Apply, Column, Constant, Node, walk
+from hindex.expr.nodes import DATE, SHOWN, STRING, TIMESTAMP, Apply, Column, Constant, Node, walk
 from hindex.expr.typing import Resolve, typed_condition
 from hindex.orc.calendars import MICROS_PER_DAY
 from hindex.orc.metadata.types import Kind
@@ -24,13 +25,14 @@ from hindex.plan.column_domains import ColumnDomain, column_domain
 from hindex.sql.predicate import Expression, Literal, LiteralKind, PredicateLeaf, columns, with_operands
 from hindex.sql.string_values import format_timestamp
 
+#: Functions of a timestamp whose values are no times, and depend only on what the clock shows.
+_PARTS = frozenset({"hour", "minute", "second"})
 
-def instants_domain(
-    leaf: PredicateLeaf, resolve: Resolve, clock: datetime.tzinfo, *, negated: bool
-) -> ColumnDomain | None:
-    """Return the column of timestamps that a condition tests by their days, and the instants for which it is TRUE.
 
-    None for any other condition, and one on days near which the clock is put back across midnight.
+def condition_on_readings(leaf: PredicateLeaf, resolve: Resolve, clock: datetime.tzinfo) -> Node | None:
+    """Type a condition on timestamps as if columns had the readings of the session's clock.
+
+    None if it has no timestamps, or cannot be typed.
 
     Args:
         resolve: gives timestamps as wall clocks, of type TIMESTAMP.
@@ -42,9 +44,20 @@ def instants_domain(
     if all(resolve(column.parts)[1].kind is not Kind.TIMESTAMP for column in columns(leaf)):
         return None
     try:
-        condition = typed_condition(_with_readings(leaf, clock), resolve)
+        return typed_condition(_with_readings(leaf, clock), resolve)
     except PredicateError:
         return None  # typed for instants, it has an error of its own
+
+
+def instants_domain(condition: Node, clock: datetime.tzinfo, *, negated: bool) -> ColumnDomain | None:
+    """Return the column of timestamps that a condition tests by their days, and the instants for which it is TRUE.
+
+    None for any other condition, and one on days near which the clock is put back across midnight.
+
+    Args:
+        condition: on the clock's readings, see `condition_on_readings`.
+        clock: the session's.
+    """
     if not _is_of_days(condition):
         return None
     # Spark cuts a time to the last midnight before it, of two equal ones, too, and to none that the clock skips
@@ -66,6 +79,38 @@ def instants_domain(
         if low is None or end is None or low < end:
             ranges.append(Range(low, None if end is None else end - 1))
     return column, Domain.from_ranges(ranges, null_allowed=domain.null_allowed)
+
+
+def on_instants(condition: Node, clock: datetime.tzinfo) -> Node | None:
+    """Return a condition on the clock's readings as one on instants; None if it compares or computes times.
+
+    Args:
+        condition: see `condition_on_readings`.
+        clock: the session's.
+    """
+    return _on_instants(condition, str(clock).removeprefix("UTC"))
+
+
+def _on_instants(condition: Node, zone: str) -> Node | None:
+    match condition:
+        case Apply(function, (Column() as column,)) if _is_time_column(column) and (
+            function in _PARTS or (function == "CAST" and condition.type in (DATE, STRING))
+        ):
+            instants = Column(column.name, column.column_type.with_instants())
+            return replace(condition, args=(Apply(SHOWN, (instants,), TIMESTAMP, (zone,)),))
+        case Apply(_, args) if not _is_time(condition):
+            parts = [_on_instants(arg, zone) for arg in args]
+            found = tuple(part for part in parts if part is not None)
+            return replace(condition, args=found) if len(found) == len(parts) else None
+        case Column() if not _is_time_column(condition):
+            return condition
+        case Constant():
+            return condition
+    return None
+
+
+def _is_time_column(node: Column) -> bool:
+    return node.column_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT)
 
 
 def _is_time(node: Node) -> bool:
