@@ -24,7 +24,7 @@ class Manifest(_message.Message):
     def __init__(self, number: _Optional[int] = ..., table_uri: _Optional[str] = ..., created_ms: _Optional[int] = ..., indexes: _Optional[_Iterable[_Union[Index, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[FileSegment, _Mapping]]] = ..., shared_indexes: _Optional[_Iterable[_Union[SharedIndex, _Mapping]]] = ..., commit_id: _Optional[bytes] = ...) -> None: ...
 
 class Index(_message.Message):
-    __slots__ = ("id", "name", "column", "type", "column_type", "properties", "where", "created_ms", "creator", "refreshed_ms", "level", "deferred", "comment", "annotations", "quarantined", "inputs")
+    __slots__ = ("id", "name", "column", "type", "column_type", "properties", "where", "created_ms", "creator", "refreshed_ms", "level", "deferred", "comment", "annotations", "quarantined", "inputs", "time_zones")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     COLUMN_FIELD_NUMBER: _ClassVar[int]
@@ -41,6 +41,7 @@ class Index(_message.Message):
     ANNOTATIONS_FIELD_NUMBER: _ClassVar[int]
     QUARANTINED_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONES_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     column: str
@@ -57,7 +58,8 @@ class Index(_message.Message):
     annotations: _containers.RepeatedCompositeFieldContainer[Property]
     quarantined: str
     inputs: str
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., column: _Optional[str] = ..., type: _Optional[str] = ..., column_type: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[Property, _Mapping]]] = ..., where: _Optional[str] = ..., created_ms: _Optional[int] = ..., creator: _Optional[str] = ..., refreshed_ms: _Optional[int] = ..., level: _Optional[str] = ..., deferred: bool = ..., comment: _Optional[str] = ..., annotations: _Optional[_Iterable[_Union[Property, _Mapping]]] = ..., quarantined: _Optional[str] = ..., inputs: _Optional[str] = ...) -> None: ...
+    time_zones: str
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., column: _Optional[str] = ..., type: _Optional[str] = ..., column_type: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[Property, _Mapping]]] = ..., where: _Optional[str] = ..., created_ms: _Optional[int] = ..., creator: _Optional[str] = ..., refreshed_ms: _Optional[int] = ..., level: _Optional[str] = ..., deferred: bool = ..., comment: _Optional[str] = ..., annotations: _Optional[_Iterable[_Union[Property, _Mapping]]] = ..., quarantined: _Optional[str] = ..., inputs: _Optional[str] = ..., time_zones: _Optional[str] = ...) -> None: ...
 
 class Property(_message.Message):
     __slots__ = ("key", "value")

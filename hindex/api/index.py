@@ -20,6 +20,7 @@ from hindex.orc.metadata.types import Kind
 from hindex.plan.filter import ALWAYS, Filter
 from hindex.plan.index_columns import IndexColumn, composite_column, expression_column, index_column, parsed
 from hindex.plan.normalize import index_filter
+from hindex.plan.time_zones import TimeZones, ZonesOf
 from hindex.sql.predicate import ColumnRef, as_value
 from hindex.store.manifest import IndexEntry, new_index_id
 from hindex.store.snapshot import Snapshot
@@ -168,6 +169,14 @@ class Index:
     def column_type(self) -> str:
         """The type of its values; of several columns, their types."""
         return self._column_type
+
+    @property
+    def time_zones(self) -> str | None:
+        """The time zones of the sessions that an expression of timestamps has the values of; None for wall clocks."""
+        if not self._entry.time_zones:
+            return None
+        zones = TimeZones.parse(self._entry.time_zones)
+        return f"{zones.session}, Java in {zones.reader}"
 
     @property
     def level(self) -> str:
@@ -335,7 +344,10 @@ def definition_difference(existing: IndexEntry, spec: IndexSpec, entry: IndexEnt
     Args:
         entry: the manifest entry of the request.
     """
-    pairs = [(name, getattr(existing, name), getattr(entry, name)) for name in ("column", "type", "where")]
+    pairs = [
+        (name, getattr(existing, name), getattr(entry, name))
+        for name in ("column", "time_zones", "type", "where")
+    ]
     names = _property_names(spec.properties, entry.type)
     if "level" in names:
         pairs.append(("level", existing.level, entry.level))
@@ -347,8 +359,11 @@ def definition_difference(existing: IndexEntry, spec: IndexSpec, entry: IndexEnt
     )
 
 
-def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
+def new_entry(spec: IndexSpec, snapshot: Snapshot, zones: ZonesOf) -> IndexEntry:
     """Check a new index and return its manifest entry.
+
+    Args:
+        zones: gives those of the session, whose values an index on an expression of timestamps has.
 
     Raises:
         ColumnError: if the column cannot be resolved or indexed, or ``where`` names other columns than partitions.
@@ -366,7 +381,7 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
         check_string(spec.comment, "the comment of an index", "for lookups")
     _check_mapping(spec.properties, "properties")
     _check_mapping(spec.annotations, "annotations")
-    on = _indexed_column(spec.column, snapshot.schema, kind)
+    on = _indexed_column(spec.column, snapshot.schema, kind).in_zones(zones)
     where = parse_condition(spec.where)
     if where is not None:
         partition_filter(where, snapshot.schema, "index creation")
@@ -401,6 +416,7 @@ def new_entry(spec: IndexSpec, snapshot: Snapshot) -> IndexEntry:
         comment=spec.comment,
         annotations=tuple(sorted(annotations.items())),
         inputs=on.input_types,
+        time_zones=on.time_zones,
     )
 
 

@@ -72,6 +72,7 @@ SHOW_INDEXES_SCHEMA = pa.schema(
         ("status", pa.string()),
         ("size_bytes", pa.int64()),
         ("partitions", pa.string()),
+        ("time_zones", pa.string()),
         ("properties", pa.string()),
         ("column_type", pa.string()),
         ("creator", pa.string()),
@@ -132,9 +133,11 @@ def indexes_table(indexes: Sequence[Index]) -> pa.Table:
 
 
 def brief_columns(rows: pa.Table) -> list[str]:
-    """Return the columns of SHOW INDEXES that people need: those of partitions only if an index has any."""
-    has_partitions = rows.column("partitions").null_count < rows.num_rows
-    return [*_BRIEF, *(["partitions"] if has_partitions else [])]
+    """Return the columns of SHOW INDEXES that people need: partitions and time zones only if an index has any."""
+    return [
+        *_BRIEF,
+        *(name for name in ("partitions", "time_zones") if rows.column(name).null_count < rows.num_rows),
+    ]
 
 
 def describe_index(index: Index) -> pa.Table:
@@ -164,6 +167,7 @@ def _index_row(index: Index) -> dict[str, object]:
         "status": index.status,
         "size_bytes": index.size_bytes,
         "partitions": index.where,
+        "time_zones": index.time_zones,
         "properties": _pairs(index.properties),
         "column_type": index.column_type,
         "creator": index.creator,

@@ -538,11 +538,13 @@ class Table:
         if dry_run:
             snapshot = self._non_empty_snapshot()
             existing = snapshot.manifest.find_index(name)
-            entry = new_entry(spec, snapshot)
+            entry = new_entry(spec, snapshot, self._session.zones)
             if if_not_exists and existing is not None:
                 self._warn_of_difference(existing, spec, entry)
                 return Index(self, existing, snapshot)
-            entries = [new_entry(item, snapshot) for item in self._with_included(spec, snapshot)]
+            entries = [
+                new_entry(item, snapshot, self._session.zones) for item in self._with_included(spec, snapshot)
+            ]
             for new in entries:
                 check_new_index(snapshot.manifest, new)
             first, *others = (
@@ -576,7 +578,7 @@ class Table:
             raise ArgumentTypeError(f"specs is {specs!r}: pass a list of hindex.IndexSpec")
         snapshot = self._non_empty_snapshot()
         specs = [item for spec in specs for item in self._with_included(spec, snapshot)]
-        requested = [new_entry(spec, snapshot) for spec in specs]
+        requested = [new_entry(spec, snapshot, self._session.zones) for spec in specs]
         entries, manifest = [], snapshot.manifest
         for entry in requested:
             if if_not_exists and manifest.find_index(entry.name) is not None:
@@ -600,7 +602,7 @@ class Table:
         included = spec.included_index
         if included is None:
             return [spec]
-        new = new_entry(included, snapshot)
+        new = new_entry(included, snapshot, self._session.zones)
         columns = set(parse_type(new.inputs).field_names)
         for entry in snapshot.manifest.indexes:
             if (
@@ -883,7 +885,7 @@ class Table:
             workload = read_statements([check_string(item, "a query", "id = 5") for item in items], named)
 
         def estimate_bytes(column: str | Sequence[str], kind: str) -> int:
-            entry = new_entry(IndexSpec("advised", column, kind), snapshot)
+            entry = new_entry(IndexSpec("advised", column, kind), snapshot, self._session.zones)
             return estimate_build(
                 self.name, snapshot, entry, self._builds.plan(snapshot, [entry])
             ).index_bytes

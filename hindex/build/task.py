@@ -391,15 +391,17 @@ class _IndexFilesWriter:
                 to_read[target] = builder
         if not to_read:
             return
-        # each column once for all indexes on it
-        paths = sorted({path.path for target in to_read for path in self._columns[target.on].paths})
-        batch = reader.read_stripe(number, paths)
-        for target, builder in to_read.items():
-            column = self._columns[target.on]
-            array = column.values([batch.column(paths.index(path.path)) for path in column.paths])
-            if not target.has_file_keys(column.type):
-                array = table_values(array, column.type, target.key_type(column.type))
-            builder.add_stripe(array)
+        # each column once for all indexes on it, and once more for those on instants
+        for zone in {self._columns[target.on].reader_zone for target in to_read}:
+            targets = [target for target in to_read if self._columns[target.on].reader_zone == zone]
+            paths = sorted({path.path for target in targets for path in self._columns[target.on].paths})
+            batch = reader.in_time_zone(zone).read_stripe(number, paths)
+            for target in targets:
+                column = self._columns[target.on]
+                array = column.values([batch.column(paths.index(path.path)) for path in column.paths])
+                if not target.has_file_keys(column.type):
+                    array = table_values(array, column.type, target.key_type(column.type))
+                to_read[target].add_stripe(array)
 
     def _open(self, reader: OrcReader) -> None:
         task = self._task

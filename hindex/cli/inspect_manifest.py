@@ -43,6 +43,7 @@ def _index(manifest: Manifest, entry: IndexEntry) -> Document:
         "bytes": manifest.index_bytes(entry.id),
         "level": entry.level.upper(),
         "where": entry.where,
+        "time_zones": entry.time_zones or None,
         "properties": dict(entry.properties),
         "created": _instant(entry.created_ms),
         "refreshed": _instant(entry.refreshed_ms),

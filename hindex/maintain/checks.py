@@ -288,7 +288,7 @@ class _Verifier:
         has_answers = False
         names = [item.path for item in self._on.inputs]
         for predicate in self._probes(inputs):
-            plan = plan_scan(snapshot, predicate, names, cache=self._cache)
+            plan = plan_scan(snapshot, predicate, names, cache=self._cache, zones=lambda: self._on.zones)
             # planning reads an index of many files, tasks read the others
             self._report_damage(plan.notes)
             if not plan.tasks:

@@ -6,7 +6,7 @@ if the columns have the types that they had when it was created: an expression o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -26,7 +26,8 @@ from hindex.plan.composites import Composite, with_composites
 from hindex.plan.filter import Filter, Leaf, Residual
 from hindex.plan.required_ngrams import with_ngrams
 from hindex.plan.rules import leaf
-from hindex.plan.time_zones import TIMESTAMP_KINDS
+from hindex.plan.session_clock import on_instants
+from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, ZonesOf
 from hindex.sql.predicate import Call, ColumnRef, Expression, Like, PredicateLeaf, as_value, with_columns
 from hindex.store.manifest import IndexEntry
 from hindex.table.file_schema import FilePath, bind_paths, convert_array, recorded_type
@@ -45,6 +46,7 @@ class IndexColumn:
         inputs: the columns that the values are computed from; of a column, itself.
         expression: None for a column, and for columns that an index stores.
         stores_columns: True if an index of type ROWS stores these columns.
+        zones: those of an expression of instants; None for one of the wall clocks that are stored.
     """
 
     name: str
@@ -52,6 +54,7 @@ class IndexColumn:
     inputs: tuple[ResolvedColumn, ...]
     expression: Node | None = None
     stores_columns: bool = False
+    zones: TimeZones | None = None
 
     @classmethod
     def of(cls, column: ResolvedColumn) -> IndexColumn:
@@ -83,10 +86,28 @@ class IndexColumn:
         """Return True if the keys of a row are the elements of an array."""
         return self.expression is not None and type_of(self.expression).kind is Kind.LIST
 
+    def in_zones(self, zones_of: ZonesOf) -> IndexColumn:
+        """Return an expression of timestamps as the session's clock shows them; any other column as it is.
+
+        Raises:
+            ColumnError: if it computes times, which are not those of UTC.
+        """
+        zones = zones_of() if self.expression is not None and _has_time(self.expression) else None
+        if zones is None or zones.is_utc or self.expression is None:
+            return self
+        # what the clock of UTC shows is the instant
+        expression = self.expression if zones.is_session_utc else on_instants(self.expression, zones.clock)
+        if expression is None:
+            raise ColumnError(
+                f"{self.name} cannot be indexed: it computes times by the clock of the session's time zone, "
+                f"{zones.session}; index a part of a timestamp column, such as its hour or its date"
+            )
+        return replace(self, expression=expression, zones=zones)
+
     @property
-    def has_time(self) -> bool:
-        """Return True for an expression of timestamps: its values are those of wall clocks in UTC."""
-        return self.expression is not None and _has_time(self.expression)
+    def time_zones(self) -> str:
+        """What the manifest records of `zones`."""
+        return "" if self.zones is None else str(self.zones)
 
     def in_file(
         self, binding: tuple[str, ...], root: OrcType, *, transactional: bool = False
@@ -138,6 +159,11 @@ class FileIndexColumn:
     paths: tuple[FilePath, ...]
 
     @property
+    def reader_zone(self) -> str | None:
+        """The time zone by which timestamps are read as instants; None for wall clocks."""
+        return None if self.column.zones is None else self.column.zones.reader
+
+    @property
     def type(self) -> OrcType:
         """The type of the values: a column's type in the file, or that of an expression or list."""
         return self.paths[0].type if self.column.is_column else self.column.type
@@ -149,12 +175,19 @@ class FileIndexColumn:
     def read_inputs(self, reader: OrcReader, stripe: int) -> dict[str, pa.Array]:
         """Read the columns of a stripe, in the table's types."""
         arrays = self._read(reader, stripe, None)
-        return {
-            item.name: table_values(array, path.type, item.type)
-            for item, path, array in zip(self.column.inputs, self.paths, arrays, strict=True)
-        }
+        return self._inputs(arrays)
+
+    def _inputs(self, arrays: Sequence[pa.Array]) -> dict[str, pa.Array]:
+        inputs = {}
+        for item, path, array in zip(self.column.inputs, self.paths, arrays, strict=True):
+            types = path.type, item.type
+            if self.column.zones is not None:
+                types = path.type.with_instants(), item.type.with_instants()
+            inputs[item.name] = table_values(array, *types)
+        return inputs
 
     def _read(self, reader: OrcReader, stripe: int, selection: RowSelection | None) -> list[pa.Array]:
+        reader = reader.in_time_zone(self.reader_zone)
         paths = list(dict.fromkeys(path.path for path in self.paths))
         batch = reader.read_stripe(stripe, paths, selection)
         return [batch.column(paths.index(path.path)) for path in self.paths]
@@ -166,15 +199,15 @@ class FileIndexColumn:
     def values(self, arrays: Sequence[pa.Array]) -> pa.Array:
         """Return the values, given those of `paths`: lists where rows have several, structs of a list of columns.
 
+        Args:
+            arrays: with instants in the place of timestamps if there is a `reader_zone`.
+
         Raises:
             BuildError: if an expression has no value in some row.
         """
         if self.column.is_column:
             return arrays[0]
-        inputs = {
-            item.name: table_values(array, path.type, item.type)
-            for item, path, array in zip(self.column.inputs, self.paths, arrays, strict=True)
-        }
+        inputs = self._inputs(arrays)
         if self.column.stores_columns:
             return pa.StructArray.from_arrays(list(inputs.values()), fields=list(self.type.to_arrow()))
         return expression_values(self.column, inputs, len(arrays[0]))
@@ -233,7 +266,9 @@ def index_column(entry: IndexEntry, schema: TableSchema) -> IndexColumn:
             column = IndexColumn.of_columns([schema.resolve(name, is_stored=True) for name in names])
         else:
             column = _on_parsed(parsed_columns(entry.column), schema)
-    except StatementError as error:
+            if entry.time_zones:
+                column = column.in_zones(lambda: TimeZones.parse(entry.time_zones))
+    except (PredicateError, StatementError, ValueError) as error:
         raise ColumnError(f"index {entry.name!r} was made by a later version: {error}") from None
     if column.input_types != entry.inputs:
         raise ColumnError(
@@ -340,13 +375,9 @@ def _named(column: IndexColumn, schema: TableSchema) -> IndexColumn:
 
 
 def indexed_expression(
-    expression: Expression, indexes: Iterable[IndexEntry], is_utc: Callable[[], bool]
+    expression: Expression, indexes: Iterable[IndexEntry], zones: ZonesOf
 ) -> IndexEntry | None:
-    """Return an index on an expression, however that is spelled; None if there is none. The table is not looked at.
-
-    Args:
-        is_utc: returns True if parts of timestamps are those of UTC; otherwise no index on such is used.
-    """
+    """Return an index on an expression, however that is spelled; None if there is none. The table is not looked at."""
     for index in indexes:
         if not index.is_on_expression:
             continue
@@ -369,9 +400,21 @@ def indexed_expression(
             if len(on) > 1:
                 continue
             node = typed(on[0], resolve)
-            if without_literals(typed(expression, resolve)) == without_literals(node):
-                return index if not _has_time(node) or is_utc() else None
+            is_same = without_literals(typed(expression, resolve)) == without_literals(node)
+            if is_same and (not _has_time(node) or index.time_zones == recorded_zones(zones())):
+                return index
     return None
+
+
+def recorded_zones(zones: TimeZones | None) -> str:
+    """Return what the manifest records of the time zones of a session for an index on an expression of timestamps."""
+    return "" if zones is None or zones.is_utc else str(zones)
+
+
+def has_values_for(index: IndexEntry, column: IndexColumn, zones: TimeZones | None) -> bool:
+    """Return True if the values of an index are those of a session with some time zones."""
+    is_of_time = column.expression is not None and _has_time(column.expression)
+    return not is_of_time or index.time_zones == recorded_zones(zones)
 
 
 class IndexedExpressions:

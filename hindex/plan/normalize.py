@@ -176,7 +176,8 @@ def _bound(
             return leaf(by_days[0].name, by_days[0].column_type, by_days[1], text)
         evaluated = on_readings and on_instants(on_readings, zones.clock)
         if evaluated:
-            return evaluate_partially(Residual(evaluated, not negated, text))
+            bound = evaluate_partially(Residual(evaluated, not negated, text))
+            return expressions.leaf(node, evaluated, bound, negated=negated) if expressions else bound
     _check_zone(node, schema, zones)
     domain = None if column is None else _untyped_domain(node, column.type, negated)
     if column is not None and domain is not None:

@@ -46,6 +46,22 @@ class TimeZones:
     reader: str
     session: str
 
+    def __str__(self) -> str:
+        """Return both as the manifest records them; names in the time zone database have no blanks."""
+        return " ".join(
+            "UTC" if zone in _UTC else normalize_zone(zone) for zone in (self.reader, self.session)
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> TimeZones:
+        """Parse what `str` returns.
+
+        Raises:
+            ValueError: if it is no such text.
+        """
+        reader, session = text.split(" ")
+        return cls(reader, session)
+
     @property
     def is_reader_utc(self) -> bool:
         """Return True if instants are the stored readings themselves."""

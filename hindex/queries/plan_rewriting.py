@@ -334,7 +334,7 @@ class PlanReading:
             HindexError: if the store of the relation cannot be read.
         """
         entries = [entry for entry in self.manifest(relation).indexes if is_on_ngrams(entry) is of_parts]
-        return indexed_expression(expression, entries, lambda: bool(self.zones().is_utc))
+        return indexed_expression(expression, entries, self.zones)
 
     def _is_indexed(self, relation: Relation, expression: Expression, must_be_of_parts: bool) -> bool:
         if self.index_on(relation, expression, of_parts=True) is not None:

@@ -44,6 +44,7 @@ from hindex.plan.index_columns import (
     NO_EXPRESSIONS,
     IndexColumn,
     IndexedExpressions,
+    has_values_for,
     index_column,
 )
 from hindex.plan.normalize import index_filter, normalize
@@ -250,15 +251,15 @@ def plan_scan(
     lookup_columns = output_columns(schema, lookups)
     resolver = PredicateColumns(schema)
     time_zones = None
-    if any(has_time(column.type) for column in (*output, *lookup_columns)) or (
-        where is not None and is_about_time(where, lambda parts: resolver.resolve(parts).type)
-    ):
+    has_times = any(has_time(column.type) for column in (*output, *lookup_columns))
+    has_times |= any(isinstance(item, IndexColumn) and item.zones is not None for item in lookups)
+    if has_times or (where is not None and is_about_time(where, lambda parts: resolver.resolve(parts).type)):
         time_zones = zones()
         if time_zones is not None:
             time_zones.check_reader()
     expressions = _indexed_expressions(snapshot, time_zones)
     root = ALWAYS if where is None else normalize(where, resolver, time_zones, instant, expressions)
-    root = expressions.with_composites(expressions.with_ngrams(root, _ngram_columns(snapshot)))
+    root = expressions.with_composites(expressions.with_ngrams(root, _ngram_columns(snapshot, time_zones)))
     inputs = {
         item.name: frozenset(column.name for column in item.inputs)
         for item in lookups
@@ -305,7 +306,7 @@ def _indexed_expressions(snapshot: Snapshot, zones: TimeZones | None) -> Indexed
                     other, order=max(order, other.order), has_ranges=has_ranges or other.has_ranges
                 )
             elif column.expression is not None:
-                if zones is not None and not zones.is_utc and column.has_time:
+                if not has_values_for(entry, column, zones):
                     continue
                 if is_on_ngrams(entry):
                     ngrams.append(column)
@@ -326,13 +327,13 @@ def _type_order(name: str) -> tuple[int, bool]:
     return kind.order, Operator.RANGE in kind.operators
 
 
-def _ngram_columns(snapshot: Snapshot) -> dict[str, bool]:
+def _ngram_columns(snapshot: Snapshot, zones: TimeZones | None) -> dict[str, bool]:
     """Return the columns with an index on n-grams, and whether each has an index that finds the rows of values, too."""
     if not any(map(is_on_ngrams, snapshot.manifest.indexes)):
         return {}
     return {
         column: any(entry.type.upper() == "BITMAP" for entry in entries)
-        for column, entries in indexes_by_column(snapshot).items()
+        for column, entries in indexes_by_column(snapshot, zones).items()
         if any(map(is_on_ngrams, entries))
     }
 
@@ -351,8 +352,11 @@ def _is_type_on_ngrams(name: str) -> bool:
         return False  # an index type of a later version
 
 
-def indexes_by_column(snapshot: Snapshot) -> dict[str, list[IndexEntry]]:
-    """Return the indexes of the columns that the table still has, by the present name of the column or expression."""
+def indexes_by_column(snapshot: Snapshot, zones: TimeZones | None) -> dict[str, list[IndexEntry]]:
+    """Return the indexes of the columns that the table still has, by the present name of the column or expression.
+
+    Without those that have the values of other time zones.
+    """
     by_column: dict[str, list[IndexEntry]] = {}
     for entry in snapshot.manifest.indexes:
         if entry.stores_columns:
@@ -360,8 +364,9 @@ def indexes_by_column(snapshot: Snapshot) -> dict[str, list[IndexEntry]]:
             continue
         with suppress(ColumnError, UnsupportedError):
             # the table may spell the column in another letter case by now
-            name = index_column(entry, snapshot.schema).name
-            by_column.setdefault(name, []).append(entry)
+            column = index_column(entry, snapshot.schema)
+            if has_values_for(entry, column, zones):
+                by_column.setdefault(column.name, []).append(entry)
     return by_column
 
 
@@ -569,7 +574,7 @@ class _Planner:
         self._set_aside: dict[str, str] = {}
         on_ngrams = {item.column for item in every_indexable(root) if item.ngrams is not None}
         on_values = {leaf.column for leaf in every_leaf(root)} | {column.name for column in lookups}
-        self._all_indexes = indexes_by_column(snapshot)
+        self._all_indexes = indexes_by_column(snapshot, self._zones)
         for name, entries in self._all_indexes.items():
             for entry in entries:
                 if name not in (on_ngrams if is_on_ngrams(entry) else on_values):
@@ -908,9 +913,11 @@ class _Planner:
                 _, has_ranges = _type_order(index.type.upper())
                 which = "comparisons of the first" if has_ranges else "equality of all"
                 return f"{index.name} on {on.name} answers {which} of these columns with constants"
-            if on.has_time and self._zones is not None and not self._zones.is_utc:
+            if not has_values_for(index, on, self._zones):
+                zones = on.zones or TimeZones("UTC", "UTC")
                 return (
-                    f"{index.name} on {on.name} has the values of time zone UTC, which is not the session's"
+                    f"{index.name} on {on.name} has the values of sessions in the time zone {zones.session} with Java "
+                    f"in {zones.reader}"
                 )
             if is_on_ngrams(index):
                 return f"{index.name} answers conditions on parts of {on.name}, of {SIZE} characters or more"

@@ -24,7 +24,7 @@ MAX_LENGTH = 4000
 _VERSION = 1
 _MAX_BYTES = 1 << 20
 _ID_DIGITS = 32
-_TEXTS = ("name", "column", "type", "column_type", "creator", "level", "inputs")
+_TEXTS = ("name", "column", "type", "column_type", "creator", "level", "inputs", "time_zones")
 _OPTIONAL = ("where", "comment")
 _PAIRS = ("properties", "annotations")
 

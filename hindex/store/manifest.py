@@ -63,6 +63,8 @@ class IndexEntry:
         quarantined: the reason why it must not be used until it is rebuilt; None if it may be used.
         inputs: the columns of the expression or list with their types, as text of a struct's type; "" for an index on a
             column.
+        time_zones: of an expression of timestamps, the zone by which instants are read, a blank, and that whose clock
+            shows them; "" for the wall clocks that are stored.
     """
 
     id: str
@@ -81,6 +83,7 @@ class IndexEntry:
     annotations: tuple[tuple[str, str], ...] = ()
     quarantined: str | None = None
     inputs: str = ""
+    time_zones: str = ""
 
     @property
     def stores_columns(self) -> bool:
@@ -289,10 +292,10 @@ def _is_overtaken(built: FileEntry, begun: FileEntry | None, recorded: FileEntry
     return begun is None or recorded.fingerprint != begun.fingerprint
 
 
-def _target(entry: IndexEntry) -> tuple[str, bool, str, str | None]:
+def _target(entry: IndexEntry) -> tuple[str, bool, str, str, str | None]:
     # names differ in more than letter case, and so do the texts in expressions
     column = entry.column if entry.inputs else entry.column.lower()
-    return column, bool(entry.inputs), entry.type.lower(), entry.where
+    return column, bool(entry.inputs), entry.time_zones, entry.type.lower(), entry.where
 
 
 def _merge_entries(old: FileEntry | None, new: FileEntry, alive: Collection[str]) -> FileEntry:

@@ -148,6 +148,7 @@ def _to_message(manifest: Manifest, locations: Places, commit_id: bytes) -> pb.M
             annotations=[pb.Property(key=key, value=value) for key, value in item.annotations],
             quarantined=item.quarantined,
             inputs=item.inputs,
+            time_zones=item.time_zones,
         )
     shared = manifest.shared_indexes()
     shared_at = {item.id: at for at, item in enumerate(shared)}
@@ -192,6 +193,7 @@ def _from_message(
             annotations=tuple((pair.key, pair.value) for pair in item.annotations),
             quarantined=item.quarantined if item.HasField("quarantined") else None,
             inputs=item.inputs,
+            time_zones=item.time_zones,
         )
         for item in message.indexes
     )

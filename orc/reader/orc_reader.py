@@ -7,7 +7,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeAlias, cast
 
@@ -97,6 +99,21 @@ class OrcReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def in_time_zone(self, timezone: str | None) -> OrcReader:
+        """Return a reader of the same open file for another time zone, see `OrcReader`.
+
+        Raises:
+            OrcError: if the time zone is unknown.
+        """
+        if timezone == self._file.timezone:
+            return self
+        if timezone is not None:
+            check_zone(timezone)
+        reader = copy.copy(self)
+        reader._file = replace(self._file, timezone=timezone)
+        reader._root = self.tail.schema if timezone is None else self.tail.schema.with_instants()
+        return reader
 
     def close(self) -> None:
         self._cache.weigh(self._file.metadata)

@@ -78,6 +78,7 @@ def test_results_of_statements(path: Path, spark: SparkSession) -> None:
         "level": "stripe",
         "status": "fresh",
         "partitions": None,
+        "time_zones": None,
         "properties": '{"values_per_page": "4096"}',
         "column_type": "int",
         "creator": getpass.getuser(),

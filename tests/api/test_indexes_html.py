@@ -57,7 +57,7 @@ def test_statements_are_html_tables_and_arrow_tables(tmp_path: Path, monkeypatch
     hx.sql(f"CREATE INDEX part USING bloom ON '{path}' (a) WHERE p = 1")
     assert "<th>partitions</th>" in hx.sql("SHOW INDEXES")._repr_html_()  # type: ignore[union-attr]
     described = hx.sql(f"DESCRIBE INDEX `<by_a>` ON '{path}'")._repr_html_()  # type: ignore[union-attr]
-    assert "21 rows, 2 columns" in described
+    assert "22 rows, 2 columns" in described
     table = hx.sql(f"DESCRIBE '{path}'")._repr_html_()  # type: ignore[union-attr]
     assert "<td># Partition Information</td>" in table
     assert "7 rows, 3 columns" in table

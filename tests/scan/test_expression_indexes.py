@@ -19,6 +19,7 @@ import hindex
 from hindex.api.table import IndexSpec, Table
 from hindex.errors import BuildError, ColumnError, IndexExistsError, StatementError
 from hindex.maintain.results import BuildEstimate
+from hindex.plan.index_columns import expression_column
 from hindex.plan.reasons import Reason
 from hindex.plan.time_zones import TimeZones
 from hindex.store.definitions import PREFIX, decode_definition, encode_definition
@@ -367,7 +368,7 @@ def test_columns_of_other_types_end_the_use(path: Path, connection: LocalConnect
     assert "unusable" in table.index("i").status
 
 
-def test_parts_of_times_serve_only_clocks_of_utc(path: Path, connection: LocalConnection) -> None:
+def test_parts_of_wall_clocks_serve_sessions_in_utc(path: Path, connection: LocalConnection) -> None:
     table = connection.table(path)
     table.create_indexes([IndexSpec("h", "hour(ts)"), IndexSpec("y", "year(d)")])
     scan = table.scan("hour(ts) = 3 AND year(d) = 2018", ["id"])
@@ -376,8 +377,24 @@ def test_parts_of_times_serve_only_clocks_of_utc(path: Path, connection: LocalCo
     assert ids(scan) == ids(utc)
     assert "BITMAP h  exact" in str(utc.explain())
     assert "BITMAP h" not in str(elsewhere.explain())
-    assert "h on hour(ts) has the values of time zone UTC" in " ".join(str(elsewhere.explain()).split())
+    reason = "h on hour(ts) has the values of sessions in the time zone UTC with Java in UTC"
+    assert reason in " ".join(str(elsewhere.explain()).split())
     assert "BITMAP y  exact" in str(elsewhere.explain())
+
+
+def test_expressions_that_compute_times_are_indexed_in_sessions_of_utc_only(
+    path: Path, connection: LocalConnection
+) -> None:
+    schema = connection.table(path).snapshot().schema
+    berlin = TimeZones("UTC", "Europe/Berlin")
+    for text in ("hour(ts)", "CAST(ts AS STRING)", "CASE WHEN a > 3 THEN minute(ts) END"):
+        on = expression_column(text, schema).in_zones(lambda: berlin)
+        assert (on.name, on.zones, on.time_zones) == (text, berlin, "UTC Europe/Berlin")
+    for text in ("hour(date_trunc('HOUR', ts))", "hour(ts + INTERVAL 1 DAY)", "ts IS NULL", "hour(d)"):
+        on = expression_column(text, schema)
+        assert on.in_zones(lambda: TimeZones("Etc/UTC", "GMT")) == on
+        with pytest.raises(ColumnError, match=r"by the clock of the session's time zone, Europe/Berlin"):
+            on.in_zones(lambda: berlin)
 
 
 def test_a_definition_that_is_not_understood_is_not_used(

@@ -77,6 +77,11 @@ def check(report: dict[str, Any], java: str, session: str) -> None:
             assert f"in the session's time zone, {session}" in kept
         else:
             assert kept == wanted
+    for at, (text, kept, wanted, is_same) in enumerate(report["parts"][:-1]):
+        assert is_same, text
+        assert wanted > 0
+        assert kept == wanted if at < 3 else wanted <= kept < 3500, text
+    assert report["parts"][-1] == ["groups", 25, True, True]
     if report["days"] is not None:
         check_days(report["days"], java, session)
     if report["layouts"] is not None:

@@ -363,6 +363,59 @@ def compare_days(spark: SparkSession, place: Path, *, is_brief: bool = False) ->
     return report
 
 
+def compare_indexes_on_parts(spark: SparkSession, place: Path) -> list[list[Any]]:
+    """Build indexes on parts of timestamps in this session, and compare conditions on these with Spark's rows.
+
+    The indexes of other sessions stay.
+
+    Returns:
+        For each condition the rows that indexes keep, those of the result, and whether they are Spark's; last, for
+        groups, the number of rows, and whether an index answered.
+    """
+    name = str(spark.conf.get("spark.sql.session.timeZone")).replace("/", "_")
+    if not place.exists():
+        write_days(place)
+    table = hindex.connect(spark=spark).table(str(place))
+    expressions = {
+        "hour(t)": "bitmap",
+        "CAST(t AS STRING)": "btree",
+        "dayofweek(s.t)": "minmax",
+        "minute(t)": "bloom",
+    }
+    table.create_indexes(
+        [hindex.IndexSpec(f"{name}_{using}", text, using) for text, using in expressions.items()]
+    )
+    outcomes: list[list[Any]] = []
+    for text in PARTS_OF_TIMES:
+        wanted = rows(spark.read.orc(str(place)).where(text).select("id"))
+        scan = table.scan(text, ["id"])
+        is_same = sorted(map(str, scan.to_arrow().to_pylist())) == wanted
+        kept = scan.explain().rows
+        assert kept is not None
+        outcomes.append([text, kept.kept, len(wanted), is_same])
+    checked = table.check_indexes(verify=True)
+    assert all(result.verified_stripes and not result.problems for result in checked), checked
+    groups = "SELECT hour(t) h, count(*) FROM orc.`{}` GROUP BY 1"
+    wanted = rows(spark.sql(groups.format(place)))
+    with hindex.accelerate(spark):
+        frame = spark.sql(groups.format(place))
+        outcomes.append(
+            ["groups", len(wanted), hindex.explain(frame).tables[0].is_accelerated, rows(frame) == wanted]
+        )
+    return outcomes
+
+
+#: Conditions on parts of timestamps, of which an index finds the rows of the first ones exactly.
+PARTS_OF_TIMES = (
+    "hour(t) = 2",
+    "NOT hour(t) < 22",
+    "hour(t) IS NULL",
+    "CAST(t AS STRING) = '2024-10-27 02:30:00' OR hour(t) = 1",
+    "minute(t) = 30 AND hour(t) IN (1, 2)",
+    "dayofweek(s.t) = 1 AND hour(t) = 3",
+)
+
+
 def compare_day_values(spark: SparkSession, table: Path, *, is_brief: bool) -> list[list[Any]]:
     """Compare the types and values of rows with Spark's, each way that hindex returns them.
 
@@ -465,6 +518,7 @@ def compare_in_zone(spark: SparkSession, place: Path, java: str, zone: str) -> d
             "columns": compare_column_conditions(spark, place),
             "days": compare_days(spark, place / "days") if zone in DAY_SESSIONS else None,
             "layouts": compare_layouts(spark, LAYOUTS_OF_TIMES) if zone == "Europe/Berlin" else None,
+            "parts": compare_indexes_on_parts(spark, place / "parts of times"),
         }
 
 
