@@ -15,6 +15,7 @@ from hindex.index.roaring import group_count
 from hindex.index.rows import RowsReader
 from hindex.orc import OrcReader, RowSelection
 from hindex.orc.metadata.types import Kind
+from hindex.orc.time_zones import UTC_NAMES, normalize_zone
 from hindex.plan.reasons import Note, failure_reason
 from hindex.scan.file_columns import FileColumns
 from hindex.scan.lookup_cost import block_micros, column_micros
@@ -34,6 +35,10 @@ class BlockRead:
     reader: RowsReader
     columns: tuple[OutputColumn, ...]
     ordinals: tuple[int, ...]
+
+
+def _has_wall_clocks(column: OutputColumn) -> bool:
+    return any(part.kind is Kind.TIMESTAMP for part in column.type.walk())
 
 
 class IncludedColumns:
@@ -68,7 +73,7 @@ class IncludedColumns:
         missing = {
             column.name: column
             for column in columns
-            if self._columns.has(column.name) and not self._depends_on_session(column)
+            if self._columns.has(column.name) and (self._are_instants_stored or not _has_wall_clocks(column))
         }
         waiting = list(self._task.included)
         while waiting and missing:
@@ -93,11 +98,10 @@ class IncludedColumns:
                 chosen.append(BlockRead(use, reader, tuple(missing.pop(name) for name in names), ordinals))
         return chosen
 
-    def _depends_on_session(self, column: OutputColumn) -> bool:
-        """Return True for instants of wall clocks, which the time zone of the reader decides."""
-        return self._task.timezone is not None and any(
-            part.kind is Kind.TIMESTAMP for part in column.type.walk()
-        )
+    @property
+    def _are_instants_stored(self) -> bool:
+        """True if the scan reads the wall clocks that an index stores, as they are or as instants of UTC."""
+        return self._task.timezone is None or normalize_zone(self._task.timezone) in UTC_NAMES
 
     def _read_micros(self, names: Sequence[str], stripe: int, selection: RowSelection) -> float:
         """Estimate the microseconds to read some columns from the data file."""
@@ -122,7 +126,11 @@ class IncludedColumns:
         except pa.ArrowInvalid:
             # more than an array can have: the reader of the data raises the error for it
             return {}
-        return {column.name: array for column, array in zip(block_read.columns, arrays, strict=True)}
+        values = dict(zip([column.name for column in block_read.columns], arrays, strict=True))
+        if self._task.timezone is not None:
+            for column in filter(_has_wall_clocks, block_read.columns):
+                values[column.name] = values[column.name].cast(column.type.with_instants().to_arrow())
+        return values
 
     def _open(self, use: IncludedUse) -> RowsReader | None:
         if use.path in self._failed:

@@ -235,6 +235,13 @@ def test_times_are_wall_clocks(tmp_path: Path, connection: LocalConnection) -> N
     assert included(scan) == {"rows": ("t", "n")}
     plain = scan.to_arrow()
     assert plain.equals(table.scan("k = 7", ["t", "n"], mode="prove").to_arrow())
+    in_utc = scan.with_zones(lambda: TimeZones("UTC", "Asia/Tokyo"))
+    assert included(in_utc) == {"rows": ("t", "n")}
+    from_data = table.scan("k = 7", ["t", "n"], mode="prove").with_zones(
+        lambda: TimeZones("UTC", "Asia/Tokyo")
+    )
+    assert in_utc.to_arrow().equals(from_data.to_arrow())
+    assert in_utc.schema.field("t").type == pa.timestamp("us", "UTC")
     # an instant depends on the reader's zone
     in_zone = scan.with_zones(lambda: TimeZones("Europe/Berlin", "Asia/Tokyo"))
     assert included(in_zone) == {"rows": ("n",)}
