@@ -81,12 +81,15 @@ from hindex.sql.predicate import (
     quote_name,
     quote_string,
 )
+from hindex.sql.predicate import columns as predicate_columns
 from hindex.sql.predicate import leaves as predicate_leaves
 from hindex.store.file_views import FileView
 from hindex.store.manifest import IndexEntry
 from hindex.store.snapshot import Snapshot
 from hindex.table.file_schema import bind_paths
+from hindex.table.schema import path_name
 from hindex.table.transactional import open_data_file
+from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
 
 #: The sample: rows of one stripe of a few files. File statistics are read of more files.
@@ -894,11 +897,27 @@ def _is_name(table: str, snapshot: Snapshot) -> bool:
     return snapshot.declared is not None
 
 
+def _read_columns(workload: Workload) -> frozenset[str] | None:
+    """Return the columns that queries read, in lower case; None if this is unknown of some query."""
+    read: set[str] = set()
+    for query in workload.queries:
+        if query.columns is None:
+            return None
+        read.update(name.lower() for name in query.columns)
+        read.update(path_name(column.parts).lower() for column in predicate_columns(query.predicate))
+    return frozenset(read)
+
+
 def _unused(snapshot: Snapshot, workload: Workload, names: Sequence[str]) -> Iterable[UnusedIndex]:
     """Yield the indexes that no query uses."""
     if not workload.queries and not workload.used_indexes:
         return
+    read = _read_columns(workload)
     for entry in snapshot.manifest.indexes:
+        if entry.stores_columns and read is not None:
+            included = {name.lower() for name in parse_type(entry.inputs).field_names}
+            if read.isdisjoint(included):
+                yield UnusedIndex(entry.name, entry.column, entry.type.upper(), "no query reads its columns")
         column = _indexed_column(snapshot, entry)
         if column is None:
             continue

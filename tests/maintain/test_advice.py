@@ -371,6 +371,23 @@ def test_columns_that_are_not_worth_a_copy(people: Path) -> None:
         )
 
 
+def test_included_columns_that_no_query_reads(tmp_path: Path, connection: LocalConnection) -> None:
+    """A query reads the columns that it returns and those of its condition; not each condition says what it returns."""
+    names = ("key", "name", "note")
+    write_columns(tmp_path / "people" / "0.orc", {name: pa.array(range(1000)) for name in names})
+    table = connection.table(str(tmp_path / "people"))
+    table.create_index("by_key", "key", include=["note"])
+    for query, unused in (
+        ("SELECT name FROM people WHERE key = 17", ["no query reads its columns"]),
+        ("SELECT NOTE FROM people WHERE key = 17", []),
+        ("SELECT name FROM people WHERE key = 17 AND note <> 3", []),
+        ("SELECT * FROM people WHERE key = 17", []),
+        ("key = 17", []),
+    ):
+        found = [item.reason for item in table.advise([query]).unused if item.name == "by_key_rows"]
+        assert found == unused, query
+
+
 @pytest.mark.usefixtures("small_gains")
 def test_columns_that_some_files_lack_are_not_included(
     tmp_path: Path, people: Path, connection: LocalConnection
