@@ -163,6 +163,8 @@ def to_session_clock(instants: Ints, zone: str) -> Ints:
     Raises:
         OrcError: if the zone is unknown.
     """
+    if zone in UTC_NAMES:
+        return instants
     return instants + _true_offsets(instants // MICROS_PER_SECOND, zone) * MICROS_PER_SECOND
 
 

@@ -12,6 +12,7 @@ from hindex.domain import Domain
 from hindex.errors import ColumnError, HindexError, PredicateError
 from hindex.expr.coerce import REMEDY
 from hindex.expr.constant_times import with_constant_times
+from hindex.expr.nodes import TIMESTAMP
 from hindex.expr.typing import Resolve, check_depth, typed_condition
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.column_domains import OPPOSITES, array_domain, column_domain, like_domain
@@ -42,6 +43,7 @@ from hindex.sql.predicate import (
     quote_string,
     tested_column,
 )
+from hindex.sql.predicate import columns as predicate_columns
 from hindex.store.manifest import IndexEntry
 from hindex.table.schema import TableSchema
 
@@ -169,15 +171,9 @@ def _bound(
     tested = tested_column(node)
     column = None if tested is None else schema.resolve(tested.parts)
     is_plain = column is not None and isinstance(node, Comparison | In)
-    if zones is not None and not zones.is_session_utc and not is_plain:
-        on_readings = condition_on_readings(node, _resolver(schema), zones.clock)
-        by_days = on_readings and instants_domain(on_readings, zones.clock, negated=negated)
-        if by_days:
-            return leaf(by_days[0].name, by_days[0].column_type, by_days[1], text)
-        evaluated = on_readings and on_instants(on_readings, zones.clock)
-        if evaluated:
-            bound = evaluate_partially(Residual(evaluated, not negated, text))
-            return expressions.leaf(node, evaluated, bound, negated=negated) if expressions else bound
+    on_shown = None if is_plain else _on_shown(node, negated, schema, zones, text, expressions)
+    if on_shown is not None:
+        return on_shown
     _check_zone(node, schema, zones)
     domain = None if column is None else _untyped_domain(node, column.type, negated)
     if column is not None and domain is not None:
@@ -196,6 +192,39 @@ def _bound(
     else:
         bound = evaluate_partially(Residual(condition, not negated, text))
     return expressions.leaf(node, condition, bound, negated=negated) if expressions else bound
+
+
+def _on_shown(
+    node: PredicateLeaf,
+    negated: bool,
+    schema: SchemaLookup,
+    zones: TimeZones | None,
+    text: str,
+    expressions: IndexedExpressions,
+) -> Filter | None:
+    """Return the filter of a condition on what the session's clock shows of instants; None for any other."""
+    types = {item.name: item.type for item in (schema.resolve(ref.parts) for ref in predicate_columns(node))}
+    kinds = {item.kind for item in types.values()}
+    has_instants = Kind.TIMESTAMP_INSTANT in kinds
+    if zones is None:
+        # not beside wall clocks
+        has_instants &= Kind.TIMESTAMP not in kinds
+    elif not zones.is_session_utc:
+        has_instants |= Kind.TIMESTAMP in kinds
+    if not has_instants:
+        return None
+    clock = datetime.UTC if zones is None else zones.clock
+    condition = condition_on_readings(node, _resolver(schema, has_readings=True), clock)
+    if condition is None:
+        return None
+    answer = instants_domain(condition, clock, negated=negated)
+    if answer is not None:
+        return leaf(answer[0].name, types[answer[0].name], answer[1], text)
+    evaluated = on_instants(condition, clock)
+    if evaluated is None:
+        return None
+    bound = evaluate_partially(Residual(evaluated, not negated, text))
+    return expressions.leaf(node, evaluated, bound, negated=negated) if expressions else bound
 
 
 def _check_clock(node: PredicateLeaf, schema: SchemaLookup) -> None:
@@ -275,9 +304,13 @@ def _untyped_domain(node: PredicateLeaf, data_type: OrcType, negated: bool) -> D
     return None
 
 
-def _resolver(schema: SchemaLookup, *, has_instants: bool = False) -> Resolve:
+def _resolver(schema: SchemaLookup, *, has_instants: bool = False, has_readings: bool = False) -> Resolve:
+    """Return what gives columns their types: all timestamps as instants, or as readings of a clock, or as they are."""
+
     def resolve(parts: tuple[str, ...]) -> tuple[str, OrcType]:
         column = schema.resolve(parts)
+        if has_readings and column.type.kind is Kind.TIMESTAMP_INSTANT:
+            return column.name, TIMESTAMP
         return column.name, column.type.with_instants() if has_instants else column.type
 
     return resolve

@@ -22,7 +22,7 @@ from hindex.expr.typing import Resolve, typed_condition
 from hindex.orc.calendars import MICROS_PER_DAY
 from hindex.orc.metadata.types import Kind
 from hindex.plan.column_domains import ColumnDomain, column_domain
-from hindex.sql.predicate import Expression, Literal, LiteralKind, PredicateLeaf, columns, with_operands
+from hindex.sql.predicate import Expression, Literal, LiteralKind, PredicateLeaf, with_operands
 from hindex.sql.string_values import format_timestamp
 
 #: Functions of a timestamp whose values are no times, and depend only on what the clock shows.
@@ -32,7 +32,7 @@ _PARTS = frozenset({"hour", "minute", "second"})
 def condition_on_readings(leaf: PredicateLeaf, resolve: Resolve, clock: datetime.tzinfo) -> Node | None:
     """Type a condition on timestamps as if columns had the readings of the session's clock.
 
-    None if it has no timestamps, or cannot be typed.
+    None if it cannot be typed.
 
     Args:
         resolve: gives timestamps as wall clocks, of type TIMESTAMP.
@@ -41,8 +41,6 @@ def condition_on_readings(leaf: PredicateLeaf, resolve: Resolve, clock: datetime
     Raises:
         ColumnError: if a column cannot be resolved.
     """
-    if all(resolve(column.parts)[1].kind is not Kind.TIMESTAMP for column in columns(leaf)):
-        return None
     try:
         return typed_condition(_with_readings(leaf, clock), resolve)
     except PredicateError:
@@ -88,7 +86,7 @@ def on_instants(condition: Node, clock: datetime.tzinfo) -> Node | None:
         condition: see `condition_on_readings`.
         clock: the session's.
     """
-    return _on_instants(condition, str(clock).removeprefix("UTC"))
+    return _on_instants(condition, "UTC" if clock is datetime.UTC else str(clock).removeprefix("UTC"))
 
 
 def _on_instants(condition: Node, zone: str) -> Node | None:

@@ -187,17 +187,20 @@ def test_what_depends_on_the_clock_of_a_session(written: Path, connection: Local
     )
     elsewhere = scan.with_zones(lambda: TimeZones("UTC", "Asia/Kolkata"))
     for text in (
-        "hour(t) = 1",
+        "date_trunc('HOUR', t) = TIMESTAMP '2020-01-01 00:00:00'",
         "CAST(id AS STRING) = TIMESTAMP '2020-01-01 00:00:00'",
-        "month(t) = 3",
+        "hour(t + INTERVAL 1 DAY) = 3",
     ):
         with pytest.raises(PredicateError, match=r"filter with Spark on scan\(...\)"):
             elsewhere.narrowed(predicate(text), ["id"], None).plan()
-    shown_by = datetime.timedelta(hours=5, minutes=30)
-    shown = [value + shown_by for value in instants(written, "UTC").values() if value is not None]
+    clock = zoneinfo.ZoneInfo("Asia/Kolkata")
+    shown = [value.astimezone(clock) for value in instants(written, "UTC").values() if value is not None]
     for text, matching in (
         ("CAST(t AS DATE) = DATE '2024-03-31'", [time.date().isoformat() == "2024-03-31" for time in shown]),
         ("NOT year(t) = 2024", [time.year != 2024 for time in shown]),
+        ("month(t) = 3", [time.month == 3 for time in shown]),
+        ("hour(t) = 1 AND NOT minute(t) < 30", [time.hour == 1 and time.minute >= 30 for time in shown]),
+        ("CAST(t AS STRING) LIKE '%-31 0%'", [f"{time:%d %H}".startswith("31 0") for time in shown]),
     ):
         assert elsewhere.narrowed(predicate(text), ["id"], None).count() == sum(matching) > 0
     with pytest.raises(PredicateError, match="'No/Where', is unknown here"):
