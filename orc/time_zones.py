@@ -150,15 +150,15 @@ def to_wall_clock(micros: Ints, zone: str) -> Ints:
     return micros + offsets * MICROS_PER_SECOND
 
 
-def to_session_clock(instants: Ints, zone: str) -> Ints:
-    """Convert UTC instants to the clock of Spark's session, which has local mean time before a zone's first rule.
+def to_local_time(instants: Ints, zone: str) -> Ints:
+    """Convert UTC instants to local times as ``java.time`` does: before a zone's first rule, by local mean time.
 
     Args:
         instants: int64[N], microseconds since 1970 UTC.
         zone: its name in the time zone database, or an offset such as ``+08:00``.
 
     Returns:
-        int64[N], microseconds since 1970 on the clock; beyond 64 bits it wraps around.
+        int64[N], microseconds of local time since 1970; beyond 64 bits they wrap around.
 
     Raises:
         OrcError: if the zone is unknown.

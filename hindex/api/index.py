@@ -172,11 +172,11 @@ class Index:
 
     @property
     def time_zones(self) -> str | None:
-        """The time zones of the sessions that an expression of timestamps has the values of; None for wall clocks."""
-        if not self._entry.time_zones:
-            return None
-        zones = TimeZones.parse(self._entry.time_zones)
-        return f"{zones.session}, Java in {zones.reader}"
+        """The time zones of the session, and of its Java, that an expression of timestamps was computed in.
+
+        None for one of the stored wall clocks, and for any other index.
+        """
+        return _zones_text(self._entry) or None
 
     @property
     def level(self) -> str:
@@ -344,10 +344,8 @@ def definition_difference(existing: IndexEntry, spec: IndexSpec, entry: IndexEnt
     Args:
         entry: the manifest entry of the request.
     """
-    pairs = [
-        (name, getattr(existing, name), getattr(entry, name))
-        for name in ("column", "time_zones", "type", "where")
-    ]
+    pairs = [(name, getattr(existing, name), getattr(entry, name)) for name in ("column", "type", "where")]
+    pairs.append(("time zones", _zones_text(existing), _zones_text(entry)))
     names = _property_names(spec.properties, entry.type)
     if "level" in names:
         pairs.append(("level", existing.level, entry.level))
@@ -357,6 +355,13 @@ def definition_difference(existing: IndexEntry, spec: IndexSpec, entry: IndexEnt
     return ", ".join(
         f"{name} {old or 'none'} instead of {new or 'none'}" for name, old, new in pairs if old != new
     )
+
+
+def _zones_text(entry: IndexEntry) -> str:
+    try:
+        return str(TimeZones.parse(entry.time_zones)) if entry.time_zones else ""
+    except ValueError:
+        return entry.time_zones  # of a later version
 
 
 def new_entry(spec: IndexSpec, snapshot: Snapshot, zones: ZonesOf) -> IndexEntry:

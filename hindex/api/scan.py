@@ -396,8 +396,8 @@ class Scan:
         scan._last_plan = None
         return scan
 
-    def keeping_errors(self) -> Scan:
-        """Keep rows whose condition cannot be evaluated: for readers that filter the rows again."""
+    def with_undecided_rows(self) -> Scan:
+        """Return a scan that keeps rows whose condition cannot be evaluated, for readers that filter them again."""
         scan = copy.copy(self)
         scan._keeps_errors = True
         scan._last_plan = None

@@ -890,7 +890,7 @@ class Table:
                 self.name, snapshot, entry, self._builds.plan(snapshot, [entry])
             ).index_bytes
 
-        return advise(self.name, snapshot, workload, estimate_bytes)
+        return advise(self.name, snapshot, workload, estimate_bytes, self._session.zones())
 
     def vacuum(self, *, retain_hours: float = RETAIN_HOURS, dry_run: bool = False) -> VacuumResult:
         """Delete unreferenced files of the store: of failed builds, dropped indexes and superseded manifests.

@@ -391,7 +391,7 @@ class _IndexFilesWriter:
                 to_read[target] = builder
         if not to_read:
             return
-        # each column once for all indexes on it, and once more for those on instants
+        # each column once for all indexes on it that read timestamps alike
         for zone in {self._columns[target.on].reader_zone for target in to_read}:
             targets = [target for target in to_read if self._columns[target.on].reader_zone == zone]
             paths = sorted({path.path for target in targets for path in self._columns[target.on].paths})

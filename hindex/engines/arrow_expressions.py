@@ -411,7 +411,10 @@ class _Translator:
         return self._checked(any_of(members), any_of(others) if is_exact else _TRUE, is_exact, shown)
 
     def _matched(self, name: str, column: _Column, options: dict[str, Any], text: str) -> _Part:
-        pattern = options["pattern"].as_py()
+        try:
+            pattern = options["pattern"].as_py()
+        except UnicodeDecodeError:
+            return _Other(text)
         if (
             not _is_string(column.type)
             or column.is_padded

@@ -74,7 +74,7 @@ class TableScan(Protocol):
 
     def explain(self) -> Explanation: ...
 
-    def keeping_errors(self) -> TableScan: ...
+    def with_undecided_rows(self) -> TableScan: ...
 
 
 class ScannedTable(Protocol):
@@ -199,7 +199,7 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
         """
         whole = self._whole(filter)
         needed = self._schema.needed(columns, whole)
-        scan = self._scan(whole, needed).keeping_errors()
+        scan = self._scan(whole, needed).with_undecided_rows()
         return _scanner(scan.to_batches(), self._checked(scan, needed), columns, whole, batch_size, options)
 
     def count_rows(
@@ -210,7 +210,7 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
         """Count the rows of a filter; without reading data where indexes decide every row."""
         whole = self._whole(filter)
         if whole is None or self._schema.translate(whole).is_exact:
-            # strings that are not UTF-8: PyArrow compares their bytes
+            # not of strings that are not UTF-8: the scanner compares their bytes
             with suppress(PredicateError):
                 return self._scan(whole, []).count()
         return int(self.scanner([], filter, **options).count_rows())
@@ -229,7 +229,7 @@ class IndexedDataset(ds.InMemoryDataset):  # type: ignore[misc]
             FallbackError: in strict mode, where an index cannot be used.
         """
         whole = self._whole(filter)
-        scan = self._scan(whole, self._schema.arrow.names).keeping_errors()
+        scan = self._scan(whole, self._schema.arrow.names).with_undecided_rows()
         # in prove mode the plan that reads everything
         plan = scan.verify_plan(scan.plan())
         schema = self._checked(scan, self._schema.arrow.names)

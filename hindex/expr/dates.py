@@ -7,7 +7,7 @@ import numpy as np
 from hindex.expr.vector import Errors, Mask, Numbers, Vector, of_numbers
 from hindex.orc.calendars import MICROS_PER_DAY, MICROS_PER_SECOND, civil_from_days, days_from_civil
 from hindex.orc.metadata.types import OrcType
-from hindex.orc.time_zones import to_session_clock
+from hindex.orc.time_zones import to_local_time
 
 #: Units of dates by their names in Spark.
 DATE_UNITS = {
@@ -92,9 +92,9 @@ def last_day(data_type: OrcType, date: Vector) -> Vector:
     return of_numbers(data_type, following - 1, date.valid)
 
 
-def shown(data_type: OrcType, instants: Vector, zone: str) -> Vector:
-    """Return what the clock of a time zone shows at instants."""
-    return of_numbers(data_type, to_session_clock(instants.numbers, zone), instants.valid)
+def local_time(data_type: OrcType, instants: Vector, zone: str) -> Vector:
+    """Convert instants to the local time of a time zone."""
+    return of_numbers(data_type, to_local_time(instants.numbers, zone), instants.valid)
 
 
 def hour(data_type: OrcType, time: Vector) -> Vector:

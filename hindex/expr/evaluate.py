@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from hindex.expr import arithmetic, dates, strings
 from hindex.expr.casting import cast
 from hindex.expr.functions import FUNCTIONS, Evaluator
-from hindex.expr.nodes import COMPOSITE, SHOWN, Apply, Column, Constant, Node
+from hindex.expr.nodes import COMPOSITE, LOCAL_TIME, Apply, Column, Constant, Node
 from hindex.expr.vector import (
     Errors,
     Mask,
@@ -255,7 +255,7 @@ _OPERATORS: dict[str, Evaluator] = {
     "MATCHES": strings.matches,
     "PAD": strings.padded,
     "SHIFT": dates.shift,
-    SHOWN: dates.shown,
+    LOCAL_TIME: dates.local_time,
     "+": arithmetic.add,
     "-": arithmetic.subtract,
     "*": arithmetic.multiply,

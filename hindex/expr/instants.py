@@ -17,7 +17,9 @@ from hindex.sql.string_values import WallClock, date_to_days, is_epoch, is_named
 
 _UTC_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{2}))?)?")
+_OFFSET = re.compile(
+    r"(?:UTC|GMT|UT)?([+-])(?:([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{2}))?)?|([0-9]{2})([0-9]{2})([0-9]{2})?)"
+)
 _ZULU = frozenset({"Z", "UTC", "GMT", "UT"})
 _INSTANT = OrcType(Kind.TIMESTAMP_INSTANT)
 
@@ -70,15 +72,17 @@ def instant_constant(literal: Literal, zone: datetime.tzinfo) -> Constant:
 
 
 def parse_time_zone(text: str) -> datetime.tzinfo | None:
-    """Parse the time zone of a timestamp: ``Z``, an offset like ``+01:30`` or ``UTC+1``, or the name of a region.
+    """Parse a time zone: ``Z``, an offset like ``+01:30``, ``+0130`` or ``UTC+1``, or the name of a region.
 
     Return None for an unknown one.
     """
     if text in _ZULU:
         return datetime.UTC
     if match := _OFFSET.fullmatch(text):
-        sign, hours, minutes, seconds = match.groups()
-        offset = datetime.timedelta(hours=int(hours), minutes=int(minutes or 0), seconds=int(seconds or 0))
+        sign, *numbers = match.groups()
+        # with colons, or without
+        hours, minutes, seconds = (int(a or b or 0) for a, b in zip(numbers[:3], numbers[3:], strict=True))
+        offset = datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds)
         if offset > datetime.timedelta(hours=18):
             return None
         return datetime.timezone(-offset if sign == "-" else offset)

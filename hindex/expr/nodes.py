@@ -25,8 +25,8 @@ TIMESTAMP = OrcType(Kind.TIMESTAMP)
 
 #: The function of the joined keys of several columns, which only indexes have.
 COMPOSITE = "COMPOSITE"
-#: The function of what the clock of a time zone, its option, shows at instants.
-SHOWN = "SHOWN"
+#: The function that converts instants to local times. Its option is the time zone.
+LOCAL_TIME = "LOCAL TIME"
 
 
 def decimal_type(precision: int, scale: int) -> OrcType:

@@ -65,9 +65,16 @@ from hindex.plan.filter import (
     residuals,
 )
 from hindex.plan.filter_evaluation import prune
-from hindex.plan.index_columns import IndexColumn, IndexedExpressions, expression_column, index_column
+from hindex.plan.index_columns import (
+    IndexColumn,
+    IndexedExpressions,
+    expression_column,
+    index_column,
+    is_for_zones,
+)
 from hindex.plan.normalize import normalize
 from hindex.plan.required_ngrams import has_own_ngrams
+from hindex.plan.time_zones import TimeZones
 from hindex.scan.orc_statistics import OrcStatistics
 from hindex.scan.planning import PredicateColumns
 from hindex.sql.predicate import (
@@ -236,11 +243,13 @@ def advise(
     snapshot: Snapshot,
     workload: Workload,
     estimate_bytes: Callable[[str | Sequence[str], str], int],
+    zones: TimeZones | None = None,
 ) -> Advice:
     """Advise on the indexes of a table.
 
     Args:
         table: the table as statements name it.
+        zones: those of the session, whose queries use no index of other time zones.
         estimate_bytes: the size of an index, by its column, or the columns that it includes, and its type.
 
     Raises:
@@ -263,7 +272,9 @@ def advise(
         for entry in snapshot.manifest.indexes
         if entry.quarantined is None
         and not entry.deferred
-        and (name := _judged_name(_indexed_column(snapshot, entry), entry))
+        and (column := _indexed_column(snapshot, entry)) is not None
+        and is_for_zones(entry, column, zones)
+        and (name := _judged_name(column, entry))
     )
     create: list[AdvisedIndex] = []
     total = costs.total(frozenset())
@@ -284,7 +295,7 @@ def advise(
         queries=sum(query.count for query in queries),
         ignored=ignored,
         create=tuple(create),
-        unused=tuple(_unused(snapshot, workload, names)),
+        unused=tuple(_unused(snapshot, workload, names, zones)),
         sampled_rows=sum(stripe.rows for stripe in sample.stripes),
         not_included=_why_not_included(included),
     )
@@ -300,10 +311,10 @@ def _indexed_column(snapshot: Snapshot, index: IndexEntry) -> IndexColumn | None
         return None
 
 
-def _judged_name(column: IndexColumn | None, index: IndexEntry) -> str:
+def _judged_name(column: IndexColumn, index: IndexEntry) -> str:
     """Return the name that an index is judged by: one on several columns as one on the first; "" if by none."""
-    if column is None or not column.is_composite:
-        return "" if column is None else column.name
+    if not column.is_composite:
+        return column.name
     # without ranges of keys, it answers nothing of one column
     return column.inputs[0].name if Operator.RANGE in index_type(index.type).operators else ""
 
@@ -908,7 +919,9 @@ def _read_columns(workload: Workload) -> frozenset[str] | None:
     return frozenset(read)
 
 
-def _unused(snapshot: Snapshot, workload: Workload, names: Sequence[str]) -> Iterable[UnusedIndex]:
+def _unused(
+    snapshot: Snapshot, workload: Workload, names: Sequence[str], zones: TimeZones | None
+) -> Iterable[UnusedIndex]:
     """Yield the indexes that no query uses."""
     if not workload.queries and not workload.used_indexes:
         return
@@ -928,6 +941,8 @@ def _unused(snapshot: Snapshot, workload: Workload, names: Sequence[str]) -> Ite
             if column.is_composite:
                 subject = f"its first column, {name}"
             reason = f"no query has a condition on {subject}"
+        elif not is_for_zones(entry, column, zones):
+            reason = "it has the values of other time zones than the session's"
         elif used is not None and entry.name not in used:
             reason = "the log names it for no query"
         else:

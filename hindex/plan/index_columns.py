@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from hindex.errors import BuildError, ColumnError, PredicateError, StatementError
+from hindex.errors import BuildError, ColumnError, OrcError, PredicateError, StatementError
 from hindex.expr.coerce import REMEDY, type_of
 from hindex.expr.evaluate import evaluate
 from hindex.expr.nodes import BINARY, BOOLEAN, COMPOSITE, Apply, Column, Constant, Node, walk
@@ -21,13 +21,14 @@ from hindex.expr.nodes import columns as node_columns
 from hindex.expr.typing import typed
 from hindex.orc import OrcReader, RowSelection
 from hindex.orc.metadata.types import Kind, OrcType
+from hindex.orc.time_zones import check_zone
 from hindex.plan.column_domains import column_domain, like_domain
 from hindex.plan.composites import Composite, with_composites
 from hindex.plan.filter import Filter, Leaf, Residual
+from hindex.plan.local_time import on_instants
 from hindex.plan.required_ngrams import with_ngrams
 from hindex.plan.rules import leaf
-from hindex.plan.session_clock import on_instants
-from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, ZonesOf
+from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, ZonesOf, canonical_zone
 from hindex.sql.predicate import Call, ColumnRef, Expression, Like, PredicateLeaf, as_value, with_columns
 from hindex.store.manifest import IndexEntry
 from hindex.table.file_schema import FilePath, bind_paths, convert_array, recorded_type
@@ -46,7 +47,7 @@ class IndexColumn:
         inputs: the columns that the values are computed from; of a column, itself.
         expression: None for a column, and for columns that an index stores.
         stores_columns: True if an index of type ROWS stores these columns.
-        zones: those of an expression of instants; None for one of the wall clocks that are stored.
+        zones: those whose local times an expression is of; None for the stored wall clocks.
     """
 
     name: str
@@ -87,19 +88,22 @@ class IndexColumn:
         return self.expression is not None and type_of(self.expression).kind is Kind.LIST
 
     def in_zones(self, zones_of: ZonesOf) -> IndexColumn:
-        """Return an expression of timestamps as the session's clock shows them; any other column as it is.
+        """Return an expression of timestamps with the local times of a session; any other column as it is.
 
         Raises:
-            ColumnError: if it computes times, which are not those of UTC.
+            ColumnError: if it compares or computes times: outside UTC, these are not evaluated.
+            PredicateError: if a time zone is unknown.
         """
         zones = zones_of() if self.expression is not None and _has_time(self.expression) else None
         if zones is None or zones.is_utc or self.expression is None:
             return self
-        # what the clock of UTC shows is the instant
-        expression = self.expression if zones.is_session_utc else on_instants(self.expression, zones.clock)
+        zone = canonical_zone(zones.session)
+        zones.check_reader()
+        check_zone(zone)
+        expression = self.expression if zone == "UTC" else on_instants(self.expression, zone)
         if expression is None:
             raise ColumnError(
-                f"{self.name} cannot be indexed: it computes times by the clock of the session's time zone, "
+                f"{self.name} cannot be indexed: it compares or computes times in the session's time zone, "
                 f"{zones.session}; index a part of a timestamp column, such as its hour or its date"
             )
         return replace(self, expression=expression, zones=zones)
@@ -107,7 +111,7 @@ class IndexColumn:
     @property
     def time_zones(self) -> str:
         """What the manifest records of `zones`."""
-        return "" if self.zones is None else str(self.zones)
+        return "" if self.zones is None else self.zones.recorded
 
     def in_file(
         self, binding: tuple[str, ...], root: OrcType, *, transactional: bool = False
@@ -200,7 +204,7 @@ class FileIndexColumn:
         """Return the values, given those of `paths`: lists where rows have several, structs of a list of columns.
 
         Args:
-            arrays: with instants in the place of timestamps if there is a `reader_zone`.
+            arrays: timestamps are instants if there is a `reader_zone`.
 
         Raises:
             BuildError: if an expression has no value in some row.
@@ -268,8 +272,13 @@ def index_column(entry: IndexEntry, schema: TableSchema) -> IndexColumn:
             column = _on_parsed(parsed_columns(entry.column), schema)
             if entry.time_zones:
                 column = column.in_zones(lambda: TimeZones.parse(entry.time_zones))
-    except (PredicateError, StatementError, ValueError) as error:
+    except (StatementError, ValueError) as error:
         raise ColumnError(f"index {entry.name!r} was made by a later version: {error}") from None
+    except (OrcError, PredicateError):
+        raise ColumnError(
+            f"index {entry.name!r} has the values of the time zones {entry.time_zones!r}, which are unknown here: "
+            "install the tzdata package"
+        ) from None
     if column.input_types != entry.inputs:
         raise ColumnError(
             f"index {entry.name!r} on {entry.column} was created for {entry.inputs}, and the columns are "
@@ -408,11 +417,11 @@ def indexed_expression(
 
 def recorded_zones(zones: TimeZones | None) -> str:
     """Return what the manifest records of the time zones of a session for an index on an expression of timestamps."""
-    return "" if zones is None or zones.is_utc else str(zones)
+    return "" if zones is None or zones.is_utc else zones.recorded
 
 
-def has_values_for(index: IndexEntry, column: IndexColumn, zones: TimeZones | None) -> bool:
-    """Return True if the values of an index are those of a session with some time zones."""
+def is_for_zones(index: IndexEntry, column: IndexColumn, zones: TimeZones | None) -> bool:
+    """Return True if a session with some time zones may use an index: without timestamps, all may."""
     is_of_time = column.expression is not None and _has_time(column.expression)
     return not is_of_time or index.time_zones == recorded_zones(zones)
 

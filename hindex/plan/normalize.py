@@ -20,9 +20,16 @@ from hindex.plan.few_values import all_on_few_values
 from hindex.plan.filter import ALWAYS, NEVER, Filter, Residual
 from hindex.plan.filter_evaluation import evaluate_partially
 from hindex.plan.index_columns import NO_EXPRESSIONS, IndexedExpressions
+from hindex.plan.local_time import instants_domain, local_time_condition, on_instants
 from hindex.plan.rules import all_of, build, leaf
-from hindex.plan.session_clock import condition_on_readings, instants_domain, on_instants
-from hindex.plan.time_zones import TIMESTAMP_KINDS, TimeZones, has_time, keyed_by_wall_clocks, makes_times
+from hindex.plan.time_zones import (
+    TIMESTAMP_KINDS,
+    TimeZones,
+    canonical_zone,
+    has_time,
+    keyed_by_wall_clocks,
+    makes_times,
+)
 from hindex.sql.functions import CLOCK_FUNCTIONS
 from hindex.sql.predicate import (
     And,
@@ -171,7 +178,7 @@ def _bound(
     tested = tested_column(node)
     column = None if tested is None else schema.resolve(tested.parts)
     is_plain = column is not None and isinstance(node, Comparison | In)
-    on_shown = None if is_plain else _on_shown(node, negated, schema, zones, text, expressions)
+    on_shown = None if is_plain else _on_local_time(node, negated, schema, zones, text, expressions)
     if on_shown is not None:
         return on_shown
     _check_zone(node, schema, zones)
@@ -194,7 +201,7 @@ def _bound(
     return expressions.leaf(node, condition, bound, negated=negated) if expressions else bound
 
 
-def _on_shown(
+def _on_local_time(
     node: PredicateLeaf,
     negated: bool,
     schema: SchemaLookup,
@@ -202,7 +209,7 @@ def _on_shown(
     text: str,
     expressions: IndexedExpressions,
 ) -> Filter | None:
-    """Return the filter of a condition on what the session's clock shows of instants; None for any other."""
+    """Return the filter of a condition on the local time of instants; None for any other condition."""
     types = {item.name: item.type for item in (schema.resolve(ref.parts) for ref in predicate_columns(node))}
     kinds = {item.kind for item in types.values()}
     has_instants = Kind.TIMESTAMP_INSTANT in kinds
@@ -210,17 +217,18 @@ def _on_shown(
         # not beside wall clocks
         has_instants &= Kind.TIMESTAMP not in kinds
     elif not zones.is_session_utc:
-        has_instants |= Kind.TIMESTAMP in kinds
+        # hour(n) of a wall clock n computes no time
+        has_instants |= Kind.TIMESTAMP in kinds or (Kind.TIMESTAMP_NTZ in kinds and makes_times(node))
     if not has_instants:
         return None
     clock = datetime.UTC if zones is None else zones.clock
-    condition = condition_on_readings(node, _resolver(schema, has_readings=True), clock)
+    condition = local_time_condition(node, _resolver(schema, has_local_times=True), clock)
     if condition is None:
         return None
     answer = instants_domain(condition, clock, negated=negated)
     if answer is not None:
         return leaf(answer[0].name, types[answer[0].name], answer[1], text)
-    evaluated = on_instants(condition, clock)
+    evaluated = on_instants(condition, "UTC" if zones is None else canonical_zone(zones.session))
     if evaluated is None:
         return None
     bound = evaluate_partially(Residual(evaluated, not negated, text))
@@ -304,12 +312,12 @@ def _untyped_domain(node: PredicateLeaf, data_type: OrcType, negated: bool) -> D
     return None
 
 
-def _resolver(schema: SchemaLookup, *, has_instants: bool = False, has_readings: bool = False) -> Resolve:
-    """Return what gives columns their types: all timestamps as instants, or as readings of a clock, or as they are."""
+def _resolver(schema: SchemaLookup, *, has_instants: bool = False, has_local_times: bool = False) -> Resolve:
+    """Return what gives columns their types: all timestamps as instants, or all as local times, or as they are."""
 
     def resolve(parts: tuple[str, ...]) -> tuple[str, OrcType]:
         column = schema.resolve(parts)
-        if has_readings and column.type.kind is Kind.TIMESTAMP_INSTANT:
+        if has_local_times and column.type.kind is Kind.TIMESTAMP_INSTANT:
             return column.name, TIMESTAMP
         return column.name, column.type.with_instants() if has_instants else column.type
 

@@ -97,7 +97,7 @@ def _source(node: nodes.Node, name_of: Callable[[nodes.Node], str | None]) -> st
 
 
 def has_own_ngrams(expression: nodes.Node) -> bool:
-    """Return True for strings whose n-grams are not among those of a column."""
+    """Return True for a string whose parts no index on a column finds, as of JSON; False for `lower(s)`."""
     return type_of(expression).kind in _KINDS and _source(expression, lambda _: None) is None
 
 

@@ -12,6 +12,7 @@ import datetime
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -46,31 +47,33 @@ class TimeZones:
     reader: str
     session: str
 
-    def __str__(self) -> str:
-        """Return both as the manifest records them; names in the time zone database have no blanks."""
-        return " ".join(
-            "UTC" if zone in _UTC else normalize_zone(zone) for zone in (self.reader, self.session)
-        )
+    @property
+    def recorded(self) -> str:
+        """The reader's zone, a blank and the session's, as manifests record them."""
+        return f"{canonical_zone(self.reader)} {canonical_zone(self.session)}"
 
     @classmethod
-    def parse(cls, text: str) -> TimeZones:
-        """Parse what `str` returns.
+    def parse(cls, recorded: str) -> TimeZones:
+        """Parse the zones of a manifest.
 
         Raises:
-            ValueError: if it is no such text.
+            ValueError: if these are not two.
         """
-        reader, session = text.split(" ")
+        reader, session = recorded.split(" ")
         return cls(reader, session)
+
+    def __str__(self) -> str:
+        return f"{self.session}, Java in {self.reader}"
 
     @property
     def is_reader_utc(self) -> bool:
         """Return True if instants are the stored readings themselves."""
-        return self.reader in _UTC
+        return canonical_zone(self.reader) == "UTC"
 
     @property
     def is_session_utc(self) -> bool:
         """Return True if dates, and parts of a time, are those of UTC."""
-        return self.session in _UTC
+        return canonical_zone(self.session) == "UTC"
 
     @property
     def is_utc(self) -> bool:
@@ -122,6 +125,16 @@ class TimeZones:
     def are_index_keys(self, data_type: OrcType) -> bool:
         """Return True if the stored keys of a column's values are what the query compares and orders by."""
         return self.is_reader_utc or not has_time(data_type)
+
+
+@lru_cache(maxsize=256)
+def canonical_zone(zone: str) -> str:
+    """Return one spelling of a time zone: ``UTC``, an offset such as ``+08:00``, or the name of a region."""
+    if zone in _UTC:
+        return "UTC"
+    name = normalize_zone(zone)
+    clock = parse_time_zone(name)
+    return (str(clock).removeprefix("UTC") or "UTC") if isinstance(clock, datetime.timezone) else name
 
 
 #: Gives the time zones of a query; None where wall clocks are compared.

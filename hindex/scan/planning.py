@@ -44,8 +44,8 @@ from hindex.plan.index_columns import (
     NO_EXPRESSIONS,
     IndexColumn,
     IndexedExpressions,
-    has_values_for,
     index_column,
+    is_for_zones,
 )
 from hindex.plan.normalize import index_filter, normalize
 from hindex.plan.predicate_hints import predicate_hints
@@ -306,7 +306,7 @@ def _indexed_expressions(snapshot: Snapshot, zones: TimeZones | None) -> Indexed
                     other, order=max(order, other.order), has_ranges=has_ranges or other.has_ranges
                 )
             elif column.expression is not None:
-                if not has_values_for(entry, column, zones):
+                if not is_for_zones(entry, column, zones):
                     continue
                 if is_on_ngrams(entry):
                     ngrams.append(column)
@@ -338,6 +338,11 @@ def _ngram_columns(snapshot: Snapshot, zones: TimeZones | None) -> dict[str, boo
     }
 
 
+def _is_on_part(index: IndexEntry, condition: str) -> bool:
+    """Return True if the text of a condition has the expression that an index is on."""
+    return index.is_on_expression and index.column.lower() in condition.lower()
+
+
 def is_on_ngrams(index: IndexEntry) -> bool:
     """Return True if an index is on the n-grams of a column, and not on its values."""
     return _is_type_on_ngrams(index.type.upper())
@@ -355,7 +360,7 @@ def _is_type_on_ngrams(name: str) -> bool:
 def indexes_by_column(snapshot: Snapshot, zones: TimeZones | None) -> dict[str, list[IndexEntry]]:
     """Return the indexes of the columns that the table still has, by the present name of the column or expression.
 
-    Without those that have the values of other time zones.
+    Those of other time zones are left out.
     """
     by_column: dict[str, list[IndexEntry]] = {}
     for entry in snapshot.manifest.indexes:
@@ -365,7 +370,7 @@ def indexes_by_column(snapshot: Snapshot, zones: TimeZones | None) -> dict[str, 
         with suppress(ColumnError, UnsupportedError):
             # the table may spell the column in another letter case by now
             column = index_column(entry, snapshot.schema)
-            if has_values_for(entry, column, zones):
+            if is_for_zones(entry, column, zones):
                 by_column.setdefault(column.name, []).append(entry)
     return by_column
 
@@ -888,16 +893,23 @@ class _Planner:
         """Return why no index answers a condition that is evaluated."""
         names = [index.name for column in columns(condition) for index in self._ngram_indexes(column)]
         if not names:
-            similar = self._similar_index(columns(condition))
+            similar = self._similar_index(columns(condition), str(condition))
+            if any(_is_on_part(index, str(condition)) for index in self._snapshot.manifest.indexes):
+                return similar
             return f"no index is on the expression{similar and '; ' + similar}"
         return (
             f"{names[0]} answers conditions on parts of strings, of {SIZE} characters in a row or more, with "
             f"{MAX_ALTERNATIVES} alternatives at most, and neither NOT nor upper"
         )
 
-    def _similar_index(self, names: Sequence[str]) -> str:
-        """Return why an index on an expression of some columns is not used; "" if there is no such index."""
-        for index in self._snapshot.manifest.indexes:
+    def _similar_index(self, names: Iterable[str], condition: str = "") -> str:
+        """Return why an index on an expression of some columns is not used; "" if there is no such index.
+
+        Args:
+            condition: its text. The index is one on a part of it, if there is one.
+        """
+        indexes = self._snapshot.manifest.indexes
+        for index in sorted(indexes, key=lambda index: not _is_on_part(index, condition)):
             if not index.is_on_expression:
                 continue
             inputs = {name.lower() for name in parse_type(index.inputs).field_names}
@@ -913,12 +925,10 @@ class _Planner:
                 _, has_ranges = _type_order(index.type.upper())
                 which = "comparisons of the first" if has_ranges else "equality of all"
                 return f"{index.name} on {on.name} answers {which} of these columns with constants"
-            if not has_values_for(index, on, self._zones):
+            if not is_for_zones(index, on, self._zones):
                 zones = on.zones or TimeZones("UTC", "UTC")
-                return (
-                    f"{index.name} on {on.name} has the values of sessions in the time zone {zones.session} with Java "
-                    f"in {zones.reader}"
-                )
+                query = "without a session" if self._zones is None else f"in {self._zones}"
+                return f"{index.name} on {on.name} has the values of {zones}, and the query is {query}"
             if is_on_ngrams(index):
                 return f"{index.name} answers conditions on parts of {on.name}, of {SIZE} characters or more"
             return f"{index.name} is on {on.name}"

@@ -63,8 +63,8 @@ class IndexEntry:
         quarantined: the reason why it must not be used until it is rebuilt; None if it may be used.
         inputs: the columns of the expression or list with their types, as text of a struct's type; "" for an index on a
             column.
-        time_zones: of an expression of timestamps, the zone by which instants are read, a blank, and that whose clock
-            shows them; "" for the wall clocks that are stored.
+        time_zones: of an expression of timestamps, the time zone of Java, a blank, and that of the session; "" if it
+            is computed from the stored wall clocks.
     """
 
     id: str

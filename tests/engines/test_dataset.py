@@ -381,7 +381,12 @@ def test_parts_of_strings(connection: LocalConnection, tmp_path: Path) -> None:
     data = pa.array([b"abc", b"\xff abc", None, b"b\xffc"] * 5)
     damaged = pa.StringArray.from_buffers(len(data), *data.buffers()[1:], data.buffers()[0], data.null_count)
     write_pyarrow(tmp_path / "t" / "1.orc", pa.table({"id": pa.array(range(20)), "s": damaged}))
-    for condition, count in ((pc.match_substring(S, "abc"), 10), (~pc.ends_with(S, "bc"), 5 + 999)):
+    for condition, count in (
+        (pc.match_substring(S, "abc"), 10),
+        (~pc.ends_with(S, "bc"), 5 + 999),
+        (pc.ends_with(S, b"\xffc"), 5),
+        (pc.starts_with(S, b"\xff"), 5),
+    ):
         assert dataset.to_table(filter=condition).num_rows == dataset.count_rows(condition) == count
         fragments = dataset.get_fragments(condition)
         assert sum(fragment.to_table(filter=condition).num_rows for fragment in fragments) == count

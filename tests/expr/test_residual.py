@@ -217,7 +217,10 @@ def test_values() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("CAST(ti AS BIGINT) = 2020", "the cast from timestamp with local time zone to bigint is not evaluated"),
+        (
+            "CAST(ti AS BIGINT) = 2020",
+            "the cast from timestamp with local time zone to bigint is not evaluated",
+        ),
         ("hour(date_trunc('HOUR', ti)) = 2", "parts of an instant depend on the session's time zone"),
         ("coalesce(ti, TIMESTAMP '2020-01-01') IS NULL", "mixes timestamps with and without a time zone"),
         ("big + s > TRUE", "cannot evaluate"),

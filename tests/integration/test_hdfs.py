@@ -44,7 +44,7 @@ def test_files_are_read_as_written(hdfs: HdfsCluster, client: Client) -> None:
     assert (listed.path, listed.modification_time) == (path, status.getModificationTime())
 
 
-def test_a_file_is_uploaded_in_one_block(hdfs: HdfsCluster, tmp_path: Path) -> None:
+def test_uploads_have_one_block(hdfs: HdfsCluster, tmp_path: Path) -> None:
     data = os.urandom((3 << 20) + 1)
     (tmp_path / "file").write_bytes(data)
     files = Hdfs(hdfs.uri)

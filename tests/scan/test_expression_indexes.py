@@ -16,10 +16,11 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.api.index import Index
 from hindex.api.table import IndexSpec, Table
-from hindex.errors import BuildError, ColumnError, IndexExistsError, StatementError
+from hindex.errors import BuildError, ColumnError, HindexWarning, IndexExistsError, StatementError
 from hindex.maintain.results import BuildEstimate
-from hindex.plan.index_columns import expression_column
+from hindex.plan.index_columns import expression_column, index_column
 from hindex.plan.reasons import Reason
 from hindex.plan.time_zones import TimeZones
 from hindex.store.definitions import PREFIX, decode_definition, encode_definition
@@ -377,7 +378,7 @@ def test_parts_of_wall_clocks_serve_sessions_in_utc(path: Path, connection: Loca
     assert ids(scan) == ids(utc)
     assert "BITMAP h  exact" in str(utc.explain())
     assert "BITMAP h" not in str(elsewhere.explain())
-    reason = "h on hour(ts) has the values of sessions in the time zone UTC with Java in UTC"
+    reason = "(h on hour(ts) has the values of UTC, Java in UTC, and the query is in UTC, Java in America/"
     assert reason in " ".join(str(elsewhere.explain()).split())
     assert "BITMAP y  exact" in str(elsewhere.explain())
 
@@ -387,14 +388,76 @@ def test_expressions_that_compute_times_are_indexed_in_sessions_of_utc_only(
 ) -> None:
     schema = connection.table(path).snapshot().schema
     berlin = TimeZones("UTC", "Europe/Berlin")
-    for text in ("hour(ts)", "CAST(ts AS STRING)", "CASE WHEN a > 3 THEN minute(ts) END"):
+    for text in ("hour(ts)", "CAST(ts AS STRING)", "CASE WHEN ts IS NULL THEN a ELSE minute(ts) END"):
         on = expression_column(text, schema).in_zones(lambda: berlin)
         assert (on.name, on.zones, on.time_zones) == (text, berlin, "UTC Europe/Berlin")
-    for text in ("hour(date_trunc('HOUR', ts))", "hour(ts + INTERVAL 1 DAY)", "ts IS NULL", "hour(d)"):
+    for text in ("hour(date_trunc('HOUR', ts))", "hour(ts + INTERVAL 1 DAY)", "ts > ts", "hour(d)"):
         on = expression_column(text, schema)
         assert on.in_zones(lambda: TimeZones("Etc/UTC", "GMT")) == on
-        with pytest.raises(ColumnError, match=r"by the clock of the session's time zone, Europe/Berlin"):
+        with pytest.raises(ColumnError, match=r"computes times in the session's time zone, Europe/Berlin"):
             on.in_zones(lambda: berlin)
+
+
+def test_indexes_of_other_time_zones(
+    path: Path, connection: LocalConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay beside those of the session, which are the only ones that it uses."""
+
+    def session(zone: str) -> None:
+        monkeypatch.setattr(LocalConnection, "zones", lambda _: TimeZones("UTC", zone))
+
+    table = connection.table(path)
+    session("Europe/Berlin")
+    berlin = table.create_index("berlin", "hour(ts)")
+    assert berlin.time_zones == "Europe/Berlin, Java in UTC"
+    assert table.scan("hour(ts) = 3").explain().exact
+    session("+0530")
+    where = "hour(ts) = 3"
+    reason = "berlin on hour(ts) has the values of Europe/Berlin, Java in UTC, and the query is in +0530, Java in UTC"
+    assert reason in " ".join(str(table.scan(where).explain()).split())
+    advice = table.advise([where])
+    assert [item.column for item in advice.create] == ["hour(ts)"]
+    assert [(item.name, item.reason) for item in advice.unused] == [
+        ("berlin", "it has the values of other time zones than the session's")
+    ]
+    with pytest.warns(
+        HindexWarning, match=r"time zones Europe/Berlin, Java in UTC instead of \+05:30, Java in UTC"
+    ):
+        table.create_index("berlin", "hour(ts)", if_not_exists=True)
+    table.create_index("india", "hour(ts)")
+    assert [index.time_zones for index in table.indexes()] == [
+        "Europe/Berlin, Java in UTC",
+        "+05:30, Java in UTC",
+    ]
+    assert not table.advise([where]).create
+    for zone, name in (("Europe/Berlin", "berlin"), ("GMT+5:30", "india")):
+        session(zone)
+        explained = table.scan(where).explain()
+        assert explained.exact
+        assert f"BITMAP {name}  exact" in str(explained)
+    assert all(result.ok and result.verified_stripes for result in table.check_indexes(verify=True))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "problem"),
+    [
+        ("x", "made by a later version"),
+        ("UTC Mars/Olympus", "time zones 'UTC Mars/Olympus', which are unknown here: install the tzdata"),
+        ("Mars/Olympus UTC", "time zones 'Mars/Olympus UTC', which are unknown here: install the tzdata"),
+    ],
+)
+def test_time_zones_that_are_unknown(
+    path: Path, connection: LocalConnection, recorded: str, problem: str
+) -> None:
+    table = connection.table(path)
+    table.create_index("h", "hour(ts)")
+    snapshot = table.snapshot()
+    entry = replace(snapshot.manifest.index("h"), time_zones=recorded)
+    with pytest.raises(ColumnError, match=problem):
+        index_column(entry, snapshot.schema)
+    index = Index(table, entry, snapshot)
+    assert problem in index.status
+    assert index.time_zones is not None
 
 
 def test_a_definition_that_is_not_understood_is_not_used(

@@ -214,6 +214,23 @@ def test_what_depends_on_the_clock_of_a_session(written: Path, connection: Local
         in_toronto.narrowed(predicate("t < DATE '1919-03-31'"), None, None).plan()
 
 
+@pytest.mark.parametrize("zone", ["GMT+0", "UTC+00:00", "-00:00", "+0", "Etc/GMT"])
+def test_sessions_with_an_offset_of_zero(written: Path, connection: LocalConnection, zone: str) -> None:
+    scan = connection.table(str(written)).scan(None, ["id"])
+    condition = predicate("hour(t) = 1")
+    rows = scan.with_zones(lambda: TimeZones("UTC", zone)).narrowed(condition, ["id"], None).to_arrow()
+    expected = scan.with_zones(lambda: TimeZones("UTC", "UTC")).narrowed(condition, ["id"], None).to_arrow()
+    assert rows.num_rows > 0
+    assert rows == expected
+    assert TimeZones("UTC", zone).is_utc
+
+
+def test_one_spelling_of_a_time_zone() -> None:
+    spellings = ("UTC+3", "GMT+3", "+03:00", "+3", "GMT+03:00", "+0300", "UT+030000")
+    assert {TimeZones("Etc/UTC", zone).recorded for zone in spellings} == {"UTC +03:00"}
+    assert TimeZones("PST", "-0230").recorded == "America/Los_Angeles -02:30"
+
+
 def test_proofs_near_transitions(written: Path, connection: LocalConnection) -> None:
     """Indexes of wall clocks stay right where instants differ."""
     table = connection.table(str(written))

@@ -52,6 +52,7 @@ STATEMENTS = {
     "SELECT id FROM {} WHERE ts < TIMESTAMP '2020-10-25 02:30:00'": "all",
     "SELECT id FROM {} WHERE ts <= 'epoch' OR ts = TIMESTAMP 'epoch' OR id = 2": "all",
     "SELECT id FROM {} WHERE hour(ts) = 1 AND id < 9000": "all",
+    "SELECT id FROM {} WHERE hour(n) = 1 AND minute(n) IN (3, 4)": "all",
     "SELECT id FROM {} ORDER BY ts DESC LIMIT 3": "java",
     "SELECT max(ts) FROM {}": "java",
     "SELECT count(DISTINCT ts) FROM {} WHERE id < 9": "java",

@@ -1,8 +1,8 @@
-"""Conditions on what a session's clock shows of timestamps: days, hours, texts.
+"""Conditions on the local time of timestamps in the session's time zone: days, hours, strings.
 
-`CAST(ts AS DATE) = DATE '2024-03-31'` is solved for readings of a wall clock, as in a session in UTC: those from one
-midnight to the next. The instants at which the session's clock shows these are a range, too, unless the clock is put
-back across one of its ends. Other conditions, such as `hour(ts) = 3`, are evaluated on the readings of each instant.
+`CAST(ts AS DATE) = DATE '2024-03-31'` is solved for local times, as in a session in UTC: those from one midnight to the
+next. The instants of these local times are a range, too, unless the clock is put back across one of its ends. Other
+conditions, such as `hour(ts) = 3`, are evaluated on the local time of each instant.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hindex.errors import PredicateError
 from hindex.expr.coerce import type_of
 from hindex.expr.dates import is_of_days
 from hindex.expr.instants import first_instant, instant_constant, is_shown_once, to_instant, to_wall_clock
-from hindex.expr.nodes import DATE, SHOWN, STRING, TIMESTAMP, Apply, Column, Constant, Node, walk
+from hindex.expr.nodes import DATE, LOCAL_TIME, STRING, TIMESTAMP, Apply, Column, Constant, Node, walk
 from hindex.expr.typing import Resolve, typed_condition
 from hindex.orc.calendars import MICROS_PER_DAY
 from hindex.orc.metadata.types import Kind
@@ -25,17 +25,15 @@ from hindex.plan.column_domains import ColumnDomain, column_domain
 from hindex.sql.predicate import Expression, Literal, LiteralKind, PredicateLeaf, with_operands
 from hindex.sql.string_values import format_timestamp
 
-#: Functions of a timestamp whose values are no times, and depend only on what the clock shows.
-_PARTS = frozenset({"hour", "minute", "second"})
+#: Fields of a local time.
+_FIELDS = frozenset({"hour", "minute", "second"})
 
 
-def condition_on_readings(leaf: PredicateLeaf, resolve: Resolve, clock: datetime.tzinfo) -> Node | None:
-    """Type a condition on timestamps as if columns had the readings of the session's clock.
-
-    None if it cannot be typed.
+def local_time_condition(leaf: PredicateLeaf, resolve: Resolve, clock: datetime.tzinfo) -> Node | None:
+    """Type a condition as if columns of timestamps had local times; None if it cannot be typed.
 
     Args:
-        resolve: gives timestamps as wall clocks, of type TIMESTAMP.
+        resolve: gives timestamps the type TIMESTAMP.
         clock: the session's.
 
     Raises:
@@ -53,7 +51,7 @@ def instants_domain(condition: Node, clock: datetime.tzinfo, *, negated: bool) -
     None for any other condition, and one on days near which the clock is put back across midnight.
 
     Args:
-        condition: on the clock's readings, see `condition_on_readings`.
+        condition: see `local_time_condition`.
         clock: the session's.
     """
     if not _is_of_days(condition):
@@ -63,7 +61,7 @@ def instants_domain(condition: Node, clock: datetime.tzinfo, *, negated: bool) -
     if compares_times and not all(is_shown_once(time, clock) for time in _constant_times(condition)):
         return None
     answer = column_domain(condition, negated=negated)
-    if answer is None or type_of(answer[0]).kind is not Kind.TIMESTAMP:
+    if answer is None or answer[0].column_type.kind is not Kind.TIMESTAMP:
         return None
     column, domain = answer
     ranges: list[Range] = []
@@ -79,27 +77,24 @@ def instants_domain(condition: Node, clock: datetime.tzinfo, *, negated: bool) -
     return column, Domain.from_ranges(ranges, null_allowed=domain.null_allowed)
 
 
-def on_instants(condition: Node, clock: datetime.tzinfo) -> Node | None:
-    """Return a condition on the clock's readings as one on instants; None if it compares or computes times.
+def on_instants(condition: Node, zone: str) -> Node | None:
+    """Return a condition on local times as one on instants; None if it compares or computes times.
 
     Args:
-        condition: see `condition_on_readings`.
-        clock: the session's.
+        condition: see `local_time_condition`.
+        zone: the session's time zone, in the spelling of `hindex.plan.time_zones.canonical_zone`.
     """
-    return _on_instants(condition, "UTC" if clock is datetime.UTC else str(clock).removeprefix("UTC"))
-
-
-def _on_instants(condition: Node, zone: str) -> Node | None:
     match condition:
-        case Apply(function, (Column() as column,)) if _is_time_column(column) and (
-            function in _PARTS or (function == "CAST" and condition.type in (DATE, STRING))
-        ):
+        case Apply(function, (Column() as column,)) if _is_time_column(column):
             instants = Column(column.name, column.column_type.with_instants())
-            return replace(condition, args=(Apply(SHOWN, (instants,), TIMESTAMP, (zone,)),))
+            if function == "IS NULL":
+                return replace(condition, args=(instants,))
+            if function in _FIELDS or (function == "CAST" and condition.type in (DATE, STRING)):
+                return replace(condition, args=(Apply(LOCAL_TIME, (instants,), TIMESTAMP, (zone,)),))
         case Apply(_, args) if not _is_time(condition):
-            parts = [_on_instants(arg, zone) for arg in args]
-            found = tuple(part for part in parts if part is not None)
-            return replace(condition, args=found) if len(found) == len(parts) else None
+            converted = [on_instants(arg, zone) for arg in args]
+            complete = tuple(arg for arg in converted if arg is not None)
+            return replace(condition, args=complete) if len(complete) == len(args) else None
         case Column() if not _is_time_column(condition):
             return condition
         case Constant():
