@@ -147,6 +147,9 @@ def _struct(columns: Sequence[ResolvedColumn]) -> OrcType:
 
 
 def _has_time(expression: Node) -> bool:
+    """Return True if the values of an expression depend on time zones; the keys of several columns do not."""
+    if isinstance(expression, Apply) and expression.function == COMPOSITE:
+        return False
     types = (node.column_type if isinstance(node, Column) else node.type for node in walk(expression))
     return any(item is not None and item.kind in TIMESTAMP_KINDS for item in types)
 

@@ -210,7 +210,12 @@ def _on_local_time(
     expressions: IndexedExpressions,
 ) -> Filter | None:
     """Return the filter of a condition on the local time of instants; None for any other condition."""
-    types = {item.name: item.type for item in (schema.resolve(ref.parts) for ref in predicate_columns(node))}
+    types: dict[str, OrcType] = {}
+    for ref in predicate_columns(node):
+        # not those of fields of elements
+        with suppress(ColumnError):
+            column = schema.resolve(ref.parts)
+            types[column.name] = column.type
     kinds = {item.kind for item in types.values()}
     has_instants = Kind.TIMESTAMP_INSTANT in kinds
     if zones is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -460,6 +461,8 @@ def test_many_stripes_and_more_files_than_threads(spark: SparkSession, tmp_path:
 
 
 @pytest.mark.parametrize("moment", ["the job is planned", "tasks run"])
+# Py4J leaves the connection of an interrupted call to garbage collection
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_ends_the_job(tmp_path: Path, spark: SparkSession, moment: str) -> None:
     """Also the Java side stops: it writes no more index files, and is free for the next job."""
     path = tmp_path / "many"
@@ -486,6 +489,7 @@ def test_ctrl_c_ends_the_job(tmp_path: Path, spark: SparkSession, moment: str) -
     with pytest.raises(KeyboardInterrupt):
         table.create_index("by_a", "a")
     watcher.join()
+    gc.collect()
     tracker = spark.sparkContext.statusTracker()
     until = time.monotonic() + 30
     while tracker.getActiveJobsIds() and time.monotonic() < until:
