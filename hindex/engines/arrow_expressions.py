@@ -18,6 +18,7 @@ import ctypes
 import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from typing import Any
 
@@ -30,6 +31,7 @@ from hindex.keys import INT64_MAX, INT64_MIN
 from hindex.sql.literals import of_value
 from hindex.sql.predicate import (
     BooleanValue,
+    Call,
     ColumnRef,
     Comparison,
     ComparisonOp,
@@ -70,6 +72,8 @@ _OPPOSITES = {
 }
 #: Tests of a part of a string, as patterns of LIKE.
 _PARTS = {"starts_with": "{}%", "ends_with": "%{}", "match_substring": "%{}%"}
+#: Spark's functions of dates with the values of PyArrow's.
+_DATE_PARTS = {name: name for name in ("year", "quarter", "month", "day")} | {"day_of_year": "dayofyear"}
 #: ``null_matching_behavior`` of ``is_in``.
 _MATCH, _SKIP = 0, 1
 
@@ -215,16 +219,18 @@ def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
 
 @value_class
 class _Column:
-    """A column, or a field within structs, and its type."""
+    """A column, or a field within structs, and its type; or a part of a date, by the name of Spark's function."""
 
     path: tuple[str, ...]
     type: pa.DataType
     text: str
     is_padded: bool = False
+    part: str = ""
 
     @property
-    def ref(self) -> ColumnRef:
-        return ColumnRef(self.path)
+    def ref(self) -> ColumnRef | Call:
+        column = ColumnRef(self.path)
+        return Call(self.part, (column,)) if self.part else column
 
 
 @value_class
@@ -349,6 +355,8 @@ class _Translator:
                 return self._tested(name, column, options, text)
             case "is_in", [_Column() as column]:
                 return self._member(column, options, text)
+            case _, [_Column(part="") as column] if name in _DATE_PARTS and pa.types.is_date32(column.type):
+                return replace(column, type=pa.int64(), text=text, part=_DATE_PARTS[name])
             case _, [_Column() as column] if name in _PARTS:
                 return self._matched(name, column, options, text)
             case "cast", [_Column() as column]:
@@ -441,7 +449,7 @@ class _Translator:
         )
         if not is_wider or column.is_padded:
             return _Other(text)
-        return _Column(column.path, to, text)
+        return replace(column, type=to, text=text)
 
     def _compared(self, op: ComparisonOp, column: _Column, value: _Value) -> _Part:
         text = f"{column.text} {_SYMBOLS[op]} {value.text}"
@@ -501,7 +509,7 @@ def _chosen(test: _Condition, then: _Condition, otherwise: _Condition, text: str
 
 
 def _ordered(
-    op: ComparisonOp, column: ColumnRef, low: Literal, high: Literal, is_float: bool, is_negated: bool
+    op: ComparisonOp, column: ColumnRef | Call, low: Literal, high: Literal, is_float: bool, is_negated: bool
 ) -> Predicate:
     """Return the predicate of ``column op literal``, where the literal is between two others.
 

@@ -392,6 +392,33 @@ def test_parts_of_strings(connection: LocalConnection, tmp_path: Path) -> None:
         assert sum(fragment.to_table(filter=condition).num_rows for fragment in fragments) == count
 
 
+def test_parts_of_dates(connection: LocalConnection, tmp_path: Path) -> None:
+    """A year is a range of days, which the index answers; the other parts are evaluated."""
+    days = [None, *range(-800_000, 800_000, 1601), *range(18_000, 20_000, 7)]
+    columns = {"id": pa.array(range(len(days))), "d": pa.array(days, pa.int32()).cast(pa.date32())}
+    write_columns(tmp_path / "t" / "0.orc", columns, stride=100)
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("by_d", "d")
+    dataset, d = table.dataset(), pc.field("d")
+    filters = [
+        function(d) == value for value in (1, 4, 12, 60) for function in (pc.quarter, pc.month, pc.day)
+    ]
+    filters += [pc.day_of_year(d).isin([1, 60, 366]), ~(pc.month(d) < 3), pc.year(d).is_null()]
+    filters += [
+        pc.year(d) == 2021,
+        pc.year(d) < 0,
+        pc.year(d).cast(pa.int32()) > 2022,
+        pc.year(d) != 2020.0,
+        pc.year(d).cast(pa.int64()) > 2022,
+    ]
+    check_filters(dataset, [*filters, pc.iso_week(d) == 3])
+    explained = dataset.explain(pc.year(d) == 2021)
+    assert (str(explained.pushed), explained.applied) == ("year(d) = 2021", ())
+    rows = explained.scan.rows
+    assert rows is not None
+    assert rows.kept == dataset.count_rows(pc.year(d) == 2021) == 52
+
+
 CHARS = ["a", "ab", "abcd", "b", "", "a\0", None] * 50
 
 
