@@ -110,7 +110,7 @@ class IndexColumn:
 
     @property
     def time_zones(self) -> str:
-        """What the manifest records of `zones`."""
+        """The text of `zones` in the manifest; "" for None."""
         return "" if self.zones is None else self.zones.recorded
 
     def in_file(

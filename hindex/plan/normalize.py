@@ -178,9 +178,9 @@ def _bound(
     tested = tested_column(node)
     column = None if tested is None else schema.resolve(tested.parts)
     is_plain = column is not None and isinstance(node, Comparison | In)
-    on_shown = None if is_plain else _on_local_time(node, negated, schema, zones, text, expressions)
-    if on_shown is not None:
-        return on_shown
+    on_local_time = None if is_plain else _on_local_time(node, negated, schema, zones, text, expressions)
+    if on_local_time is not None:
+        return on_local_time
     _check_zone(node, schema, zones)
     domain = None if column is None else _untyped_domain(node, column.type, negated)
     if column is not None and domain is not None:

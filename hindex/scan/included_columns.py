@@ -15,8 +15,8 @@ from hindex.index.roaring import group_count
 from hindex.index.rows import RowsReader
 from hindex.orc import OrcReader, RowSelection
 from hindex.orc.metadata.types import Kind
-from hindex.orc.time_zones import UTC_NAMES, normalize_zone
 from hindex.plan.reasons import Note, failure_reason
+from hindex.plan.time_zones import canonical_zone
 from hindex.scan.file_columns import FileColumns
 from hindex.scan.lookup_cost import block_micros, column_micros
 from hindex.scan.scan_task import IncludedUse, OutputColumn, ScanTask
@@ -101,7 +101,7 @@ class IncludedColumns:
     @property
     def _are_instants_stored(self) -> bool:
         """True if the scan reads the wall clocks that an index stores, as they are or as instants of UTC."""
-        return self._task.timezone is None or normalize_zone(self._task.timezone) in UTC_NAMES
+        return self._task.timezone is None or canonical_zone(self._task.timezone) == "UTC"
 
     def _read_micros(self, names: Sequence[str], stripe: int, selection: RowSelection) -> float:
         """Estimate the microseconds to read some columns from the data file."""

@@ -224,12 +224,12 @@ def test_parts_of_strings_in_expressions(tmp_path: Path) -> None:
     write_columns(tmp_path / "t" / "0.orc", {"id": pa.array(range(len(texts))), "s": pa.array(texts)})
     table = LocalConnection().table(str(tmp_path / "t"))
     queries = ["get_json_object(s, '$.m') LIKE '%0ba40%'", "lower(s) LIKE '%1f0%'"]
-    found = {where: table.advise([where]).create for where in queries}
-    assert [(advised.column, advised.type) for (advised,) in found.values()] == [
+    advice = {where: table.advise([where]).create for where in queries}
+    assert [(advised.column, advised.type) for (advised,) in advice.values()] == [
         ("get_json_object(s, '$.m')", "NGRAM"),
         ("s", "NGRAM"),
     ]
-    for where, (advised,) in found.items():
+    for where, (advised,) in advice.items():
         LocalConnection().sql(advised.statement)
         rows = table.scan(where).explain().rows
         assert rows is not None
@@ -384,8 +384,8 @@ def test_included_columns_that_no_query_reads(tmp_path: Path, connection: LocalC
         ("SELECT * FROM people WHERE key = 17", []),
         ("key = 17", []),
     ):
-        found = [item.reason for item in table.advise([query]).unused if item.name == "by_key_rows"]
-        assert found == unused, query
+        reasons = [item.reason for item in table.advise([query]).unused if item.name == "by_key_rows"]
+        assert reasons == unused, query
 
 
 @pytest.mark.usefixtures("small_gains")

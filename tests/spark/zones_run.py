@@ -409,7 +409,7 @@ def compare_indexes_on_parts(spark: SparkSession, place: Path) -> list[list[Any]
     return outcomes
 
 
-#: Conditions on parts of timestamps, of which an index finds the rows of the first ones exactly.
+#: Conditions on parts of timestamps. An index answers the first three exactly.
 PARTS_OF_TIMES = (
     "hour(t) = 2",
     "NOT hour(t) < 22",
