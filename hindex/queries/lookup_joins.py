@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from hindex.errors import HindexError
 from hindex.lru_cache import LruCache
+from hindex.plan.reasons import Reason
 from hindex.queries import selectivity
 from hindex.queries.decisions import LookupJoin
 from hindex.spark.catalyst import (
@@ -113,8 +114,11 @@ def apply_lookup_joins(reading: PlanReading, readings: list[RelationReading]) ->
     """
     lookups = {}
     for item in readings:
-        if (item.scan is None or reading.rewriter.always) and not item.relation.is_transactional:
-            lookups[item.relation.node] = list(_usable_lookups(reading, item.relation))
+        # no keys make Spark's own reading of so few values longer
+        is_small = item.decision.reason is Reason.TOO_SMALL
+        is_read = item.scan is not None and not reading.rewriter.always
+        if not (is_small or is_read or item.relation.is_transactional):
+            lookups[item.relation.node] = _usable_lookups(reading, item.relation)
     if not any(lookups.values()):
         return readings
     sources = _Sources(reading)
@@ -127,27 +131,26 @@ def apply_lookup_joins(reading: PlanReading, readings: list[RelationReading]) ->
     return [item if not sources.is_replaced(item.relation.node) else sources.reading(item) for item in result]
 
 
-def _usable_lookups(reading: PlanReading, relation: Relation) -> Iterator[_Lookup]:
-    """Yield the lookups by columns of a relation that have indexes."""
+def _usable_lookups(reading: PlanReading, relation: Relation) -> list[_Lookup]:
+    """Return the lookups by columns of a relation that have indexes."""
     try:
         if reading.unusable_reason(relation) is not None:
-            return
+            return []
         indexed = reading.indexed_columns(relation)
         composites = reading.composites(relation)
-        if reading.settings_problem is not None or not (indexed or composites):
-            return
-        lookups = list(_lookups(reading, relation))
+        lookups = list(_lookups(reading, relation)) if indexed or composites else []
         compared = {lookup.name for lookup in lookups}
         if composites and lookups:
             where, _, _ = reading.condition(relation, reading.access(relation))
             named = () if where is None else columns(where)
             compared |= {".".join(column.parts).lower() for column in named}
+        for names in composites:
+            # of several columns, those up to the first one that nothing is compared with
+            indexed |= set(takewhile(compared.__contains__, names))
+        usable = [lookup for lookup in lookups if lookup.name in indexed]
+        return usable if usable and reading.settings_problem is None else []
     except HindexError:
-        return
-    for names in composites:
-        # of several columns, those up to the first one that nothing is compared with
-        indexed |= set(takewhile(compared.__contains__, names))
-    yield from (lookup for lookup in lookups if lookup.name in indexed)
+        return []
 
 
 def _lookups(reading: PlanReading, relation: Relation) -> Iterator[_Lookup]:

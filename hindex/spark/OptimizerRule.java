@@ -40,6 +40,8 @@ import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
+import py4j.ClientServerConnection;
+import py4j.PythonClient;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
@@ -54,6 +56,7 @@ public class OptimizerRule extends Rule {
 
   private SparkSession session;
   private Function rewrite;
+  private PythonClient python;
   private final ThreadLocal lastResult = new ThreadLocal();
   private volatile boolean isOn;
   private int users;
@@ -62,16 +65,18 @@ public class OptimizerRule extends Rule {
    * Set the session, whose plans do not use the rule before `turn` or `force`.
    *
    * @param rewrite from a view of a plan to another plan, or null
+   * @param python has the connections through which plans are passed
    */
-  public void use(SparkSession session, Function rewrite) {
+  public void use(SparkSession session, Function rewrite, PythonClient python) {
     this.session = session;
     this.rewrite = rewrite;
+    this.python = python;
     add();
     remove();
   }
 
   public PlanView view(LogicalPlan plan) {
-    return new PlanView(plan, session);
+    return new PlanView(plan, session, python);
   }
 
   /** Turn the rule on or off for all threads of its session. */
@@ -146,7 +151,7 @@ public class OptimizerRule extends Rule {
       if (!isActive() || isLastResult(plan) || !mayChange((LogicalPlan) plan)) {
         return plan;
       }
-      TreeNode result = (TreeNode) rewrite.apply(new PlanView((LogicalPlan) plan, session));
+      TreeNode result = (TreeNode) rewrite.apply(view((LogicalPlan) plan));
       if (result == null) {
         return plan;
       }
@@ -216,12 +221,14 @@ public class OptimizerRule extends Rule {
   public static class PlanView {
     private final LogicalPlan plan;
     private final SparkSession session;
+    private final PythonClient python;
     private final ArrayList nodes = new ArrayList();
     private final HashMap replaced = new HashMap();
 
-    public PlanView(LogicalPlan plan, SparkSession session) {
+    public PlanView(LogicalPlan plan, SparkSession session, PythonClient python) {
       this.plan = plan;
       this.session = session;
+      this.python = python;
     }
 
     public LogicalPlan plan() {
@@ -229,7 +236,12 @@ public class OptimizerRule extends Rule {
     }
 
     /** Return the current database, and the nodes, children before parents, as JSON. */
-    public String json() {
+    public String json() throws java.net.SocketException {
+      ClientServerConnection connection = python.getPerThreadConnection();
+      if (connection != null) {
+        // a text of more than 8 KiB is written in pieces; the second would wait 40 ms for the receipt of the first
+        connection.getSocket().setTcpNoDelay(true);
+      }
       StringBuilder out = new StringBuilder("{\"database\":");
       Json.text(out, session.sessionState().catalog().getCurrentDatabase());
       out.append(",\"nodes\":[");

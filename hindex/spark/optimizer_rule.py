@@ -74,9 +74,10 @@ class OptimizerRule:
         if session is None:
             raise UnsupportedError("Spark Connect has no rules of the optimizer in reach")
         try:
-            ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+            gateway: Any = spark.sparkContext._gateway
+            ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
             self._rule = _rule_class(spark).newInstance()
-            self._rule.use(session, _Callback(rewriter))
+            self._rule.use(session, _Callback(rewriter), gateway.java_gateway_server.getCallbackClient())
         except Py4JError as error:
             raise UnsupportedError(
                 f"this version of Spark takes no rule of hindex's: {first_line(error)}"

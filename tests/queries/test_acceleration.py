@@ -48,6 +48,18 @@ def contents(frame: Any) -> tuple[Any, list[str]]:
     return frame.schema.jsonValue(), rows(frame)
 
 
+def test_plans_are_sent_without_waiting_for_receipts(spark: SparkSession, warehouse: str) -> None:
+    """Texts of more than 8 KiB leave in several packets, of which the second would wait 40 ms for a receipt."""
+    text = f"SELECT * FROM {warehouse}.sales WHERE shop = 3"
+    with hindex.accelerate(spark):
+        spark.sql(text).collect()
+        python = spark.sparkContext._gateway.java_gateway_server.getCallbackClient()  # type: ignore[union-attr]
+        socket = python.getPerThreadConnection().getSocket()
+        socket.setTcpNoDelay(False)
+        spark.sql(text).collect()
+        assert socket.getTcpNoDelay()
+
+
 def test_a_script_gives_the_same_with_the_one_line(spark: SparkSession, warehouse: str, log: Log) -> None:
     expected = {name: contents(frame) for name, frame in script.run(spark, warehouse).items()}
     with hindex.accelerate(spark, always=True):

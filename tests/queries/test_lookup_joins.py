@@ -491,6 +491,26 @@ def test_keys_that_leave_too_many_rows_are_not_used(
     assert [table.gives_keys for table in explained.tables if table.table == "dim"] == [True]
 
 
+def test_no_keys_are_computed_for_a_table_that_spark_reads_sooner(
+    spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "SELECT fact.id FROM fact JOIN dim ON fact.k = dim.k WHERE g = 3"
+    expected = rows(spark.sql(text))
+    # by its own condition, that k is not null, it is not read either
+    monkeypatch.setattr(selectivity, "MAX_SHARE", 0.005)
+    for smallest, is_computed in ((0, True), (10_000, False)):
+        monkeypatch.setattr(selectivity, "MIN_VALUES", smallest)
+        selectivity.DECLINED.clear()
+        # a remembered decision, too
+        for _ in range(2):
+            with hindex.accelerate(spark) as handle:
+                frame = spark.sql(text)
+                assert rows(frame) == expected
+                tables = {table.table: table for table in handle.explain(frame).tables}
+            assert tables["dim"].gives_keys is is_computed
+            assert tables["fact"].reason is (Reason.NOT_SELECTIVE if is_computed else Reason.TOO_SMALL)
+
+
 def test_conditions_are_compared_with_the_rows_of_few_row_groups(
     spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
