@@ -1,7 +1,7 @@
-"""Aggregates of a scan's rows: from indexes and statistics alone where these tell, else from the columns read.
+"""Aggregates of a scan's rows, from indexes and statistics alone if they suffice, else from the columns.
 
-Rows are counted and values told apart by their keys (`hindex.keys`), which are what Spark compares and groups
-by: NULL is a group of its own and no value, NaN is one value and the greatest, -0.0 is 0.0.
+Values are compared and grouped by their keys (`hindex.keys`), with the semantics of Spark: NULL is a group and no
+value, NaN is one value and the greatest, -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 
 @value_class
 class Aggregate:
-    """An aggregate of a column; COUNT of rows where ``column`` is None. ``name`` is the result's column.
+    """An aggregate of a column; COUNT of rows if ``column`` is None. ``name`` is the column of the result.
 
     Raises:
-        ColumnError: for what is no name of a column.
-        ArgumentTypeError: for what is no function, or no name of a result.
+        ColumnError: if ``column`` is not a column name.
+        ArgumentTypeError: if ``function`` is not a function, or ``name`` is not a string.
     """
 
     function: AggregateFunction
@@ -74,11 +74,11 @@ class Aggregate:
 
 @value_class
 class Group:
-    """A column that rows are grouped by, as ``name``.
+    """A grouping column; ``name`` is the column of the result.
 
     Raises:
-        ColumnError: for what is no name of a column.
-        ArgumentTypeError: for what is no name of a result.
+        ColumnError: if ``column`` is not a column name.
+        ArgumentTypeError: if ``name`` is not a string.
     """
 
     column: ColumnName
@@ -93,7 +93,7 @@ Item = Aggregate | Group
 
 
 def _count_array(count: int) -> pa.Array:
-    # pyarrow.array would import pandas, to look for its types
+    # pyarrow.array would import pandas, to check for its types
     return fixed_array(pa.int64(), np.array([count], np.int64), None)
 
 
@@ -101,7 +101,7 @@ def check_items(items: Sequence[Item]) -> tuple[Item, ...]:
     """Return aggregates as a tuple.
 
     Raises:
-        ArgumentTypeError: for anything but a list of them.
+        ArgumentTypeError: for anything but a list of aggregates and groups.
     """
     values: object = items
     checked = tuple(values) if isinstance(values, Iterable) else (values,)
@@ -115,7 +115,7 @@ def check_items(items: Sequence[Item]) -> tuple[Item, ...]:
 
 @value_class
 class GroupFilter:
-    """A HAVING condition over ``items``, the grouping columns and aggregates by the names that it uses."""
+    """A HAVING condition on ``items``: the grouping columns and aggregates under the names that it uses."""
 
     predicate: Predicate
     items: tuple[Item, ...]
@@ -138,20 +138,21 @@ class ResultColumn:
 
 @value_class
 class Aggregation:
-    """Aggregates of the rows that ``where`` keeps: one row of them, or one for each of the values of ``groups``.
+    """Aggregates of the rows that ``where`` keeps: one row of them, or one row for each group.
 
-    Groups come in the order of their values, NULL first, those of the first column before all else. Of groups, only
-    the columns that they are by can be counted or have a least or greatest value; distinct values are counted of any.
+    Groups are sorted by their values, by the first column first, with NULL first. With groups, COUNT, MIN and MAX
+    are only supported of the grouping columns; COUNT DISTINCT is supported of any column.
 
     Args:
-        having: which of the groups are in the result.
-        limit: rows of the result; where it is 0, nothing is looked at.
-        verify_plan: gives the plan to run in place of the one that was made.
-        zones: gives the time zones by which timestamps are instants; without, they are wall clocks.
-        expressions: by the names that stand for them among ``items`` and ``groups``. Only indexes have their values:
+        snapshot: returns the table.
+        having: the condition of the groups in the result.
+        limit: the most rows of the result; with 0, no file is read.
+        verify_plan: returns the plan to run in place of the original one.
+        zones: returns the time zones by which timestamps are instants; by default, they are wall clocks.
+        expressions: expressions by their names in ``items`` and ``groups``. Only indexes have their values:
             `UnsupportedError` is raised if a file has no index on them.
-        partitions: as ``snapshot``, possibly without the files of partitions that the predicate rules out at some time,
-            in microseconds since 1970 of UTC.
+        partitions: as ``snapshot``, for the time of the query in microseconds since 1970 in UTC; may leave out the
+            files of partitions that the predicate rules out at that time.
     """
 
     snapshot: Callable[[], Snapshot]
@@ -202,7 +203,7 @@ class Aggregation:
         return self.expressions.get(name if isinstance(name, str) else ".".join(name))
 
     def _resolver(self, plan: ScanPlan) -> Callable[[ColumnName], ResolvedColumn | IndexColumn]:
-        """Return what resolves names of columns and expressions."""
+        """Return a function that resolves names of columns and expressions."""
         return lambda name: self._expression(name) or plan.snapshot.schema.resolve(name)
 
     @property
@@ -228,7 +229,7 @@ class Aggregation:
                 )
 
     def to_arrow(self) -> pa.Table:
-        """The result: counts are int64, all else of its column's type."""
+        """Run the aggregation. Counts are int64; other values have the type of their column."""
 
         def run(runner: Runner) -> pa.Table:
             instant = constant_times.current_instant()
@@ -242,7 +243,7 @@ class Aggregation:
         return self.runner.attempt(run, self.snapshot)
 
     def _text(self, plan: ScanPlan) -> str:
-        """The query for people."""
+        """Return the query as SQL, for messages."""
         where = "" if self.where is None else f" WHERE {self.where}"
         group = f" GROUP BY {', '.join(map(spelled, self.groups))}" if self.groups else ""
         return f"SELECT {', '.join(self.labels)} FROM {plan.snapshot.name}{where}{group}"
@@ -251,7 +252,7 @@ class Aggregation:
         """Explain how the aggregation is answered; no data is read.
 
         Args:
-            analyze: also run it, and measure the time and the reads.
+            analyze: also run the aggregation, and measure the time and the reads.
         """
         from hindex.explanations.scan_explanation import explain_analyze
 
@@ -299,7 +300,7 @@ class Aggregation:
         return pa.Table.from_arrays(arrays, schema=schema).slice(0, self.limit)
 
     def result_columns(self, plan: ScanPlan) -> tuple[ResultColumn, ...]:
-        """The columns of the result: a count is an int64 that is never null, all else is of its column's type."""
+        """Return the columns of the result: counts are int64 and never null, others have their column's type."""
         columns = []
         for item in self.items:
             is_count = item.column is None or _function(item) in COUNTS
@@ -314,10 +315,10 @@ class Aggregation:
         return tuple(columns)
 
     def _group_filter(self, plan: ScanPlan) -> Filter | None:
-        """The filter of groups; None where all of them are wanted.
+        """Return the filter of groups; None if there is no HAVING condition.
 
         Raises:
-            PredicateError: for a condition that does not fit the types.
+            PredicateError: if the condition does not fit the types.
         """
         if self.having is None:
             return None
@@ -334,12 +335,12 @@ class Aggregation:
 
     @property
     def _all_items(self) -> tuple[Item, ...]:
-        """Return the result's items, followed by those of the condition."""
+        """The result's items, followed by those of the HAVING condition."""
         return self.items if self.having is None else (*self.items, *self.having.items)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The result's columns."""
+        """The names of the result's columns."""
         return tuple(item.name for item in self.items)
 
     def part_of(self, plan: ScanPlan) -> PartialAggregate:
@@ -360,18 +361,18 @@ class Aggregation:
         return replace(part, counted=frozenset(columns_by_function[_COUNT]), min_max=frozenset(min_max))
 
     def _groups(self, plan: ScanPlan) -> tuple[str, ...]:
-        """The columns that rows are grouped by, as the table has them."""
+        """Return the names of the grouping columns, as the table spells them."""
         return tuple(dict.fromkeys(self._resolver(plan)(name).name for name in self.groups))
 
     def _with(self, plan: ScanPlan, groups: tuple[str, ...], item: Item) -> tuple[str, ...]:
-        """Return the columns that count the values of an item in each group."""
+        """Return the grouping that counts the distinct values of an item in each group: its columns."""
         assert item.column is not None
         return tuple(dict.fromkeys((*groups, self._resolver(plan)(item.column).name)))
 
     def _totals(
         self, plan: ScanPlan, runner: Runner
     ) -> tuple[StripeAggregate, dict[tuple[str, ...], Groups]]:
-        """Aggregate all stripes; return the total, and its groups in order."""
+        """Aggregate all stripes; return the totals, and the sorted groups of each grouping."""
         part, types = self.part_of(plan), {column.name: column.type for column in plan.lookups}
         groups = {by: GroupMerger([types[name] for name in by]) for by in part.groupings}
         total = StripeAggregate(0)
@@ -419,7 +420,7 @@ class Aggregation:
                 arrays.append(count_distinct(groups_by_columns[self._with(plan, names, item)]))
                 continue
             values = group_values(column.type, groups, names.index(column.name))
-            # COUNT of a column passes over NULL, which is one group's value
+            # COUNT of a column ignores NULL, which is the value of one group
             if _function(item) is _COUNT:
                 values = pc.if_else(values.is_valid(), counts, 0)
             elif _function(item) is _DISTINCT:
@@ -433,13 +434,13 @@ def _spelled(column: ResolvedColumn | IndexColumn) -> str:
 
 
 def _check_keys(plan: ScanPlan, name: ColumnName, column: ResolvedColumn | IndexColumn) -> None:
-    """Refuse to compare timestamps by their stored keys where these are not what the query compares.
+    """Refuse a timestamp column whose stored keys are not the values that the query compares.
 
     Raises:
         PredicateError: naming the column.
     """
     if isinstance(column, IndexColumn):
-        # an expression makes no timestamps
+        # no expression returns timestamps
         return
     if not plan.are_index_keys(OutputColumn(column.name, column.type, column.is_partition)):
         assert plan.zones is not None
@@ -452,7 +453,7 @@ def _check_keys(plan: ScanPlan, name: ColumnName, column: ResolvedColumn | Index
 
 @value_class
 class _GroupColumns:
-    """Resolves the columns of a condition of groups."""
+    """A resolver of the columns of a HAVING condition."""
 
     types: Mapping[str, OrcType]
 
@@ -473,7 +474,7 @@ def _function(item: Aggregate | Group) -> AggregateFunction | None:
 
 
 def _type_in_condition(item: Item, data_type: OrcType) -> OrcType:
-    """Spark compares the ends of CHAR values as the texts, filled with blanks, that they are."""
+    """Return the type of an item in a HAVING condition: Spark compares MIN and MAX of CHAR as padded strings."""
     return OrcType(Kind.STRING) if isinstance(item, Aggregate) and data_type.kind is Kind.CHAR else data_type
 
 

@@ -1,8 +1,8 @@
-"""Groups of rows by the values of columns: how many rows have each combination of keys.
+"""Groups of rows by the values of columns: the number of rows with each combination of keys.
 
-Groups are an Arrow table: a column of keys (`hindex.keys`) for each column that rows are grouped by, called ``0``,
-``1`` and so on, null where the value is NULL, which is a group like any other; and ``count``, int64. No two of its
-rows have the same keys.
+Groups are an Arrow table with a column of keys (`hindex.keys`) for each grouping column, named ``0``, ``1`` and so
+on, and a column ``count``, int64. The key of NULL is null; NULL is a group like any other. Combinations of keys
+are distinct.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from hindex.orc.metadata.types import OrcType
 Groups: TypeAlias = pa.Table
 
 _COUNT = "count"
-#: Groups of parts that are held before they are put together.
+#: The number of groups of several parts that are collected before they are merged.
 _MAX_PENDING_GROUPS = 1 << 20
 
 
 def make_groups(keys: Sequence[pa.Array], counts: pa.Array) -> Groups:
-    """Groups of keys that are told apart already."""
+    """Make groups of distinct combinations of keys."""
     return pa.Table.from_arrays([*keys, counts], names=[*map(str, range(len(keys))), _COUNT])
 
 
 def groups_from_key_counts(key_counts: KeyCounts) -> Groups:
-    """The groups of one column as an index tells them, in the order of their keys, NULL first."""
+    """Make the groups of one column from an index's counts, sorted by key, NULL first."""
     return _one_column_groups(
         _as_arrow(key_counts.keys), pa.array(key_counts.counts, pa.int64()), key_counts.null_count
     )
 
 
 def groups_from_values(types: Sequence[OrcType], arrays: Sequence[pa.Array]) -> Groups:
-    """The groups of rows whose values are known, in any order."""
+    """Group rows by their values. The groups are in any order."""
     if len(types) == 1:
         (data_type,), (array,) = types, arrays
         keys = array_keys(data_type, array.drop_null())
@@ -64,12 +64,12 @@ def groups_from_values(types: Sequence[OrcType], arrays: Sequence[pa.Array]) -> 
 
 
 def scalar_key(data_type: OrcType, value: pa.Scalar | None) -> pa.Array:
-    """The key of one value, or a null."""
+    """Return the key of one value as an array of one; null for NULL."""
     return _keys(data_type, pa.nulls(1, data_type.to_arrow()) if value is None else pa.repeat(value, 1))
 
 
 class GroupMerger:
-    """Groups of several parts, put together as they come."""
+    """A merger of the groups of several parts."""
 
     def __init__(self, types: Sequence[OrcType]) -> None:
         self._waiting = [
@@ -78,22 +78,22 @@ class GroupMerger:
         self._pending_rows, self._max_pending = 0, _MAX_PENDING_GROUPS
 
     def add(self, part: Groups) -> None:
-        """One more part."""
+        """Add the groups of one more part."""
         self._waiting.append(part)
         self._pending_rows += part.num_rows
         if self._pending_rows > self._max_pending:
             self._waiting = [_merge(self._waiting)]
             self._pending_rows = self._waiting[0].num_rows
-            # as many again must come first, or every part would be put together with all before it
+            # as many again must come first, or every part would be merged with all parts before it
             self._max_pending = max(_MAX_PENDING_GROUPS, 2 * self._pending_rows)
 
     def groups(self) -> Groups:
-        """All of them, in the order of their keys, NULL first."""
+        """Return the groups of all parts, sorted by key, NULL first."""
         return sort_groups(_merge(self._waiting))
 
 
 def merge_groups(types: Sequence[OrcType], parts: Iterable[Groups]) -> Groups:
-    """The groups of several parts, in the order of their keys, NULL first."""
+    """Merge the groups of several parts; the result is sorted by key, NULL first."""
     merger = GroupMerger(types)
     for part in parts:
         merger.add(part)
@@ -101,7 +101,7 @@ def merge_groups(types: Sequence[OrcType], parts: Iterable[Groups]) -> Groups:
 
 
 def sort_groups(groups: Groups) -> Groups:
-    """Groups in the order of their keys, NULL first, those of the first column before all else."""
+    """Sort groups by their keys, by the first column first, with NULL first."""
     columns = [column.combine_chunks() for column in groups.columns[:-1]]
     by: list[npt.NDArray[np.generic]] = []
     for column in reversed(columns):
@@ -120,10 +120,10 @@ def count_distinct(groups: Groups) -> pa.Array:
     """Count the distinct non-null values of the last column for each combination of the other columns.
 
     Args:
-        groups: in order, as `sort_groups` gives them; so are the combinations.
+        groups: groups as `sort_groups` returns them; the counts are in the order of the combinations.
     """
     *others, last = [column.combine_chunks() for column in groups.columns[:-1]]
-    # a combination ends where the run of equal keys of any of its columns does; NULL equals NULL
+    # a combination ends where the run of equal keys of any of its columns ends; NULL equals NULL
     runs = [np.asarray(pc.run_end_encode(keys, run_end_type=pa.int64()).run_ends) for keys in others]
     ends = np.unique(np.concatenate(runs))
     values = np.append(0, np.cumsum(np.asarray(last.is_valid())))
@@ -131,7 +131,7 @@ def count_distinct(groups: Groups) -> pa.Array:
 
 
 def group_values(data_type: OrcType, groups: Groups, column: int) -> pa.Array:
-    """The values of one of the columns that rows are grouped by, one a group, of ``of.to_arrow()``."""
+    """Return the value of one grouping column in each group, of the type ``data_type.to_arrow()``."""
     keys = groups.column(column).combine_chunks()
     valid = keys.drop_null()
     values = key_array(data_type, np.asarray(valid) if key_kind(data_type) is KeyKind.INT64 else valid)
@@ -139,7 +139,7 @@ def group_values(data_type: OrcType, groups: Groups, column: int) -> pa.Array:
 
 
 def _merge(parts: Sequence[Groups]) -> Groups:
-    """The groups of several parts, in any order."""
+    """Merge the groups of several parts, in any order."""
     table = pa.concat_tables(parts)
     if sum(part.num_rows > 0 for part in parts) < 2:
         return table
@@ -154,7 +154,7 @@ def _merge(parts: Sequence[Groups]) -> Groups:
 
 
 def _merge_integers(table: pa.Table) -> Groups:
-    """One column of integers, which are sorted anyway."""
+    """Merge groups of one column of integers by sorting them."""
     keys, counts = table.column(0).combine_chunks(), np.asarray(table.column(_COUNT).combine_chunks())
     nulls = 0
     if keys.null_count:
@@ -169,7 +169,7 @@ def _merge_integers(table: pa.Table) -> Groups:
 
 
 def _one_column_groups(keys: pa.Array, counts: pa.Array, null_count: int) -> Groups:
-    """The groups of one column, whose nulls come first."""
+    """Make the groups of one column, with the group of NULL first."""
     if null_count:
         keys = pa.concat_arrays([pa.nulls(1, keys.type), keys])
         counts = pa.concat_arrays([pa.array([null_count], pa.int64()), counts])
@@ -177,18 +177,18 @@ def _one_column_groups(keys: pa.Array, counts: pa.Array, null_count: int) -> Gro
 
 
 def _ranks(keys: pa.Array, *, is_distinct: bool) -> npt.NDArray[np.generic]:
-    """Numbers in the order of keys; anything for nulls."""
+    """Return numbers in the order of keys; the numbers of nulls are undefined."""
     if keys.type == pa.int64():
         numbers: npt.NDArray[np.generic] = np.asarray(keys.fill_null(0))
         return numbers
-    # bytes that occur in many groups are compared once
+    # keys of bytes that occur in many groups are compared once
     encoded = None if is_distinct else keys.dictionary_encode()
     distinct = keys if encoded is None else encoded.dictionary
     ranks = np.empty(len(distinct), np.int64)
     ranks[np.asarray(pc.sort_indices(distinct))] = np.arange(len(distinct))
     if encoded is None:
         return ranks
-    # where all are null, no bytes have a rank
+    # if all keys are null, there are no ranks
     row_ranks: npt.NDArray[np.generic] = np.append(ranks, 0)[
         np.asarray(encoded.indices.fill_null(len(distinct)))
     ]
@@ -202,7 +202,7 @@ def _keys(data_type: OrcType, array: pa.Array) -> pa.Array:
 
 
 def _scatter_valid(values: pa.Array, like: pa.Array) -> pa.Array:
-    """Values in the places of an array that are not null, and nulls in the others."""
+    """Return an array with values at the non-null positions of ``like``, and nulls at the others."""
     is_valid = np.asarray(like.is_valid())
     return values.take(pa.array(np.cumsum(is_valid) - 1, pa.int64(), mask=~is_valid))
 

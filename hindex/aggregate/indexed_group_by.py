@@ -1,6 +1,6 @@
-"""The groups of a stripe's rows by its indexes: the rows of each key of one column, among which those of the next.
+"""Group a stripe's rows by its indexes: intersect the rows of the keys of one column with those of the next.
 
-Where columns have so many keys that walking their combinations is more work than reading the rows, no index is asked.
+Indexes are not used if walking the combinations of keys is more work than reading the rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hindex.value_class import value_class
 
 @value_class
 class _Keyed:
-    """A column, and the index that knows the rows of every key of it."""
+    """A column, and an index with the rows of every key of it."""
 
     column: OutputColumn
     index: str
@@ -45,14 +45,14 @@ def is_constant(task: ScanTaskReader, column: OutputColumn) -> bool:
 
 
 def is_grouped_by_index(task: ScanTaskReader, result: StripeResult, columns: Sequence[OutputColumn]) -> bool:
-    """Return True if `groups_by_index` can answer, as far as is known without reading index pages."""
+    """Return True if `groups_by_index` can probably answer. This reads no index pages."""
     return _keyed(task, result, columns) is not None
 
 
 def groups_by_index(
     task: ScanTaskReader, result: StripeResult, columns: Sequence[OutputColumn]
 ) -> Groups | None:
-    """Count the certain rows of each combination of keys; None if the indexes cannot."""
+    """Count the certain rows of each combination of keys; return None if the indexes cannot."""
     rows = result.bounds.lower
     if not len(rows):
         return merge_groups([column.type for column in columns], ())
@@ -79,7 +79,10 @@ def groups_by_index(
 def _keyed(
     task: ScanTaskReader, result: StripeResult, columns: Sequence[OutputColumn]
 ) -> list[_Keyed] | None:
-    """The indexes of the columns that vary, those of few keys first; None where they are not all to be walked."""
+    """Return the indexes of the columns that are not constant, the fewest keys first.
+
+    None if a column has no such index, or if walking the indexes does not pay, which is noted.
+    """
     keyed_columns: list[_Keyed] = []
     for column in columns:
         if is_constant(task, column):
@@ -99,7 +102,7 @@ def _keyed(
     )
     if is_worth_walking:
         return keyed_columns
-    # an index of theirs may have told of the predicate: what is not used is no index, but one for the groups
+    # an index of these columns may have answered the predicate; it is rejected only for grouping
     column_names = ", ".join(column.name for column in columns)
     names = ", ".join(item.index for item in keyed_columns)
     note = Note(
@@ -113,7 +116,7 @@ def _keyed(
 
 
 def _grouped(task: ScanTaskReader, stripe: int, columns: Sequence[_Keyed], rows: BitMap) -> Groups | None:
-    """The groups of some rows by all of the columns; None where an index cannot be read."""
+    """Group some rows by all of the columns; return None if an index is not exact or cannot be read."""
     keys: list[pa.Array] = []
     sets: list[list[BitMap]] = []
     for item in columns:
@@ -137,7 +140,7 @@ def _grouped(task: ScanTaskReader, stripe: int, columns: Sequence[_Keyed], rows:
 
 
 def _sets(reader: KeyedReader, stripe: int) -> tuple[pa.Array, list[BitMap]] | None:
-    """The keys of a stripe and the rows of each; None where the index is not exact."""
+    """Return the keys of a stripe, NULL first, and the rows of each; None if the index is not exact."""
     counts = reader.key_counts(stripe)
     sets = [reader.null_rows(stripe)] if counts.null_count else []
     for key in key_list(counts.keys):
@@ -149,12 +152,12 @@ def _sets(reader: KeyedReader, stripe: int) -> tuple[pa.Array, list[BitMap]] | N
 
 
 def _crossed(sets: Sequence[Sequence[BitMap]], rows: BitMap) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield the combinations of the columns' sets that some rows are in, and their number of rows."""
+    """Yield the combinations of the columns' sets that contain some rows, and the number of these rows."""
     first, *others = sets
     remaining = len(rows)
     for number, key_rows in enumerate(first):
         if not remaining:
-            # each row is in one of the sets
+            # each row is in exactly one of the sets
             return
         if others:
             inside = key_rows & rows

@@ -1,7 +1,7 @@
 """Aggregate one stripe: from its indexes and statistics if possible, else from its data.
 
-Everything starts from the rows that the stripe's bounds leave: what is not among them (deleted, filtered away) counts
-nowhere. What is said of whole stripes serves only where every row is left.
+Only the rows within the stripe's bounds count: deleted and filtered rows are not among them. Statistics of whole
+stripes are used only if every row is within the bounds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hindex.value_class import value_class
 
 @value_class
 class PartialAggregate:
-    """The wanted aggregates: columns to count, columns whose minimum and maximum are needed, and grouping columns.
+    """The aggregates to compute: columns to count, columns whose minimum and maximum are needed, and groupings.
 
     Rows may be grouped several times, each time by other columns.
     """
@@ -37,7 +37,7 @@ class PartialAggregate:
 
 @value_class
 class ColumnValues:
-    """Values of a column that are not null: how many, and the least and greatest key; None where not sought."""
+    """The number of non-null values of a column, and the least and greatest key; None without values or need."""
 
     count: int = 0
     low: Key | None = None
@@ -70,7 +70,7 @@ def aggregate_stripe(task: ScanTaskReader, result: StripeResult, part: PartialAg
     decides = {column.name for column in task.task.filter_columns}
     is_decided_by = bool(to_read) and decides.issuperset(to_read)
     if result.undecided and (is_decided_by or not _are_grouped_by_index(task, result, part)):
-        # what decides is read anyway, and is what is asked for, or some of it
+        # the filter's columns are read anyway and are all that the aggregates need, or the groups need the data
         batch = task.read(result, columns=[columns[name] for name in column_names])
         arrays = dict(zip(column_names, batch.columns, strict=True))
         aggregate = StripeAggregate(batch.num_rows)
@@ -97,7 +97,7 @@ def aggregate_stripe(task: ScanTaskReader, result: StripeResult, part: PartialAg
         else:
             aggregate.groups[by] = groups
     if unanswered:
-        # a column that is in several of them is read once
+        # a column of several groupings is read once
         names = list(dict.fromkeys(chain(*unanswered)))
         read = dict(
             zip(names, task.read(result, columns=[columns[name] for name in names]).columns, strict=True)
@@ -110,7 +110,7 @@ def aggregate_stripe(task: ScanTaskReader, result: StripeResult, part: PartialAg
 
 
 def is_index_only(task: ScanTaskReader, result: StripeResult, part: PartialAggregate) -> bool:
-    """Return True if `aggregate_stripe` needs no data, without reading index pages."""
+    """Return True if `aggregate_stripe` reads no data. This reads no index pages."""
     if result.undecided:
         return False
     rows = len(result.bounds.lower)
@@ -143,7 +143,7 @@ def _walks(task: ScanTaskReader, result: StripeResult, column: OutputColumn) -> 
 
 
 def _stripe_min_max(task: ScanTaskReader, result: StripeResult, column: OutputColumn) -> MinMax | None:
-    """The ends of a column where they are known and every row is left."""
+    """Return the minimum and maximum of a column; None if not recorded, or if rows of the stripe are excluded."""
     if column.is_partition:
         return _partition_min_max(column, len(result.bounds.lower))
     if len(result.bounds.lower) < result.num_rows:
@@ -164,7 +164,7 @@ def _partition_min_max(column: OutputColumn, rows: int) -> MinMax:
 def _by_index(
     task: ScanTaskReader, result: StripeResult, part: PartialAggregate, column: OutputColumn
 ) -> ColumnValues | None:
-    """Aggregate a column without reading it; None if that is not possible."""
+    """Aggregate a column without reading it; return None if that is not possible."""
     rows = result.bounds.lower
     if not len(rows):
         return ColumnValues()
@@ -202,7 +202,7 @@ def _by_index(
 
 
 def _not_null(task: ScanTaskReader, result: StripeResult, column: OutputColumn) -> int | None:
-    """Count the remaining rows with a value, if indexes and statistics decide it; else None."""
+    """Count the remaining rows with a value; return None if indexes and statistics do not decide it."""
     rows = result.bounds.lower
     bounds: Bounds = task.bounds_of(result.stripe, column, Domain.not_null())
     lower = rows & bounds.lower

@@ -1,7 +1,7 @@
-"""The first rows of an order: the trees of an index are walked from their end, and left where enough is found.
+"""The first rows of an order (top N): walk an index from its least or greatest key until there are enough rows.
 
-Stripes come in the order of the best value that they may hold, as manifests, index files and statistics tell, so that
-those that cannot hold one of the first rows are not opened. Rows of one value come in the order of files and rows.
+Stripes are visited in the order of the best value that they may have by manifests, index files and statistics. The
+stripes that cannot have one of the first rows are not opened. Rows with equal values are sorted by file and row.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from hindex.table.file_schema import recorded_type
 from hindex.table.schema import spelled
 from hindex.value_class import value_class
 
-#: Data files that are held open while stripes of several are looked at in turn.
+#: The number of data files that stay open while stripes of several files are visited in turn.
 _OPEN_FILES = 32
 
 
 @total_ordering
 @value_class
 class _Reversed:
-    """Bytes of which the greater comes first."""
+    """Bytes in descending order."""
 
     key: bytes
 
@@ -58,13 +58,13 @@ class _Reversed:
         return self.key > other.key
 
 
-#: What a row is ordered by: whether it is in the first or second part (of nulls and values), then its value.
+#: The sort key of a row: 0 for the first part and 1 for the second (nulls and values), then the value.
 _Rank = tuple[int, int | bytes | _Reversed]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Place:
-    """A row, in the order asked for: by rank, then as files, stripes and rows come."""
+    """A row of a file. Rows sort by rank, then by file, stripe and row number."""
 
     rank: _Rank
     task: int
@@ -76,7 +76,7 @@ def check_orders(plan: ScanPlan, orders: Sequence[Order]) -> None:
     """Refuse a column whose values have no order.
 
     Raises:
-        ColumnError: naming it.
+        ColumnError: naming the column.
     """
     for order in orders:
         data_type = plan.snapshot.schema.resolve(order.column).type
@@ -91,7 +91,7 @@ def first_rows(plan: ScanPlan, order: Order, start: int, stop: int, runner: Runn
     """Return the rows of an order from the position ``start`` to before ``stop``.
 
     Args:
-        plan: its first lookup is the order's column.
+        plan: a plan whose first lookup is the order's column.
     """
     files = _Files(plan, runner)
     places = _first_places(plan, order, stop, files)[start:] if stop > start else []
@@ -122,7 +122,7 @@ class SortKey:
     values: pa.ChunkedArray
 
     def ranks(self) -> pa.Array:
-        """Return values that sort as those of the column do, with NULL where they are NULL."""
+        """Return keys that sort as the values of the column; NULL for NULL."""
         array = self.values.combine_chunks()
         array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
         ranks = array_keys(self.type, array)
@@ -132,9 +132,9 @@ class SortKey:
 
 
 def sorted_rows(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
-    """Sort the rows of a table by keys, the first one first; rows that are equal in all keep their order."""
+    """Sort the rows of a table by several keys, stably; the first key is the most significant."""
     indices: pa.Array | None = None
-    # Arrow places the nulls of all keys of one sort alike, so there is a stable sort for each key
+    # Arrow places the nulls of all keys of a sort at the same end, so there is a stable sort for each key
     for key in reversed(keys):
         ranks = key.ranks()
         by_key = pc.array_sort_indices(
@@ -147,7 +147,7 @@ def sorted_rows(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
 
 
 class _Files:
-    """Tasks, opened when they are asked for; those not asked for in a while are let go."""
+    """A cache of open tasks. It opens tasks when they are needed and drops the least recently used ones."""
 
     def __init__(self, plan: ScanPlan, runner: Runner) -> None:
         self._plan = plan
@@ -185,7 +185,7 @@ def _first_places(plan: ScanPlan, order: Order, limit: int, files: _Files) -> li
 
 
 def _stripes(plan: ScanPlan, order: Order, files: _Files) -> Iterator[tuple[_Rank | None, int, int]]:
-    """Each stripe with the best rank that a row of it may have; None where that is not known."""
+    """Yield each stripe as the best rank of its rows (None if not recorded), its task and its number."""
     views = plan.snapshot.views.by_path(task.path for task in plan.tasks)
     column = plan.lookups[0]
     for number, task in enumerate(plan.tasks):
@@ -203,7 +203,7 @@ def _stripes(plan: ScanPlan, order: Order, files: _Files) -> Iterator[tuple[_Ran
 def recorded_stats(
     plan: ScanPlan, view: FileView, task: ScanTask, column: OutputColumn
 ) -> Iterator[tuple[str, Sequence[ColumnStats]]]:
-    """Yield the manifest's statistics of a column for the stripes of a file, with the index that recorded them."""
+    """Yield the name of each index of a column with its statistics of a file's stripes in the manifest."""
     entry = view.entry
     if entry is None or column.is_partition:
         return
@@ -263,7 +263,7 @@ def _rank(order: Order, key: Key) -> _Rank:
 def _first_in_stripe(
     task: ScanTaskReader, result: StripeResult, column: OutputColumn, order: Order, limit: int
 ) -> list[tuple[_Rank, int]]:
-    """The first rows of a stripe, in their order."""
+    """Return the first rows of a stripe in the order, each after its rank."""
     rows = result.bounds.lower
     if column.is_partition or not task.has(column.name):
         keys = _value_keys(column)
@@ -319,7 +319,7 @@ def _read(
 
 
 def _value_keys(column: OutputColumn) -> list[Key]:
-    """The key of a partition's value; none where it is NULL, or the file has no such column."""
+    """Return the key of a partition column's value; [] if it is NULL, or if the file lacks the column."""
     if column.partition_value is None or not column.partition_value.is_valid:
         return []
     return key_list(array_keys(column.type, pa.repeat(column.partition_value, 1)))

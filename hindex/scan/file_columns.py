@@ -1,4 +1,4 @@
-"""The table's columns in one data file: which it has, and their values in the table's types."""
+"""The table's columns in one data file: the columns that it has, and their values in the table's types."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from hindex.scan.scan_task import OutputColumn, ScanTask
 from hindex.table.file_schema import bind_paths, convert_array
 from hindex.table.schema import can_convert
 
-#: Columns that a message lists.
+#: The number of columns that a message lists.
 _NAMED = 20
 
 
 #: Kinds whose values are read in a time zone.
 _TIMES = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT, Kind.TIMESTAMP_NTZ})
-#: An array of one repeated value may have so many bytes.
+#: The most bytes of an array of one repeated value.
 _MAX_BYTES = 1 << 30
 
 
 class FileColumns:
-    """The columns that a task asks for, as its data file has them.
+    """The columns that a task needs, as its data file has them.
 
     Raises:
         TableError: if the file was replaced by one with columns of other types.
@@ -46,7 +46,7 @@ class FileColumns:
         names = {column.name for column in self._columns}
         bound = bind_paths(task.binding, reader.tail.schema, names, transactional=task.acid is not None)
         types = {column.name: column.type for column in self._columns}
-        # row keys, and fields of them, that are not columns of the file, or of another type than they should be
+        # row keys, and fields of them, that the file does not have as columns of the right type
         self._keys = {
             name
             for name in names
@@ -67,7 +67,7 @@ class FileColumns:
 
     @property
     def is_flat(self) -> bool:
-        """Return True if the file is not of the ACID schema: it has no row keys."""
+        """True if the file does not have the ACID schema, so that it stores no row keys."""
         return self._acid is None
 
     def is_row_key(self, column: str) -> bool:
@@ -75,11 +75,11 @@ class FileColumns:
         return column in self._keys
 
     def type_in_file(self, column: str) -> OrcType:
-        """The type that the file gives a column that it has."""
+        """Return the type in the file of a column that it has."""
         return self._types[column]
 
     def type_in_table(self, column: str) -> OrcType:
-        """The type that the table gives a column that the task asks for."""
+        """Return the type in the table of a column that the task needs."""
         return next(item.type for item in self._columns if item.name == column)
 
     def are_keys_values(self, leaf: Leaf) -> bool:
@@ -98,7 +98,7 @@ class FileColumns:
     def read(
         self, columns: Sequence[OutputColumn], stripe: int, selection: RowSelection, pool: ThreadPool
     ) -> dict[str, pa.Array]:
-        """The values of rows of a stripe, by column; nulls of a column that the file does not have.
+        """Return the values of columns at rows of a stripe, by column; nulls for a column that the file lacks.
 
         Raises:
             OrcError: if data cannot be read, or a value does not fit the table's type.
@@ -135,11 +135,15 @@ class FileColumns:
             ) from error
 
     def _decoded(self, data_type: OrcType) -> OrcType:
-        """Give the type that values of a stored type are read as."""
+        """Return the type that values of a stored type are read as."""
         return data_type.with_instants() if self._has_instants else data_type
 
     def _check_same(self, task: ScanTask) -> None:
-        """A file that was planned by what the manifest says of its columns, and that has others, is another one."""
+        """Refuse a file that has other columns than the manifest: it has been replaced.
+
+        Raises:
+            TableError: if it has.
+        """
         tail = self._reader.tail
         if task.tail_checksum in (None, tail.checksum) or tail.file_length != task.length:
             return
@@ -152,7 +156,11 @@ class FileColumns:
             )
 
     def _check_types(self, task: ScanTask) -> None:
-        """The plan's types come from the manifest; a file that was replaced since may have others."""
+        """Refuse a file whose types cannot be converted to the plan's: it has been replaced.
+
+        Raises:
+            TableError: for such a column.
+        """
         for column in self._columns:
             if column.name not in self._names:
                 continue
@@ -178,7 +186,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def output_schema(columns: Sequence[OutputColumn], *, has_instants: bool = False) -> pa.Schema:
-    """The Arrow schema of columns to read.
+    """Return the Arrow schema of columns to read.
 
     Args:
         has_instants: whether timestamps are instants, see `hindex.scan.scan_task.ScanTask`.
@@ -200,7 +208,7 @@ def assemble_batch(
     *,
     has_instants: bool = False,
 ) -> pa.RecordBatch:
-    """A batch of so many rows: the columns found, and the values of the partition's."""
+    """Return a batch of ``rows`` rows: the arrays of the file's columns, and the repeated values of partitions."""
     if not columns:
         return pa.RecordBatch.from_struct_array(
             pa.Array.from_buffers(pa.struct([]), rows, [None], children=[])
@@ -209,7 +217,7 @@ def assemble_batch(
     arrays = [
         pa.repeat(column.partition_value, rows)
         if column.is_partition
-        # a value that the filter fixes is of the stored type
+        # the constant of a column with only one value under the filter is of the stored type
         else arrays_by_name[column.name].cast(field.type)
         for column, field in zip(columns, schema, strict=True)
     ]
@@ -217,9 +225,9 @@ def assemble_batch(
 
 
 def constant_values(root: Filter) -> dict[str, pa.Array]:
-    """The value, null among them, that each of some columns has in every row that a filter keeps, as an array of one.
+    """Return the columns that have one value, or NULL, in every row that a filter keeps, each as an array of one.
 
-    None of a type whose equal values may differ, as -0.0 and 0.0 do.
+    Types whose equal values may differ, as -0.0 and 0.0 do, are left out.
     """
     constants: dict[str, pa.Array] = {}
     root = on_columns(root)
@@ -238,7 +246,7 @@ def constant_values(root: Filter) -> dict[str, pa.Array]:
 
 
 def values_at(data_type: OrcType, values: KeyRows, rows: Rows) -> pa.Array | None:
-    """Return the values at some ascending rows of a stripe, given its keys with their rows; None if a row has none."""
+    """Return the values at ascending rows of a stripe from its keys and their rows; None if a row has no key."""
     order = np.argsort(values.rows)
     at = np.searchsorted(values.rows, rows, sorter=order)
     if len(rows) and int(at[-1]) == len(order):
@@ -254,7 +262,7 @@ def values_at(data_type: OrcType, values: KeyRows, rows: Rows) -> pa.Array | Non
 
 
 def repeat_value(value: pa.Array, rows: int) -> pa.Array | None:
-    """A fixed value, so many times; None where that is too large for one array."""
+    """Repeat the value of an array of one; return None if the result is too large for one array."""
     if value.null_count:
         return pa.nulls(rows, value.type)
     return pa.repeat(value[0], rows) if value.nbytes * rows <= _MAX_BYTES else None

@@ -1,7 +1,7 @@
-"""Skipping whole data files by what the driver knows of their stripes, before anything of them is opened.
+"""Skip whole data files on the driver, by the statistics and indexes of their stripes, before a file is opened.
 
-Whatever knows something is a `FilePruner`. It answers a leaf for the stripes of many files at once. The answers are
-combined over the filter as those of rows are: a file without a stripe that may have a wanted row is skipped.
+Each source is a `FilePruner`. It answers a leaf for the stripes of many files at once. The answers are combined
+over the filter as those of rows are: a file is skipped if none of its stripes may have a matching row.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ Number = TypeVar("Number", np.int64, np.bool_)
 
 
 class FileGroup:
-    """Data files that are compared at once: those with entries in one segment, or some without usable entries.
+    """Data files that are tested at once: files with entries in one segment, or files without usable entries.
 
     Args:
         views: the table's files.
         at: the positions of the group's files.
         table: the entries of a segment, or None.
-        rows: the row of each file's entry in it.
+        rows: the row of each file's entry in ``table``.
         time_indexes_apply: False if timestamps of files that name no time zone are instants that keys do not determine.
     """
 
@@ -65,7 +65,7 @@ class FileGroup:
 
     @cached_property
     def num_stripes(self) -> Int64s:
-        """The stripes of each file; all rows of a file without entry count as one."""
+        """The number of stripes of each file; a file without entry counts as one stripe."""
         if self.table is None:
             return np.ones(len(self.at), np.int64)
         return self.table.num_stripes[self.rows]
@@ -82,11 +82,11 @@ class FileGroup:
 
     @cached_property
     def stripe_rows(self) -> Int64s:
-        """Rows of each stripe, of one file after another."""
+        """The number of rows of each stripe, file by file."""
         return self.views.num_rows[self.at] if self.table is None else self.of_stripes(self.table.stripe_rows)
 
     def of_stripes(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """Return the values of the group's stripes among those of all stripes of the segment."""
+        """Select the values of the group's stripes from those of all stripes of the segment."""
         return values if self._stripe_at is None else values[self._stripe_at]
 
     def by_stripe(self, of_files: Mask) -> Mask:
@@ -103,7 +103,7 @@ class FileGroup:
     def with_types(self, leaf: Leaf, binding: tuple[str, ...]) -> list[tuple[OrcType, Mask]]:
         """Return the recorded types of a leaf's column, each with a mask of the files that have it.
 
-        Files are left out that lack the column, or whose indexes say nothing of it.
+        Files that lack the column, or whose indexes cannot answer for it, are in no mask.
         """
         table = self.table
         if table is None:
@@ -128,7 +128,7 @@ class FileGroup:
 def recorded_types(
     schema: str, binding: tuple[str, ...], leaf: Leaf, transactional: bool
 ) -> tuple[OrcType, ...]:
-    """Return the types of a leaf's columns in a file of a recorded schema; none if it lacks one of them."""
+    """Return the types of a leaf's columns in a file of a recorded schema; () if it lacks one of them."""
     names = (leaf.column,) if leaf.condition is None else columns(leaf.condition)
     types = [recorded_type(schema, binding, name, transactional) for name in names]
     return tuple(item for item in types if item is not None) if None not in types else ()
@@ -139,9 +139,9 @@ class StripeAnswer:
     """The answer of one index, or of the file's partition, to a leaf for the stripes of a group.
 
     Attributes:
-        files: a mask of the files that it is for.
-        lower: a mask of the stripes in which every row is certainly wanted.
-        upper: a mask of the stripes in which some row may be.
+        files: a mask of the files that the answer is for.
+        lower: a mask of the stripes in which every row certainly matches.
+        upper: a mask of the stripes in which some row may match.
     """
 
     by: str | StatisticsSource
@@ -151,13 +151,13 @@ class StripeAnswer:
 
 
 class FilePruner(Protocol):
-    """Something that the driver knows of data files."""
+    """A source by which the driver rules out data files."""
 
     def answers(self, group: FileGroup, leaf: Leaf, wanted: Mask) -> Iterator[StripeAnswer]:
         """Yield the answers of each index to a leaf; nothing if there are none.
 
         Args:
-            wanted: a mask of the files whose answers count. It is the caller's, and shrinks between two answers.
+            wanted: a mask of the files to answer for. The caller removes files from it between two answers.
         """
         ...
 
@@ -167,9 +167,9 @@ class LeafTotals:
     """The answers to a leaf for all skipped files.
 
     Args:
-        rows: that may match by all answers together.
-        exact: whether these are certain.
-        by_source: the rows that may match by each source and those before it.
+        rows: the number of rows that may match by all answers together.
+        exact: whether all of these rows certainly match.
+        by_source: the number of rows that may match by each source and the sources before it.
     """
 
     rows: int
@@ -182,8 +182,8 @@ class SkippedFiles:
     """The data files in which no row can match.
 
     Args:
-        positions: of the files in the table.
-        leaves: what each leaf contributed.
+        positions: the positions of the files in the table.
+        leaves: the totals of each leaf.
     """
 
     positions: tuple[int, ...] = ()
@@ -199,12 +199,12 @@ class SkippedFiles:
             yield from (by for by in totals.by_source if not isinstance(by, StatisticsSource))
 
 
-#: A leaf, what one source and those before it leave of it, and a mask of the files that any of these answered for.
+#: A leaf, the combined answer of a source and those before it, and a mask of the files that any of them covers.
 _Answered = tuple[Leaf, StripeAnswer, Mask]
 
 
 class FileSkipper:
-    """Decides which files may have rows, and sums up what the pruners say of the others."""
+    """The skipped files of a scan, and the totals of the pruners' answers for them."""
 
     def __init__(self, pruners: Sequence[FilePruner]) -> None:
         self._pruners = pruners
@@ -214,7 +214,7 @@ class FileSkipper:
         self._positions: list[int] = []
 
     def skipped(self) -> SkippedFiles:
-        """Return what was skipped so far."""
+        """Return the files skipped so far."""
         leaves = {
             leaf: LeafTotals(rows, leaf not in self._inexact, self._by_source[leaf])
             for leaf, rows in self._rows.items()
@@ -237,7 +237,7 @@ class FileSkipper:
         wanted: Mask,
         answers: list[_Answered],
     ) -> tuple[Mask, Mask]:
-        """Return what all pruners together say of a leaf."""
+        """Return the combined answer of all pruners to a leaf."""
         lower = np.zeros(len(group.stripe_rows), np.bool_)
         upper = ~lower
         answered = np.zeros(len(group.at), np.bool_)
@@ -282,12 +282,12 @@ class FileSkipper:
 
 @dataclass(slots=True)
 class _OpenGroup:
-    """A group of a filter whose children are being answered.
+    """An AND or OR of a filter whose children are being evaluated.
 
     Attributes:
-        waiting: the children to come, last first.
+        waiting: the remaining children, last first.
         lower, upper: the answer so far; None before the first child's.
-        wanted: a mask of the files whose result the group may change.
+        wanted: a mask of the files whose result the AND or OR may change.
     """
 
     kind: type[AllOf] | type[AnyOf]
@@ -313,14 +313,14 @@ def _combine(
     answer: Callable[[Leaf, Mask], tuple[Mask, Mask]],
     wanted: Mask | None = None,
 ) -> tuple[Mask, Mask]:
-    """Evaluate a filter on stripes. It recurses once for the condition of a leaf, and not for groups.
+    """Evaluate a filter on stripes. It recurses into the condition of a leaf, and not into AND and OR.
 
     Args:
-        answer: what is known of a leaf; called with a mask of the files whose result it may still change.
+        answer: evaluates a leaf; called with a mask of the files whose result the leaf may still change.
         wanted: a mask of the files whose result the caller needs, all by default.
 
     Returns:
-        masks of the stripes in which every row is certainly wanted, and of those in which some row may be.
+        a mask of the stripes in which every row certainly matches, and one of those in which some row may match.
     """
     count = len(group.stripe_rows)
     open_groups: list[_OpenGroup] = []
@@ -345,7 +345,7 @@ def _combine(
         while open_groups:
             current = open_groups[-1]
             lower, upper = current.add(lower, upper)
-            # a file is settled if no stripe of it is left, or none is open
+            # a file is settled if no stripe may match (AND), or if every stripe matches (OR)
             unsettled = group.any_stripe(upper if current.kind is AllOf else ~lower)
             wanted = current.wanted & unsettled
             if current.waiting and wanted.any():
@@ -357,7 +357,7 @@ def _combine(
 
 
 class ManifestStatistics:
-    """Column statistics of stripes from the manifest.
+    """The manifest's column statistics of stripes.
 
     Args:
         indexes: the table's indexes by column.
@@ -405,11 +405,11 @@ class ManifestStatistics:
 
 
 def _order(entry: IndexEntry) -> int:
-    """Return the lookup order of an index among those of a column: the later, the more precise."""
+    """Return the lookup order of an index among those of a column; later indexes are more precise."""
     try:
         return index_type(entry.type).order
     except HindexError:
-        # of a type that is not known here: its extents say what they say
+        # an index type of another version: its statistics are usable all the same
         return _LAST
 
 
@@ -423,7 +423,7 @@ def is_as_precise(entry: IndexEntry, as_other: IndexEntry) -> bool:
 
 
 class RowIdBounds:
-    """Bounds of the row keys of original files, indexed or not, from their place.
+    """Bounds of the row keys of original files, from their paths; they need no index.
 
     Args:
         binding: the table's data columns.
@@ -433,7 +433,7 @@ class RowIdBounds:
         self._binding = binding
 
     def answers(self, group: FileGroup, leaf: Leaf, wanted: Mask) -> Iterator[StripeAnswer]:
-        """Yield all stripes of a file, or none, where that is known of all its rows."""
+        """Yield the files of which all rows match, or none do."""
         acids = group.views.files.acids
         if not acids or not is_row_key(leaf.column, self._binding):
             return
@@ -450,15 +450,15 @@ class RowIdBounds:
 
 
 def row_id_bounds(column: str, domain: Domain, file: AcidFile, first_row: int, rows: int) -> Bounds | None:
-    """The rows of a stripe whose row key, or field of it, is in a domain; None where that is not known.
+    """Return the rows of a stripe whose row key, or field of it, is in a domain; None if it cannot be determined.
 
     Args:
         column: the key, or the field by its dotted path, as `hindex.orc.acid.schema.row_key` gives it.
-        file: the file; for one that is not flat, the answer is None.
-        first_row: the stripe's first row, counted through the file.
+        file: the file; for a file that is not flat, the answer is None.
+        first_row: the number of the stripe's first row in the file.
     """
     if file.bucket is None or file.first_row_id is None:
-        # unknown here: reading the key fails with the reason
+        # not determined here: reading the key fails with the reason
         return None
     if column == ROW_ID:
         # it can only be tested for NULL

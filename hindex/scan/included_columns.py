@@ -1,4 +1,4 @@
-"""Columns that indexes of type ROWS include, read in place of the data file's where that costs less."""
+"""Columns that indexes of type ROWS include. They are read from the index where that costs less."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def _has_wall_clocks(column: OutputColumn) -> bool:
 
 
 class IncludedColumns:
-    """The ROWS indexes of one data file, opened when first needed. May be shared by threads.
+    """The ROWS indexes of one data file, opened when first needed. Threads may share them.
 
     Args:
-        notes: receives every index that was planned but could not be used.
-        cache: where index files are kept; the process's by default.
+        notes: receives one note per index that was planned but could not be used.
+        cache: the cache of index files; by default, that of the process.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class IncludedColumns:
         """Choose the columns to read from indexes at some rows of a stripe.
 
         Args:
-            always: choose all that are included; by default those that cost less to read than from the data.
+            always: choose all included columns; by default, those that cost less to read than from the data file.
         """
         if not len(selection) or (selection.is_all and not always):
             return []
@@ -77,7 +77,7 @@ class IncludedColumns:
         }
         waiting = list(self._task.included)
         while waiting and missing:
-            # the one with most of the columns, and with fewest others
+            # the index with most of the columns, and with fewest others
             use = max(waiting, key=lambda use: (len(missing.keys() & use.columns), -len(use.columns)))
             waiting.remove(use)
             names = [name for name in use.columns if name in missing]
@@ -85,7 +85,7 @@ class IncludedColumns:
                 continue
             read_micros = self._read_micros(names, stripe, selection)
             cost = partial(block_micros, columns=len(use.columns), is_remote=not is_local(use.path))
-            # by the least blocks that the rows may be in: most indexes need not be opened
+            # by the fewest blocks that the rows can be in, so that most indexes need not be opened
             least = -(-len(selection) // use.rows_per_block)
             if not always and cost(least, stored_bytes=0.0) >= read_micros:
                 continue
@@ -100,7 +100,7 @@ class IncludedColumns:
 
     @property
     def _are_instants_stored(self) -> bool:
-        """True if the scan reads the wall clocks that an index stores, as they are or as instants of UTC."""
+        """True if the scan reads timestamps as an index stores them: as wall clocks, or as instants in UTC."""
         return self._task.timezone is None or canonical_zone(self._task.timezone) == "UTC"
 
     def _read_micros(self, names: Sequence[str], stripe: int, selection: RowSelection) -> float:
@@ -117,14 +117,14 @@ class IncludedColumns:
         )
 
     def read(self, block_read: BlockRead, stripe: int, selection: RowSelection) -> dict[str, pa.Array]:
-        """Read columns at some rows of a stripe; nothing if the index is corrupt, which is noted."""
+        """Read columns at some rows of a stripe; return nothing if the index is corrupt, and note it."""
         try:
             arrays = block_read.reader.read(stripe, selection.to_array(), block_read.ordinals)
         except IndexFileError as error:
             self._note_failure(block_read.use, error)
             return {}
         except pa.ArrowInvalid:
-            # more than an array can have: the reader of the data raises the error for it
+            # more bytes than fit in an array: reading the data file raises the error
             return {}
         values = dict(zip([column.name for column in block_read.columns], arrays, strict=True))
         if self._task.timezone is not None:

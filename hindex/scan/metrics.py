@@ -25,7 +25,7 @@ class Step(enum.Enum):
 
 
 class MetricsCollector:
-    """Adds up seconds by step, over all threads, and the counts of data files' readers."""
+    """Sums of the seconds by step, over all threads, and of the counts of data files' readers."""
 
     def __init__(self) -> None:
         self.seconds: dict[Step, float] = {}
@@ -35,7 +35,7 @@ class MetricsCollector:
 
     @contextlib.contextmanager
     def step(self, step: Step) -> Iterator[None]:
-        """Count the time of a block."""
+        """Add the time of a ``with`` block to a step."""
         started = time.perf_counter()
         try:
             yield
@@ -45,7 +45,7 @@ class MetricsCollector:
                 self.seconds[step] = self.seconds.get(step, 0.0) + spent
 
     def add_reader(self, counts: ReadCounts) -> None:
-        """Count what a reader has read and is going to read."""
+        """Include the counts of a reader, which may still grow."""
         self._counts[id(counts)] = counts
 
     def add_notes(self, notes: list[Note]) -> None:
@@ -63,7 +63,7 @@ class MetricsCollector:
         return tuple(dict.fromkeys(note for notes in self._notes for note in notes))
 
     def totals(self) -> dict[str, int]:
-        """Sums over all readers, by the names of `hindex.orc.ReadCounts`."""
+        """Return the sums over all readers, by the names of `hindex.orc.ReadCounts`."""
         sums = ReadCounts()
         for counts in self._counts.values():
             sums.add(**counts.as_dict())
@@ -71,16 +71,16 @@ class MetricsCollector:
 
 
 class NoMetrics(MetricsCollector):
-    """Counts nothing."""
+    """A collector that drops everything."""
 
     def step(self, step: Step) -> AbstractContextManager[None]:  # type: ignore[override]
         return _NOTHING
 
     def add_reader(self, counts: ReadCounts) -> None:
-        """Forget it."""
+        """Do nothing."""
 
     def add_notes(self, notes: list[Note]) -> None:
-        """Forget them."""
+        """Do nothing."""
 
     def __reduce__(self) -> tuple[object, ...]:
         # another process collects for itself
@@ -88,11 +88,11 @@ class NoMetrics(MetricsCollector):
 
 
 class QueryMetrics(NoMetrics):
-    """Collects what the log says of a query: cheap enough to be on for every one.
+    """Metrics for the log line of a query. They are cheap enough to be on for every query.
 
     Attributes:
         indexes: the names of the indexes that answered, in the order of their first answers.
-        stripes: those whose columns were read, each with its data file's path.
+        stripes: the stripes whose columns were read, each as the path of its data file and its number.
     """
 
     def __init__(self) -> None:

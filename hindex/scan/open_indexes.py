@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @value_class
 class ColumnIndex:
-    """An index that answers conditions for a stripe. Those of a low ``order`` are looked up first."""
+    """An index that answers conditions for a stripe. Indexes of a low ``order`` are looked up first."""
 
     name: str
     order: int
@@ -39,7 +39,7 @@ class ColumnIndex:
     has_ngrams: bool = False
 
     def domains(self, condition: Indexable) -> tuple[Domain, ...]:
-        """Return the domains whose rows together are those of a condition; empty if it does not support that."""
+        """Return the domains to look up for a condition, whose rows are united; () if it is not supported."""
         domains = lookup_domains(condition, on_ngrams=self.has_ngrams)
         if self.has_ngrams or any(self.operators & Operator.for_domain(domain) for domain in domains):
             return domains
@@ -47,12 +47,12 @@ class ColumnIndex:
 
 
 class OpenIndexes:
-    """The indexes of one data file, by column. Those of a column are opened when that column is first asked about.
+    """The indexes of one data file, by column. The indexes of a column are opened when they are first needed.
 
     Args:
-        stripe_rows: how many rows each stripe of the data file has.
-        notes: is told of every index that was planned but could not be used.
-        cache: where index files are kept; the process's by default.
+        stripe_rows: the number of rows of each stripe of the data file.
+        notes: receives one note per index that was planned but could not be used.
+        cache: the cache of index files; by default, that of the process.
     """
 
     def __init__(
@@ -71,22 +71,25 @@ class OpenIndexes:
         self._sources: dict[str, list[ColumnIndex]] = {}
         # stripes are worked on by several threads
         self._lock = Lock()
-        #: The columns that have any.
+        #: The columns that have an index.
         self.columns = frozenset(use.column for use in task.indexes) | {
             item.column for item in task.candidates
         }
 
     def orders(self, columns: Iterable[str]) -> tuple[int, ...]:
-        """In which those of some columns are asked; one at least: what has no index is told of in it, too."""
+        """Return the distinct lookup orders of the indexes of some columns, ascending.
+
+        There is at least one, in which conditions without an index are recorded as unanswered.
+        """
         return tuple(sorted({item.order for column in columns for item in self.sources(column)})) or (0,)
 
     def sources(self, column: str) -> Sequence[ColumnIndex]:
-        """Those of a column that may still be asked."""
+        """Return the usable indexes of a column."""
         with self._lock:
             return tuple(self._opened(column))
 
     def keyed(self, column: str) -> tuple[str, KeyedReader] | None:
-        """An index that knows the rows of every key of a column, and its name."""
+        """Return an index with the rows of every key of a column, after its name; None if there is none."""
         for item in self.sources(column):
             if isinstance(item.reader, KeyedReader):
                 return item.name, item.reader
@@ -115,7 +118,10 @@ class OpenIndexes:
     def lookup_keys(
         self, index: ColumnIndex, stripe: int, leaf: Leaf, max_rows: int
     ) -> tuple[Bounds, KeyRows | None] | None:
-        """Look up a leaf in one index, with the keys of at most ``max_rows`` rows if it has them; else as `lookup`."""
+        """Look up a leaf in one index, as `lookup`, and get the keys of the matching rows.
+
+        The keys are None if the index does not have them, or if there are nulls or more than ``max_rows`` rows.
+        """
         reader = index.reader
         if not isinstance(reader, KeyedReader):
             bounds = self.lookup(index, stripe, leaf)
@@ -130,7 +136,7 @@ class OpenIndexes:
             return None
 
     def give_up(self, column: str, index: str, error: HindexError) -> None:
-        """Use an index of a column no more: a page of it could not be read."""
+        """Stop using an index of a column because a page of it could not be read, and note the error."""
         with self._lock:
             sources = self._opened(column)
             remaining = [item for item in sources if item.name != index]
@@ -139,7 +145,7 @@ class OpenIndexes:
                 self._note_failure(index, error)
 
     def _opened(self, column: str) -> list[ColumnIndex]:
-        """Those of a column, opened when they are first asked for; the lock is held."""
+        """Return the indexes of a column, opened at the first call. The caller has the lock."""
         if column not in self._sources:
             uses = [use for use in self._task.indexes if use.column == column]
             opened = [
@@ -192,7 +198,7 @@ class OpenIndexes:
 def _candidate_sources(
     candidates: Sequence[CandidateRowGroups], stripe_rows: Sequence[int]
 ) -> Iterator[ColumnIndex]:
-    """The answers on one column that the driver had looked up."""
+    """Yield the driver's lookups on one column as indexes: one for each index of many data files."""
     by_index: dict[str, dict[Domain, CandidateRowGroups]] = {}
     for item in candidates:
         by_index.setdefault(item.name, {})[item.domain] = item

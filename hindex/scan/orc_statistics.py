@@ -1,7 +1,7 @@
 """Answer a leaf from an ORC file's own statistics and bloom filters, with one verdict for each row group.
 
-They serve where no index answers, or none exactly. The file's statistics are looked at first, then the stripe's,
-then those of the row groups, and bloom filters last: each only where the one before left something open.
+They are used where no index answers exactly. The order is: statistics of the file, of the stripe, of the row
+groups, then bloom filters. Each is read only if rows are still undecided.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from hindex.plan.filter import Leaf
 from hindex.plan.reasons import Note, Reason
 from hindex.value_class import value_class
 
-#: Filters are tested for at most so many values of a leaf.
+#: The number of values of a leaf up to which bloom filters are tested.
 MAX_FILTER_VALUES = 4096
 
 
-#: Testing filters is a few times quicker a byte than decoding is a row: beyond so many bytes for each row that they
-#: may rule out, they do not pay.
+#: Testing a byte of filters is a few times quicker than decoding a row: filters with more bytes for each row that
+#: they may rule out do not pay.
 _FILTER_BYTES_PER_ROW = 4
 
 
@@ -50,7 +50,7 @@ _FILTER_BYTES_PER_ROW = 4
 _MAX_RECENT = 64
 
 
-#: Types whose least and greatest value no writer cuts, rounds or widens.
+#: Types whose minimum and maximum no writer cuts, rounds or widens.
 _EXACT_KINDS = INTEGER_KINDS | {Kind.DATE, Kind.BOOLEAN}
 
 
@@ -59,7 +59,7 @@ class StatisticsSource(enum.Enum):
 
     STATISTICS = "ORC statistics"
     BLOOM_FILTER = "ORC bloom filter"
-    #: The path of a flat file of a transactional table, and the rows before it: they give row keys.
+    #: The path of a flat file of a transactional table, and the number of rows before it: they give row keys.
     PLACE = "the file's place"
     #: The default of a column that the file lacks.
     DEFAULT = "the column's default"
@@ -77,8 +77,8 @@ class Verdict(enum.Enum):
 class StatisticsResult:
     """The answer of one source to one leaf for one stripe.
 
-    Of the ``groups`` row groups that it was asked about, ``kept`` may have rows that match. A stripe without row index
-    counts as one.
+    Of the ``groups`` row groups that were tested, ``kept`` may have rows that match. A stripe without row index
+    counts as one row group.
     """
 
     source: StatisticsSource
@@ -88,11 +88,11 @@ class StatisticsResult:
 
 
 class OrcStatistics:
-    """Answers leaves for one data file.
+    """The answers of one data file's statistics and bloom filters to leaves.
 
     Args:
         path: the file's path in its table, for notes.
-        notes: is told once of everything that is not relied on.
+        notes: receives one note for each kind of statistics that are not relied on.
     """
 
     def __init__(self, reader: OrcReader, path: str, notes: list[Note]) -> None:
@@ -102,11 +102,11 @@ class OrcStatistics:
         self._notes = notes
         self._noted: set[tuple[str, Distrust]] = set()
         self._file_verdicts: dict[tuple[int, Domain], Verdict] = {}
-        # of a few stripes: a lookup may ask twice, first to find out whether an index tells more
+        # of a few stripes: a lookup may need them twice, first to estimate whether an index rules out more rows
         self._recent: dict[tuple[int, Leaf], StatisticsResult | None] = {}
 
     def file_result(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
-        """Return the answer of the file's statistics for a stripe, which costs no read; None if there is none.
+        """Return the answer of the file-level statistics for a stripe; None if there is none. Reads nothing.
 
         Args:
             data_type: the type of the leaf's column in the file.
@@ -153,10 +153,10 @@ class OrcStatistics:
         """Return the answer of the bloom filters; None if there is none, or if reading them does not pay.
 
         Args:
-            candidates: the rows that the answer may still make a difference to.
+            candidates: the rows that are still undecided.
         """
         domain = leaf.domain
-        # a filter says nothing of nulls, and nothing of values that cannot be named one by one
+        # a filter answers neither for nulls nor for ranges whose values cannot be listed
         if domain.null_allowed or not domain.ranges or not enumerable(domain):
             return None
         sizes = self._file_indexes.group_rows(stripe)
@@ -190,9 +190,9 @@ class OrcStatistics:
         return StatisticsResult(StatisticsSource.BLOOM_FILTER, bounds, kept_groups, tested_groups)
 
     def min_max(self, stripe: int, data_type: OrcType, table_type: OrcType) -> MinMax | None:
-        """The ends of a stripe's values by its statistics; None where they do not tell how many are null.
+        """Return a stripe's minimum and maximum from its statistics; None if the number of nulls is not recorded.
 
-        Keys are given of types whose statistics are the values themselves, whoever wrote them.
+        They have keys only for types whose statistics are exact values with every writer.
         """
         statistics = self._file_indexes.stripe_statistics(stripe, data_type.column)
         rows = self._tail.stripes[stripe].num_rows
@@ -210,7 +210,7 @@ class OrcStatistics:
         return MinMax(null_count, low, high)
 
     def _stripe_result(self, stripe: int, verdict: Verdict) -> StatisticsResult | None:
-        """A verdict on a whole stripe as an answer; None where it leaves something open."""
+        """Return a verdict on a whole stripe as an answer; None if rows might match."""
         if verdict is Verdict.ROWS_MIGHT_MATCH:
             return None
         groups = len(self._file_indexes.group_rows(stripe)) or 1
@@ -244,7 +244,7 @@ class OrcStatistics:
         return self._judge_statistics(statistics, column, domain, self._tail.stripes[stripe].num_rows)
 
     def _judge_groups(self, stripe: int, column: _Column, domain: Domain) -> list[Verdict]:
-        """A verdict for each row group; empty where the stripe has no usable row index."""
+        """Return a verdict for each row group; none if the stripe has no usable row index."""
         statistics = self._file_indexes.group_statistics(stripe, column.file_type.column)
         if not isinstance(statistics, list):
             if statistics is not None:
@@ -280,7 +280,7 @@ class OrcStatistics:
         return judge(domain, column.stats(bounds, nulls, rows))
 
     def _hashes(self, column: _Column, domain: Domain) -> list[int] | None:
-        """The hashes of a domain's values; None where there are too many, or one has none."""
+        """Return the hashes of a domain's values; None if there are too many, or if one has no hash."""
         all_hashes: list[int] = []
         for count, key in enumerate(_members(domain)):
             if count >= MAX_FILTER_VALUES:
@@ -311,7 +311,7 @@ def _is_comparable(data_type: OrcType, table_type: OrcType) -> bool:
     if kind is None or key_kind(data_type) is None:
         return False
     if Kind.CHAR in (data_type.kind, table_type.kind) and not data_type.same_as(table_type):
-        # keys are filled with blanks to the length of the one, and what the file says is of values that are not
+        # keys of CHAR are padded with blanks to the type's length, and the file's statistics are not
         return False
     return data_type.kind == Kind.DECIMAL if table_type.kind == Kind.DECIMAL else key_kind(data_type) is kind
 
@@ -333,7 +333,7 @@ class _Column:
     table_type: OrcType
 
     def stats(self, bounds: ValueRange, nulls: Nulls, rows: int) -> ColumnStats:
-        """The extent of the keys of ``rows`` rows. Unknown nulls count as some."""
+        """Return the extent of the keys of ``rows`` rows. An unknown number of nulls counts as one."""
         if nulls is Nulls.ALL:
             return ColumnStats(rows, rows, None, None)
         null_count = 0 if nulls is Nulls.NONE else 1
@@ -350,7 +350,7 @@ class _Column:
         return ColumnStats(rows, null_count, b"" if low is None else low, high, bounds.high_is_prefix)
 
     def value(self, key: Key) -> Value:
-        """The value of a key as ORC's filters know it."""
+        """Return the value of a key as ORC's bloom filters hash it."""
         if self.table_type.kind in (Kind.FLOAT, Kind.DOUBLE):
             assert isinstance(key, int)
             return key_float(key)
@@ -360,7 +360,7 @@ class _Column:
         return key
 
     def _key(self, value: Value, rounding: str) -> Key | None:
-        """The key of a bound; None where keys do not reach that far."""
+        """Return the key of a bound; None if it is out of the range of keys."""
         if isinstance(value, float):
             return float_key(value)
         if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""From a predicate and a table's snapshot to scan tasks: what may be skipped, and what each file is read with."""
+"""Plan a scan: a predicate and a table's snapshot give the files to read and a scan task for each."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ from hindex.table.schema import ColumnName, TableSchema, can_convert, check_path
 from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
 
-#: Tasks that an iteration makes at once, and the number from which a plan does not keep more: each takes 4 KB.
+#: Tasks that an iteration makes at once, and the number from which a plan keeps no more: each takes 4 KB.
 _TASKS_TOGETHER = 1024
 _MAX_KEPT_TASKS = 1 << 14
 #: Index files of a remote store that are looked up at once.
 _REMOTE_LOOKUPS = 32
-#: Files, and bytes, of copied metadata that are fetched before it is known which files are read.
+#: The most files, and bytes, whose copied metadata is fetched before the files to read are determined.
 _FEW_COPIES = 256
 _FEW_COPIES_BYTES = 4 << 20
 
@@ -92,11 +92,11 @@ _OTHER_KEYS = "the manifest has keys of another type of it; ALTER INDEX ... REBU
 
 
 class ScanTasks(Sequence[ScanTask]):
-    """The tasks of some files, in the order of their paths; most of them are made when they are needed. Immutable.
+    """The tasks of some files, in the order of their paths. Immutable; most tasks are made when they are needed.
 
     Args:
-        positions: of the files in the snapshot, ascending.
-        made: tasks that are made already, by the position of the file.
+        positions: the positions of the files in the snapshot, ascending.
+        made: the existing tasks, by the position of the file.
         make: returns the tasks of the files at some positions.
     """
 
@@ -111,7 +111,7 @@ class ScanTasks(Sequence[ScanTask]):
         self._make = make
 
     def map(self, change: Callable[[ScanTask], ScanTask]) -> ScanTasks:
-        """Return the tasks with each changed, as they are made."""
+        """Return the tasks with a change applied to each when it is made."""
         made = {position: change(task) for position, task in self._made.items()}
         return ScanTasks(self.positions, made, lambda positions: map(change, self._make(positions)))
 
@@ -147,7 +147,7 @@ class ScanTasks(Sequence[ScanTask]):
         return hash(tuple(self))
 
     def __reduce__(self) -> tuple[object, ...]:
-        # what makes tasks has caches and open files
+        # the function that makes tasks has caches and open files
         return tuple, (tuple(self),)
 
     def __repr__(self) -> str:
@@ -156,11 +156,15 @@ class ScanTasks(Sequence[ScanTask]):
 
 @value_class
 class ScanPlan:
-    """The plan of a scan. ``tasks`` are ordered by the paths of their files.
+    """The plan of a scan.
 
-    ``notes`` say what was not used and why, ``skipped`` are the files that the driver rules out.
-    ``lookups`` are columns of aggregates or of an order, see `hindex.scan.scan_task.ScanTask`; ``file_pruners`` are
-    what the driver uses. With ``zones``, timestamps are instants.
+    Attributes:
+        tasks: the scan tasks, ordered by the paths of their files.
+        notes: the indexes that were not used, and why.
+        skipped: the files that the driver rules out.
+        lookups: the columns of aggregates or of an order, see `hindex.scan.scan_task.ScanTask`.
+        file_pruners: the sources by which the driver rules out files.
+        zones: the query's time zones; if set, timestamps are instants.
     """
 
     snapshot: Snapshot
@@ -189,7 +193,7 @@ class ScanPlan:
         return self.snapshot.views.positions(task.path for task in self.tasks)
 
     def stripe_answers(self, view: FileView, leaf: Leaf) -> Iterator[StripeAnswer]:
-        """Yield what each pruner alone answers to a leaf for the stripes of one file."""
+        """Yield the answer of each pruner alone to a leaf for the stripes of one file."""
         views = FileViews.of([view])
         for table, at, rows in views.by_segment():
             group = FileGroup(views, at, table, rows, time_indexes_apply=_time_indexes_apply(self.zones))
@@ -198,12 +202,12 @@ class ScanPlan:
                 yield from (answer for answer in answers if answer.files[0])
 
     def are_index_keys(self, column: OutputColumn) -> bool:
-        """True if what indexes store of a column is what the query compares and orders by."""
+        """Return True if the query compares and orders a column by the values that indexes store."""
         return self.zones is None or column.is_partition or self.zones.are_index_keys(column.type)
 
     @property
     def is_walkable(self) -> bool:
-        """True if an index gives the first rows of the order: one by several columns needs the values of all."""
+        """True if an index gives the first rows of the order; an order by several columns needs all values."""
         return len(self.lookups) == 1 and self.are_index_keys(self.lookups[0])
 
     @property
@@ -213,13 +217,13 @@ class ScanPlan:
         return bool(self.columns) and all(item == column for item in self.columns) and are_values(column.type)
 
     def output_schema(self) -> pa.Schema:
-        """The Arrow schema of the rows; a partition's value, where known, gives its type."""
+        """Return the Arrow schema of the rows; a partition column has the type of its value if a task has one."""
         columns = self.tasks[0].columns if self.tasks else self.columns
         return output_schema(columns, has_instants=self.zones is not None)
 
 
 def _time_indexes_apply(zones: TimeZones | None) -> bool:
-    """Return False if timestamps of files that name no time zone are instants that keys do not determine."""
+    """Return False if keys do not determine the instants of timestamps in files without a time zone."""
     return zones is None or zones.is_reader_utc
 
 
@@ -233,13 +237,13 @@ def plan_scan(
     zones: ZonesOf = no_zones,
     instant: int | None = None,
 ) -> ScanPlan:
-    """Plan the reading of columns (all if None) of the rows that a predicate keeps.
+    """Plan to read columns (all if None) of the rows that a predicate keeps.
 
     Args:
-        lookups: columns, and expressions, whose indexes are wanted whether or not the predicate has them.
-        cache: where index files that are asked here are kept; the process's by default.
-        zones: gives the time zones of the query, called where they matter; without, wall clocks are compared.
-        instant: the time of `current_timestamp()`, in microseconds since 1970 of UTC; by default, it is read here.
+        lookups: columns and expressions whose indexes are needed even if the predicate does not have them.
+        cache: the cache of index files that the driver opens; by default, that of the process.
+        zones: returns the time zones of the query, called if they matter; by default, wall clocks are compared.
+        instant: the time of `current_timestamp()`, in microseconds since 1970 in UTC; by default, the present.
 
     Raises:
         ColumnError: if a column cannot be resolved.
@@ -287,7 +291,7 @@ def plan_scan(
 
 
 def _indexed_expressions(snapshot: Snapshot, zones: TimeZones | None) -> IndexedExpressions:
-    """Return the expressions that indexes are on and that have the values of the query's time zones."""
+    """Return the expressions and columns that built indexes are on, without expressions of other time zones."""
     built = [entry for entry in snapshot.manifest.indexes if not entry.deferred]
     if not any(entry.is_on_expression for entry in built):
         return NO_EXPRESSIONS
@@ -328,7 +332,7 @@ def _type_order(name: str) -> tuple[int, bool]:
 
 
 def _ngram_columns(snapshot: Snapshot, zones: TimeZones | None) -> dict[str, bool]:
-    """Return the columns with an index on n-grams, and whether each has an index that finds the rows of values, too."""
+    """Return the columns with an index on n-grams, and for each whether it also has a BITMAP index."""
     if not any(map(is_on_ngrams, snapshot.manifest.indexes)):
         return {}
     return {
@@ -339,18 +343,18 @@ def _ngram_columns(snapshot: Snapshot, zones: TimeZones | None) -> dict[str, boo
 
 
 def _is_on_part(index: IndexEntry, condition: str) -> bool:
-    """Return True if the text of a condition has the expression that an index is on."""
+    """Return True if the text of a condition contains the expression that an index is on."""
     return index.is_on_expression and index.column.lower() in condition.lower()
 
 
 def is_on_ngrams(index: IndexEntry) -> bool:
-    """Return True if an index is on the n-grams of a column, and not on its values."""
+    """Return True if an index is on the n-grams of a column instead of its values."""
     return _is_type_on_ngrams(index.type.upper())
 
 
 @cache
 def _is_type_on_ngrams(name: str) -> bool:
-    # types of other packages are found among all that are installed, which takes long
+    # index types of other packages are searched for in all installed ones, which takes long
     try:
         return has_ngrams(index_type(name))
     except HindexError:
@@ -358,9 +362,9 @@ def _is_type_on_ngrams(name: str) -> bool:
 
 
 def indexes_by_column(snapshot: Snapshot, zones: TimeZones | None) -> dict[str, list[IndexEntry]]:
-    """Return the indexes of the columns that the table still has, by the present name of the column or expression.
+    """Return the indexes on columns that the table still has, by the present name of the column or expression.
 
-    Those of other time zones are left out.
+    Indexes of other time zones are left out.
     """
     by_column: dict[str, list[IndexEntry]] = {}
     for entry in snapshot.manifest.indexes:
@@ -384,11 +388,11 @@ def partition_filter(
     zones: ZonesOf = no_zones,
     instant: int | None = None,
 ) -> PartitionFilter | None:
-    """Return the partitions in which a predicate may keep rows; None if it says nothing of partitions.
+    """Return a filter of the partitions in which a predicate may keep rows; None if it rules out no partitions.
 
     Args:
-        is_declared: whether the columns are a catalog's.
-        instant: that of the query's plan: without it, a predicate that depends on the time says nothing.
+        is_declared: whether a catalog declares the columns.
+        instant: the time of the query's plan; without it, a predicate that depends on the time rules out nothing.
     """
     if where is None or not partition_columns:
         return None
@@ -400,7 +404,7 @@ def partition_filter(
     except HindexError:
         # the plan of the query raises it
         return None
-    # wall clocks of directories may be instants
+    # timestamps in directory names are wall clocks, and the query may compare instants
     if any(column.type.kind is Kind.TIMESTAMP for column in partition_columns) or not any(
         column.is_partition for column in named
     ):
@@ -424,16 +428,16 @@ def plan_no_files(
     zones: ZonesOf = no_zones,
     instant: int | None = None,
 ) -> ScanPlan:
-    """The plan of a query of no rows: names and types are looked at as `plan_scan` does, and nothing else.
+    """Plan a query of no rows: check names and types as `plan_scan` does, and do nothing else.
 
-    No index is asked, and so none is missing.
+    The plan opens no index, so it notes no missing ones.
     """
     plan = plan_scan(replace(snapshot, files=()), where, names, lookups, zones=zones, instant=instant)
     return replace(plan, snapshot=snapshot, notes=())
 
 
 def plan_full_scan(plan: ScanPlan) -> ScanPlan:
-    """The same query, answered by nothing but the data of the partitions that may have rows."""
+    """Plan the same query without indexes: read all data of the partitions that may have rows."""
     snapshot = plan.snapshot
     bare = replace(
         snapshot,
@@ -452,7 +456,7 @@ def plan_full_scan(plan: ScanPlan) -> ScanPlan:
 
 
 def plan_all_files(plan: ScanPlan) -> ScanPlan:
-    """The same query with a task for every file of its partitions, those too that what the driver knows rules out."""
+    """Plan the same query with a task for every file of its partitions: the driver skips none."""
     planner = _Planner(plan.snapshot, plan.filter, plan.columns, plan.lookups, plan.zones)
     tasks, _ = planner.plan(skip=False)
     return replace(plan, tasks=tasks, skipped=SkippedFiles())
@@ -461,10 +465,10 @@ def plan_all_files(plan: ScanPlan) -> ScanPlan:
 def output_columns(
     schema: TableSchema, names: Sequence[ColumnName | IndexColumn] | None, *, row_keys: bool = False
 ) -> tuple[OutputColumn, ...]:
-    """The columns to read, with the table's spelling and types.
+    """Return the columns to read (all if ``names`` is None), with the table's spelling and types.
 
     Args:
-        row_keys: whether rows have keys, which are a column that nobody gets who does not name it.
+        row_keys: whether the table has row keys. They are read only when named.
     """
     output = []
     for name in [(name,) for name in schema.names] if names is None else names:
@@ -483,7 +487,7 @@ def output_columns(
 
 @value_class
 class PredicateColumns:
-    """Resolves the columns of predicates: what it takes, `plan_scan` can answer."""
+    """A resolver of the columns of predicates. It accepts exactly the columns that `plan_scan` supports."""
 
     schema: TableSchema
 
@@ -497,19 +501,19 @@ class PredicateColumns:
 
 
 def _row_key(parts: Sequence[str], schema: TableSchema) -> OutputColumn | None:
-    """The row key or a field of it, where the table has no columns of such a name."""
+    """Return the row key, or a field of it, by name; None if there is none or a column has the same name."""
     key = row_key(parts, schema.names)
     return None if key is None else OutputColumn(*key)
 
 
 @value_class
 class _Part:
-    """What the tasks of files with the same constant columns share.
+    """The values that the tasks of files with the same constant columns share.
 
     Args:
-        root: the filter that is left.
-        covered: ids of the indexes that cover the partition.
-        index_columns: names of the columns whose indexes are used.
+        root: the filter without the constant columns.
+        covered: the ids of the indexes that cover the partition.
+        index_columns: the names of the columns whose indexes are used.
     """
 
     root: Filter
@@ -520,18 +524,18 @@ class _Part:
     index_columns: tuple[str, ...]
 
 
-#: Of a file: its partition as written, and the declared columns that it lacks and that have a default.
+#: The constant columns of a file: its partition as written, and the columns with a default that it lacks.
 _Constants = tuple[tuple[str | None, ...], frozenset[str]]
 
 
 def _by_number(numbers: Int64s) -> Iterator[tuple[int, Mask]]:
-    """Yield each distinct number, and a mask of where it is."""
+    """Yield each distinct number with a mask of its positions."""
     for number in np.unique(numbers).tolist():
         yield number, numbers == number
 
 
 class _Planner:
-    """Makes the tasks of one scan; work that files share is done once."""
+    """The planner of one scan's tasks. It does work that files share once."""
 
     def __init__(
         self,
@@ -551,7 +555,7 @@ class _Planner:
         self._zones = zones
         self._types = {name: self._stored(name, data_type) for name, data_type in column_types(root).items()}
         self._types |= {column.name: column.type for column in lookups}
-        # of indexes on expressions: all of their columns, and those that conditions compare
+        # by index column: all inputs of an expression, and the columns that conditions compare
         self._inputs = dict(lookup_inputs or {})
         self._compared: dict[str, frozenset[str]] = {}
         for leaf in every_leaf(root):
@@ -572,7 +576,7 @@ class _Planner:
         self._missing: dict[tuple[str, ...], frozenset[str]] = {}
         self._checked: set[int] = set()
         self._notes: list[Note] = []
-        # with whether an index is possible
+        # each with True if an index is possible
         self._unindexed: set[tuple[str, bool]] = set()
         self._row_keys: set[str] = set()
         self._deferred: set[str] = set()
@@ -597,7 +601,7 @@ class _Planner:
                 try:
                     self._where[entry.id] = index_filter(entry, snapshot.schema)
                 except HindexError:
-                    # it no longer fits the partition columns: the files indexed stay so, no other is expected to be
+                    # its WHERE does not fit the partition columns any more: it covers only files indexed so far
                     self._where[entry.id] = NEVER
         self._included = list(self._including_indexes())
         self._shared = SharedIndexPruner(snapshot, self._indexes, cache)
@@ -605,7 +609,7 @@ class _Planner:
         if snapshot.schema.transactional and any(
             is_row_key(x.column, self._binding) for x in every_leaf(root)
         ):
-            # first, as it decides and takes nothing
+            # first, as it is exact and costs nothing
             self.file_pruners.insert(0, RowIdBounds(self._binding))
 
     def _including_indexes(self) -> Iterator[tuple[IndexEntry, tuple[str, ...]]]:
@@ -630,9 +634,9 @@ class _Planner:
                 self._notes.append(Note(Reason.NOT_INCLUDED, entry.name, problem))
 
     def prefetch(self) -> None:
-        """Fetch side by side what `task` would fetch one after the other: lookups in shared indexes of a remote store.
+        """Fetch the lookups in shared indexes of a remote store concurrently, before they are needed one by one.
 
-        The metadata of the files that may be read is fetched beside that, if they are few.
+        The metadata of the files that may be read is fetched at the same time, if they are few.
         """
         if is_local(self._snapshot.store.root):
             return
@@ -669,7 +673,7 @@ class _Planner:
 
     @cached_property
     def _roots(self) -> tuple[list[Filter], Int64s]:
-        """The distinct filters that are left once constant columns are known, and the number of each file's."""
+        """The distinct filters without constant columns, and for each file the number of its filter."""
         views = self._snapshot.views
         kinds = len(views.kinds)
         constants = views.files.partition_numbers * kinds + (views.kind_numbers if self._defaults else 0)
@@ -716,12 +720,12 @@ class _Planner:
         return self._scan_tasks(kept), skipper.skipped()
 
     def _scan_tasks(self, kept: Mask) -> ScanTasks:
-        """Return the tasks of some files. Those that may give a note are made at once."""
+        """Return the tasks of some files. Tasks that may give a note are made immediately."""
         views = self._snapshot.views
         is_acid = np.zeros(len(views), np.int64)
         is_acid[list(views.files.acids)] = 1
         _, root_numbers = self._roots
-        # files of one kind give the same notes of columns; one of each is enough
+        # files of one kind give the same notes on columns; one file of each kind is enough
         kinds = (root_numbers * len(views.kinds) + views.kind_numbers) * 2 + is_acid
         _, firsts = np.unique(kinds[kept], return_index=True)
         positions = np.flatnonzero(kept)
@@ -731,7 +735,7 @@ class _Planner:
         return ScanTasks(positions, dict(zip(at_once, self._tasks(at_once), strict=True)), self._tasks)
 
     def _has_all_indexes(self) -> Mask:
-        """Return a mask of the files with a usable index file of their own for every index on the query's columns.
+        """Return a mask of the files with a usable index file for every index on the query's columns.
 
         Their tasks give no notes of their own.
         """
@@ -752,7 +756,7 @@ class _Planner:
         return result
 
     def _has_index_files(self, table: EntryTable, column: str) -> Mask:
-        """Return a mask of the files of a segment with a file of each index on a column."""
+        """Return a mask of the files of a segment that have an index file of each index on a column."""
         result = np.ones(len(table), np.bool_)
         for index in self._indexes.get(column, ()):
             if not index.deferred:
@@ -768,7 +772,7 @@ class _Planner:
 
     @cached_property
     def _noted(self) -> frozenset[str]:
-        """The columns whose missing indexes are noted. For those that a leaf's condition compares, the leaf's are."""
+        """The columns whose missing indexes are noted; of a leaf with a condition, only the leaf's own column."""
         return frozenset(item.column for item in indexable(self._root)) | {c.name for c in self._lookups}
 
     def _tasks(self, positions: Sequence[int]) -> Iterator[ScanTask]:
@@ -804,7 +808,7 @@ class _Planner:
         )
 
     def _included_uses(self, view: FileView, part: _Part) -> Iterator[IncludedUse]:
-        """Yield the files of ROWS indexes that include some column that the task reads."""
+        """Yield the files of ROWS indexes that include at least one column that the task reads."""
         if not view.is_listed_fresh:
             return
         names = {column.name for column in (*part.output, *part.lookups, *part.filter_columns)}
@@ -823,7 +827,7 @@ class _Planner:
             )
 
     def _metadata(self, view: FileView) -> MetadataCopy | None:
-        """Return the copy of a file's metadata, with an absolute path, if it is of the listed version."""
+        """Return the copy of a file's metadata, with an absolute path; None if it is not of the listed version."""
         copy = view.entry.metadata if view.entry is not None and view.has_recorded_version else None
         if copy is None:
             return None
@@ -832,12 +836,12 @@ class _Planner:
     def _has_own_times(self, view: FileView) -> bool:
         """Return True if a file's timestamps are instants that the keys of its indexes do not determine.
 
-        Where the writer's time zone is not named, a reader takes them for its own: see `timestamp_array`.
+        If the file does not name the writer's time zone, the reader's is used: see `timestamp_array`.
         """
         return view.entry is not None and view.entry.lacks_time_zone and not _time_indexes_apply(self._zones)
 
     def _without_time_indexes(self, view: FileView) -> FileView:
-        """Leave out the files of indexes on timestamps from the entry of a data file."""
+        """Return the view of a data file without the files of indexes on timestamps."""
         assert view.entry is not None
         schema, transactional = view.entry.schema, view.file.acid is not None
         ids = {
@@ -853,7 +857,7 @@ class _Planner:
         return replace(view, entry=replace(view.entry, index_files=index_files, shared=shared))
 
     def _stored(self, name: str, data_type: OrcType) -> OrcType:
-        """Give the table's type of a column that expressions may take for instants."""
+        """Return the stored type of a column whose timestamps are instants in expressions."""
         if self._zones is None or not has_time(data_type):
             return data_type
         return self._snapshot.schema.resolve(name, is_stored=True).type
@@ -890,7 +894,7 @@ class _Planner:
         return notes
 
     def _reason_to_evaluate(self, condition: Residual) -> str:
-        """Return why no index answers a condition that is evaluated."""
+        """Return the reason why no index answers a condition, so that it is evaluated."""
         names = [index.name for column in columns(condition) for index in self._ngram_indexes(column)]
         if not names:
             similar = self._similar_index(columns(condition), str(condition))
@@ -903,10 +907,10 @@ class _Planner:
         )
 
     def _similar_index(self, names: Iterable[str], condition: str = "") -> str:
-        """Return why an index on an expression of some columns is not used; "" if there is no such index.
+        """Return the reason why an index on an expression of some columns is not used; "" if there is none.
 
         Args:
-            condition: its text. The index is one on a part of it, if there is one.
+            condition: the text of a condition; an index on a part of it is preferred.
         """
         indexes = self._snapshot.manifest.indexes
         for index in sorted(indexes, key=lambda index: not _is_on_part(index, condition)):
@@ -947,9 +951,9 @@ class _Planner:
         return "no index on this column" + (f": there is no store at {missing!r}" if missing else "")
 
     def _part(self, partition: RawPartition, names: tuple[str, ...]) -> _Part:
-        """Return what files of the same constant columns share.
+        """Return the values that files with the same constant columns share.
 
-        These are the partition columns, and those with a default that the files lack.
+        Constant columns are the partition columns, and columns with a default that the files lack.
 
         Args:
             names: the files' own columns.
@@ -991,10 +995,10 @@ class _Planner:
     def _with_instants(
         self, keys: dict[str, Key | None], scalars: dict[str, pa.Scalar[Any]], zones: TimeZones
     ) -> tuple[dict[str, Key | None], dict[str, pa.Scalar[Any]]]:
-        """Read the timestamps of a partition by the session's clock.
+        """Convert the timestamps of a partition to instants, by the session's time zone.
 
         Raises:
-            PredicateError: for one that cannot be read by it.
+            PredicateError: for a timestamp without an instant there.
         """
         for column in self._snapshot.listing.partitioning.columns:
             if column.type.kind is Kind.TIMESTAMP:
@@ -1006,7 +1010,7 @@ class _Planner:
         return keys, scalars
 
     def _missing_defaults(self, names: tuple[str, ...]) -> frozenset[str]:
-        """Return the names of the columns with a default that files of some columns lack."""
+        """Return the names of the columns with a default that files with the columns ``names`` lack."""
         if not self._defaults:
             return frozenset()
         missing = self._missing.get(names)
@@ -1016,7 +1020,7 @@ class _Planner:
         return missing
 
     def _check_types(self, view: FileView) -> None:
-        """Compare a file's types with the declared ones, of the columns that the scan needs.
+        """Check that a file's types can be converted to the declared ones, for the columns that the scan needs.
 
         Raises:
             UnsupportedError: for a column whose values are not converted here.
@@ -1036,7 +1040,7 @@ class _Planner:
         self._checked.add(id(view.columns))
 
     def _uses(self, view: FileView, names: Sequence[str], covered: frozenset[str]) -> list[IndexUse]:
-        """The index files to ask for this file; what cannot be used is noted."""
+        """Return the index files to look up for a data file; note the indexes that cannot be used."""
         uses: list[IndexUse] = []
         has_stale_note = False
         for name in names:
@@ -1044,7 +1048,7 @@ class _Planner:
                 self._row_keys.add(name)
                 continue
             if not self._has_column(view.kind, name):
-                # null in every row: known without an index; or an expression without one
+                # the column is null in every row, which needs no index; or an input of the expression is missing
                 continue
             indexes = self._indexes.get(name, [])
             is_noted = name in self._noted
@@ -1058,7 +1062,7 @@ class _Planner:
                         self._deferred.add(index.name)
                     continue
                 if view.is_listed_fresh and view.entry is not None and view.entry.shared_index(index.id):
-                    # asked here, not by the task
+                    # looked up by the driver, not by the task
                     continue
                 file = self._index_file(view, index)
                 if file is not None and view.is_listed_fresh:
@@ -1101,7 +1105,7 @@ class _Planner:
         return uses
 
     def _has_substitutes(self, index: IndexEntry, name: str, view: FileView, covered: frozenset[str]) -> bool:
-        """Return True if a file has another index as precise on the same, or one on each compared column."""
+        """Return True if a file has another index as precise on the column, or one on each compared column."""
 
         def covers(others: Sequence[IndexEntry]) -> bool:
             return any(is_as_precise(other, index) for other in others if self._covers(other, view, covered))
@@ -1112,13 +1116,13 @@ class _Planner:
         )
 
     def _has_column(self, kind: FileKind, name: str) -> bool:
-        """Return True if files of a kind have a column, or all of an expression."""
+        """Return True if files of a kind have a column, or all columns of an expression."""
         return all(kind.has_column(self._binding, item) for item in self._inputs.get(name, (name,)))
 
     def _has_other_keys(self, view: FileView, file: IndexFileEntry, column: str) -> bool:
         """Return True if the manifest's keys of an index file have another kind than the column's present type.
 
-        Nobody goes by these; the index file has its own.
+        Such keys are not used; the index file has its own.
         """
         table_type = self._types[column]
         stripe_stats, kind = file.stripe_stats, key_kind(table_type)

@@ -1,4 +1,4 @@
-"""The log line of a query: what was read of its table, through which indexes, or why not."""
+"""The log line of a query: the files and stripes that were read, the indexes used, and why others were not."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from hindex.value_class import value_class
 
 _LOG = logging.getLogger("hindex.scan")
 
-#: Characters that are shown of a query.
+#: The most characters of a query that are shown.
 _MAX_QUERY = 300
 
 
 def log_query(
     query: Callable[[], str], plan: ScanPlan, meter: QueryMetrics, result: str, *, by_executors: bool = False
 ) -> None:
-    """Log a query of one table that has been run, in one line: a warning where an index could not be used.
+    """Log a finished query of one table in one line: as a warning if an index could not be used.
 
-    Notes on results that probably surprise are issued as warnings of Python, too.
+    Notes on results that may surprise are also issued as Python warnings.
 
     Args:
-        query: gives the text of the query.
+        query: returns the text of the query.
         plan: the plan that was run.
-        meter: what was collected while it ran.
-        result: such as ``37 rows``.
-        by_executors: Spark's executors are going to read the rows, and what they do is not known here.
+        meter: the metrics that were collected while it ran.
+        result: a description of the result, such as ``37 rows``.
+        by_executors: True if Spark's executors read the rows, so that their metrics are not available here.
     """
     for group in group_notes(note for note in plan.notes if note.reason.is_surprise):
         warn(group.message)
@@ -48,7 +48,7 @@ def log_query(
 
 @value_class
 class QueryLogEntry:
-    """The text of a log line, which is made when a handler asks for it."""
+    """The text of a log line. It is formatted when a handler needs it."""
 
     query: Callable[[], str]
     plan: ScanPlan
@@ -77,7 +77,7 @@ class QueryLogEntry:
 
 
 def index_names(plan: ScanPlan, meter: QueryMetrics) -> str:
-    """The indexes that answered, as the end of a clause; empty where none did."""
+    """Return the indexes that answered, as the end of a clause; empty if none did."""
     names = dict.fromkeys((*plan.skipped.indexes, *meter.indexes))
     types = {entry.name: entry.type.upper() for entry in plan.snapshot.manifest.indexes}
     listed = ", ".join(f"{name} ({types.get(name, 'dropped')})" for name in names)
@@ -85,7 +85,7 @@ def index_names(plan: ScanPlan, meter: QueryMetrics) -> str:
 
 
 def _is_problem(note: Note, plan: ScanPlan) -> bool:
-    """True if an index of the table should have been used and could not be."""
+    """Return True if an index of the table should have been used and could not be."""
     if note.reason is not Reason.UNSUPPORTED_PREDICATE:
         return note.reason.is_problem
     indexed = set()

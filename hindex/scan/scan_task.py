@@ -1,4 +1,4 @@
-"""Scan tasks: the plan of reading one data file, and the rows of its stripes that lookups leave."""
+"""Scan tasks: the plan to read one data file, and the lookup results of its stripes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from hindex.value_class import value_class
 
 @value_class
 class OutputColumn:
-    """One column to read: its name in the table, its type there, and its value where the partition fixes it.
+    """A column to read: its name and type in the table, and its value if it is a partition column.
 
-    Of an expression, only indexes have the values: it is not read.
+    An expression is not read: only indexes have its values.
     """
 
     name: str
@@ -36,9 +36,9 @@ class OutputColumn:
 
 @value_class
 class IndexUse:
-    """An index file that may answer for a column; ``path`` is absolute.
+    """An index file that may answer conditions on a column; ``path`` is absolute.
 
-    ``expression_type`` is the type of an expression, which is no column of the file; None for a column.
+    ``expression_type`` is the type of an expression, which the file has no column for; None for a column.
     """
 
     name: str
@@ -54,7 +54,8 @@ class IncludedUse:
     """The file of an index of type ROWS; ``path`` is absolute.
 
     Attributes:
-        columns: the names of its columns in the table, and ``types``, the struct of these as text.
+        columns: the names of its columns in the table.
+        types: the struct type of these columns, as a string.
     """
 
     name: str
@@ -68,11 +69,11 @@ class IncludedUse:
 
 @value_class
 class CandidateRowGroups:
-    """The row groups that may match one leaf, found on the driver by an index of many data files.
+    """The row groups that may match one leaf, as the driver looked them up in an index of many data files.
 
     Attributes:
-        row_group_rows: rows of a row group, of which the last in a stripe may have fewer; 0 where a stripe is one.
-        groups: a roaring bitmap of row groups, numbered from 0 through all stripes.
+        row_group_rows: the rows of a row group, fewer in the last of a stripe; 0 if each stripe is one row group.
+        groups: a serialised roaring bitmap of row groups, numbered from 0 through all stripes.
     """
 
     name: str
@@ -84,19 +85,24 @@ class CandidateRowGroups:
 
 @value_class
 class ScanTask:
-    """Read the rows of one data file that a filter keeps. Small and picklable: any engine can run it.
+    """The plan to read the rows of one data file that a filter keeps. Small and picklable: any engine can run it.
 
-    ``filter`` has no partition columns left. ``lookups`` are columns that are asked of indexes and, where these do not
-    tell, read: those of aggregates and of an order. With ``reads_all``, nothing is asked but the data; with
-    ``always_looks_up``, indexes are read even if decoding the column takes no longer; with ``keeps_errors``,
-    rows whose condition raises an error are kept, for a filter above to decide. Columns may be read from the
-    ``included`` indexes. ``indexes``, ``included`` and ``candidates`` may be used only if the file's length,
-    modification time and tail checksum are still ``length``, ``mtime_ns``, both as listed, and ``tail_checksum``.
-    ``binding`` names the table's data columns, against which the file's own columns are matched by name; these are
-    ``names``, if it is still the file of that length and checksum. ``acid`` tells the rows of a transactional table's
-    file that are there. ``version`` is that of the file in the listing of a remote store, and
-    ``metadata`` the copy of that version's metadata, if there is one. ``timezone`` is the reader's
-    time zone: with it, ``timestamp`` columns are read as instants, which ``filter`` is on.
+    ``indexes``, ``included`` and ``candidates`` may be used only if the file still has the listed ``length`` and
+    ``mtime_ns``, and the recorded ``tail_checksum``.
+
+    Attributes:
+        filter: the filter, without partition columns.
+        binding: the table's data columns, which the file's own columns are matched with by name.
+        lookups: the columns of aggregates and of an order: their values come from indexes, or else are read.
+        reads_all: no index or statistics are used, only the data.
+        always_looks_up: indexes are read even if decoding the column takes no longer.
+        keeps_errors: rows whose condition raises an error are kept, for a filter above to decide.
+        acid: the file of a transactional table, with its delete files.
+        names: the file's own columns, if it still has that length and checksum.
+        timezone: the reader's time zone: with it, ``timestamp`` columns are read as instants, also in ``filter``.
+        version: the version of the file in the listing of a remote store.
+        metadata: the copy of that version's metadata, if there is one.
+        included: indexes from which columns may be read.
     """
 
     path: str
@@ -127,12 +133,14 @@ class ScanTask:
 class LeafResult:
     """The answer of one source to one condition for one stripe.
 
-    A condition has one for each source, in lookup order.
+    A condition has one result for each source, in lookup order.
 
-    ``index`` is None where the file itself has no such column. ``rows`` may match by this answer and those before
-    it, and ``exact`` says that these leave nothing to check. What the file's own statistics, filters and place say has
-    its ``source`` instead of an index; of the ``groups`` row groups that it was asked about, ``groups_kept`` are left
-    (the place is asked about none).
+    Attributes:
+        index: the name of the index; None if the answer is from the file itself.
+        rows: the number of rows that may match by this answer and those before it.
+        exact: True if all of these rows match.
+        source: the file's statistics, bloom filters or path; None for an index, or if the file lacks the column.
+        groups_kept: the row groups that may match, of the ``groups`` row groups that the source tested.
     """
 
     leaf: Indexable
@@ -146,11 +154,15 @@ class LeafResult:
 
 @dataclass(slots=True)
 class StripeResult:
-    """The rows of one stripe that are certainly, and possibly, wanted.
+    """The rows of one stripe that certainly, and possibly, match.
 
-    ``unanswered`` are the conditions that no index could answer; those that no longer mattered are in neither. Of a
-    transactional table, ``key_columns`` of the file tell the rows that are ``deleted`` and ``invisible``.
-    ``values`` are the keys of some columns at all rows that may be wanted, from their indexes.
+    Attributes:
+        unanswered: the conditions that no index could answer. Conditions that no longer mattered are neither here
+            nor in ``leaf_results``.
+        deleted: the number of deleted rows of a transactional table that are removed from ``bounds``.
+        invisible: the number of rows that are removed because they are not visible.
+        key_columns: the file's columns that decide which rows these are.
+        values: the keys of some columns at all rows that may match, from their indexes.
     """
 
     stripe: int
@@ -165,7 +177,7 @@ class StripeResult:
 
     @property
     def indexes(self) -> Iterator[str]:
-        """The names of the indexes that answered; of one that answered for several leaves, several times."""
+        """The names of the indexes that answered, one for each leaf that they answered."""
         return (item.index for item in self.leaf_results if item.index is not None)
 
     @property
@@ -173,7 +185,7 @@ class StripeResult:
         return len(self.bounds.upper) - len(self.bounds.lower)
 
     def first(self, limit: int | None) -> StripeResult:
-        """Without certain rows beyond a limit: a stripe need not give more than are asked for."""
+        """Return the result with at most ``limit`` rows, if all rows are decided; otherwise the result itself."""
         if limit is None or self.undecided or len(self.bounds.lower) <= limit:
             return self
         kept = BitMap(islice(self.bounds.lower, max(limit, 0)))

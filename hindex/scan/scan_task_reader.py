@@ -1,6 +1,6 @@
-"""Running a scan task: index lookups to row sets, row sets to rows.
+"""Run a scan task: index lookups give row sets, and row sets give rows.
 
-Nothing here knows Spark or SQL: executors import it.
+Executors import this module, so it imports neither Spark nor SQL.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ from hindex.table.location import is_local
 if TYPE_CHECKING:
     from hindex.orc.acid.live_rows import LiveRows
 
-#: Stored bytes of the undecided rows of a stripe up to which those of a remote file are read in all columns at once.
+#: All columns of a remote file are read at once if a stripe's undecided rows have at most so many stored bytes.
 _TOGETHER_BYTES = 1 << 20
 
 
 class ScanTaskReader:
-    """A scan task with its data file and index files open. Its stripes may be read from several threads.
+    """A scan task with its data file and index files open. Several threads may read its stripes.
 
-    ``notes`` tell of every index that was planned but could not be used.
+    ``notes`` has an entry for each index that was planned but could not be used.
 
     Args:
-        cache: where index files are kept; the process's by default.
+        cache: the cache of index files; by default, that of the process.
 
     Raises:
-        DeletedFileError: if the data file is gone.
+        DeletedFileError: if the data file does not exist any more.
         OrcError: if it cannot be read.
     """
 
@@ -100,9 +100,9 @@ class ScanTaskReader:
         except HindexError:
             self.reader.close()
             raise
-        # who reads all compares, and reads these, too
+        # a task that reads all also reads these columns, to compare them
         self._constants = {} if task.reads_all else constant_values(task.filter)
-        #: Is told how long reading takes.
+        #: Collects the time that reading takes.
         self.meter = NO_METER
         self._indexes = self._open_indexes()
         self._included: IncludedColumns | None = None
@@ -128,7 +128,7 @@ class ScanTaskReader:
 
     @property
     def is_fresh(self) -> bool:
-        """True if the file is the one that was planned and indexed, as far as its tail and its time show."""
+        """True if the tail and the modification time of the file are those that were planned and indexed."""
         return not self.difference
 
     @property
@@ -140,18 +140,18 @@ class ScanTaskReader:
         return group_count(self.reader.tail.row_index_stride, rows)
 
     def look_up(self, stripe: int) -> StripeResult:
-        """Ask the indexes for the wanted rows of a stripe, then the file itself; no data is read.
+        """Look up the matching rows of a stripe in the indexes, then in the file's statistics; read no data.
 
-        Each is asked about everything before the next one is, which the rest may then not need.
+        Each source answers all conditions before the next one, which may then not be needed.
         """
         result = self._stripe_filter.look_up(stripe, self.task.filter)
         self._remove(result)
         return result
 
     def bounds_of(self, stripe: int, column: OutputColumn, domain: Domain) -> Bounds:
-        """The rows of a stripe, deleted ones among them, whose value of a column of the file is in a domain.
+        """Return the bounds of the rows of a stripe whose value of a column is in a domain; read no data.
 
-        No data is read.
+        Deleted rows are among them.
         """
         result = self._stripe_filter.look_up(stripe, Leaf(column.name, column.type, domain))
         self.meter.add_indexes(result.indexes)
@@ -166,11 +166,11 @@ class ScanTaskReader:
         return self._columns.has(column)
 
     def keyed(self, column: str) -> tuple[str, KeyedReader] | None:
-        """An index that knows the rows of every key of a column, and its name."""
+        """Return an index with the rows of every key of a column, after its name; None if there is none."""
         return None if self._indexes is None else self._indexes.keyed(column)
 
     def min_max(self, stripe: int, column: OutputColumn) -> tuple[str | StatisticsSource, MinMax] | None:
-        """The ends of a whole stripe's values, and the index, or what of the file, that tells them."""
+        """Return the minimum and maximum of a whole stripe, after their source; None if no source has them."""
         source_and_min_max = next(self.min_max_by_source(stripe, column), None)
         if source_and_min_max is not None and isinstance(source_and_min_max[0], str):
             self.meter.add_indexes([source_and_min_max[0]])
@@ -179,7 +179,7 @@ class ScanTaskReader:
     def min_max_by_source(
         self, stripe: int, column: OutputColumn
     ) -> Iterator[tuple[str | StatisticsSource, MinMax]]:
-        """Yield the minimum and maximum from each source, the one that `min_max` uses first."""
+        """Yield the minimum and maximum from each source; `min_max` uses the first."""
         return self._stripe_filter.min_max_by_source(stripe, column)
 
     def lookup_each(self, stripe: int, condition: Indexable) -> Iterator[tuple[str, Bounds]]:
@@ -187,12 +187,12 @@ class ScanTaskReader:
         return iter(()) if self._indexes is None else self._indexes.lookup_each(stripe, condition)
 
     def give_up(self, column: str, index: str, error: HindexError) -> None:
-        """Use an index of a column no more."""
+        """Stop using an index of a column, and note the error."""
         if self._indexes is not None:
             self._indexes.give_up(column, index, error)
 
     def resolve_undecided(self, result: StripeResult) -> StripeResult:
-        """The answer with its undecided rows decided, for which the columns of the filter are read."""
+        """Return the result with all rows decided; read the filter's columns at the undecided rows."""
         if not result.undecided:
             return result
         matching, _, _ = self._decide(result, SERIAL)
@@ -205,11 +205,11 @@ class ScanTaskReader:
         pool: ThreadPool = SERIAL,
         columns: Sequence[OutputColumn] | None = None,
     ) -> pa.RecordBatch:
-        """The wanted rows of a stripe: those certain by index, and of the undecided those that match.
+        """Read the matching rows of a stripe: the certain ones, and the undecided ones that the filter keeps.
 
         Args:
-            pool: whose idle threads may help.
-            columns: those of the task if None.
+            pool: its idle threads may help.
+            columns: the columns to read; those of the task if None.
         """
         columns = self.task.columns if columns is None else columns
         for column in columns:
@@ -230,10 +230,10 @@ class ScanTaskReader:
     def block_reads(
         self, stripe: int, rows: BitMap, columns: Sequence[OutputColumn], *, always: bool = False
     ) -> list[BlockRead]:
-        """Return the reads from ROWS indexes by which some columns are read at some rows of a stripe.
+        """Return the reads from ROWS indexes that give some columns at some rows of a stripe.
 
         Args:
-            always: whatever they cost.
+            always: return them whatever they cost.
         """
         if self._included is None:
             return []
@@ -257,7 +257,7 @@ class ScanTaskReader:
         return self.reader.bytes_to_read(result.stripe, sorted(names), selection)
 
     def _remove(self, result: StripeResult) -> None:
-        """Take out the rows of a transactional table that are not there: whatever an answer is made of goes by it."""
+        """Remove the deleted and invisible rows of a transactional table from a result."""
         if self._live is None or not result.bounds.upper:
             return
         removed = self._live.removed(result.stripe, result.bounds.upper)
@@ -273,12 +273,12 @@ class ScanTaskReader:
     def _choose(
         self, result: StripeResult, columns: Sequence[OutputColumn], pool: ThreadPool
     ) -> tuple[RowSelection, dict[str, pa.Array]]:
-        """Select the matching rows of a stripe; read the filter's columns if it is undecided.
+        """Select the matching rows of a stripe; read the filter's columns if some rows are undecided.
 
-        Few rows of a remote file are read in all columns, which saves a request for the others after that.
+        If few rows of a remote file are undecided, all columns are read at once, which saves a second request.
 
         Returns:
-            the rows, and the wanted columns that have been read at them.
+            the rows, and those of ``columns`` that have been read at them.
         """
         names = {column.name for column in columns}
         rows: Rows | BitMap = result.bounds.lower
@@ -312,7 +312,7 @@ class ScanTaskReader:
         """Read the filter's columns, and others, at the undecided rows.
 
         Returns:
-            the undecided rows that match; which of the undecided these are; and the columns at all of them.
+            the undecided rows that match; a mask of them among all undecided rows; the columns at all of these.
         """
         bounds = result.bounds
         undecided = bounds.upper - bounds.lower if len(bounds.lower) else bounds.upper
@@ -328,7 +328,7 @@ class ScanTaskReader:
         return rows.to_array()[matches], matches, decoded
 
     def _constant_columns(self, columns: Sequence[OutputColumn], rows: int) -> dict[str, pa.Array]:
-        """Those that have one value in all rows that match."""
+        """Return the columns with one value in all matching rows, each as an array of ``rows`` values."""
         arrays = {
             column.name: repeat_value(self._constants[column.name], rows)
             for column in columns
@@ -366,7 +366,7 @@ class ScanTaskReader:
         return arrays
 
     def _open_indexes(self) -> OpenIndexes | None:
-        """The task's indexes; None where it has none, or the data file is not the one that was indexed."""
+        """Return the task's indexes; None if it has none, or if the data file is not the indexed one."""
         if not (self.task.indexes or self.task.candidates or self.task.included):
             return None
         if not self.is_fresh:
@@ -379,7 +379,7 @@ class ScanTaskReader:
 
 
 def _open_reader(task: ScanTask) -> tuple[OrcReader, bool]:
-    """Open the data file of a task in the planned version, or in the present one and True if that has been replaced."""
+    """Open a task's data file in the planned version, or the present one and return True if it was replaced."""
     if task.version is not None:
         try:
             source = open_source(task.uri, length=task.length, version=task.version)

@@ -27,10 +27,10 @@ from hindex.store.segment import string_array
 from hindex.store.snapshot import Snapshot
 from hindex.table.type_text import parse_type
 
-#: Leaf pages of one index file beyond which a range is too wide to look at.
+#: The most leaf pages of one index file that are read for a range; wider ranges are not looked up.
 MAX_LEAVES = 4096
 
-#: An index file, and the values that are looked up in it.
+#: An index file, and the values to look up in it.
 RemoteLookup = tuple[SharedFileEntry, Domain]
 
 _NO_GROUPS = np.zeros(0, np.uint32)
@@ -38,11 +38,11 @@ _REMEDY = "ALTER INDEX ... REBUILD writes it again"
 
 
 class SharedIndexPruner:
-    """Looks up each leaf of a predicate once per shared index, whatever the number of data files.
+    """A pruner by shared indexes. It looks up each leaf once per index, whatever the number of data files.
 
     Args:
         indexes: the table's indexes by column.
-        cache: where index files are kept; the process's by default.
+        cache: the cache of index files; by default, that of the process.
     """
 
     def __init__(
@@ -56,16 +56,16 @@ class SharedIndexPruner:
         self._indexes = indexes
         self._cache = cache
         self._groups_by_key: dict[tuple[str, Leaf], dict[str, FileGroups] | None] = {}
-        #: What could not be used.
+        #: One note for each index that could not be used.
         self.notes: list[Note] = []
 
     def answers(self, group: FileGroup, leaf: Leaf, wanted: Mask) -> Iterator[StripeAnswer]:
-        """Yield the stripes that may have a row of a leaf, by each index that covers files of a group."""
+        """Yield the stripes that may have a matching row, for each index that covers files of a group."""
         table = group.table
         if table is None:
             return
-        # without a type, what was indexed under that name is by now another column of the table, and this one is null
-        # in every row
+        # without a type, the file lacks the column, which is null in every row: the index is on an earlier column
+        # of that name
         wanted = wanted & sum(
             (files for _, files in group.with_types(leaf, self._binding)), np.zeros(len(wanted), np.bool_)
         )
@@ -92,7 +92,7 @@ class SharedIndexPruner:
                         yield file, leaf.domain
 
     def prefetch(self, lookup: RemoteLookup) -> None:
-        """Fetch what a lookup needs; an error comes up again where it is made."""
+        """Fetch the pages of a lookup into the cache; an error is raised again by the lookup."""
         file, domain = lookup
         with contextlib.suppress(HindexError):
             path = self._store.absolute(file.path)
@@ -123,7 +123,7 @@ class SharedIndexPruner:
             return
         transactional = view.file.acid is not None
         if not recorded_types(entry.schema, self._binding, leaf, transactional):
-            # what was indexed under that name is by now another column of the table, and this one is null in every row
+            # the file lacks the column, which is null in every row: the index is on an earlier column of that name
             return
         for index in self._indexes.get(leaf.column, ()):
             shared_entry = entry.shared_index(index.id)
@@ -132,7 +132,7 @@ class SharedIndexPruner:
                 continue
             groups = groups_by_path.get(view.file.path)
             if groups is None:
-                # covered, and no row group of it was found
+                # the index covers the file and has no row group of it
                 indexed_file = IndexedFile(
                     entry.path, entry.length, entry.tail_checksum, 0, entry.stripe_rows
                 )
@@ -146,7 +146,7 @@ class SharedIndexPruner:
     def _groups_by_path(
         self, index: IndexEntry, shared_entry: SharedIndexEntry, leaf: Leaf
     ) -> dict[str, FileGroups] | None:
-        """Return the row groups that may have a row of a leaf, by file; None if the index cannot be used."""
+        """Return the row groups that may have a matching row, by file; None if the index cannot be used."""
         key = shared_entry.id, leaf
         if key not in self._groups_by_key:
             self._groups_by_key[key] = self._locate_groups(index, shared_entry, leaf)
@@ -200,10 +200,12 @@ def _mark_stripes(
     files: Mask,
     upper: Mask,
 ) -> None:
-    """Mark the stripes of a group that have some row groups.
+    """Mark the stripes of a group that contain the given row groups.
 
     Args:
-        files: a mask of the files that are judged; those of another version than the index describes are removed.
+        groups_by_path: the row groups that may have a matching row, by file.
+        files: a mask of the covered files; files of another version than the index describes are removed from it.
+        upper: the mask of stripes to mark.
     """
     rows = table.find(string_array(list(groups_by_path)))
     starts = np.cumsum(group.num_stripes) - group.num_stripes

@@ -1,7 +1,7 @@
-"""Index lookups: which rows of a stripe a filter keeps, as far as is known without reading data.
+"""Bound the rows of a stripe that a filter keeps, without reading data.
 
-Indexes are asked first, the cheaper ones of all leaves before the others, then the file's own statistics, then its
-bloom filters: each only of what the ones before it left open.
+Indexes come first, the cheaper indexes of all leaves before the others; then the file's own statistics; then its
+bloom filters. Each source is used only while rows are undecided.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _Step = Callable[[StripeResult, Indexable, Bounds | None], Bounds | None]
 
 
 class StripeFilter:
-    """Answers filters for the stripes of one data file.
+    """The lookups of filters in the stripes of one data file.
 
     Args:
-        indexes: those that may be asked; None where none may.
-        notes: is told of what is not used, once.
+        indexes: the usable indexes, or None.
+        notes: receives one note per unused index.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class StripeFilter:
         ]
 
     def look_up(self, stripe: int, root: Filter) -> StripeResult:
-        """The rows of a stripe, deleted ones among them, that a filter keeps."""
+        """Return the bounds of the rows of a stripe that a filter keeps; deleted rows are among them."""
         count = self._rows(stripe)
         result = StripeResult(stripe, count, Bounds.unknown(count))
         if self._task.reads_all:
             result.bounds = bounds(root, lambda _: None, count)
             return result
-        # the root as it is: to sort it, indexes are asked what they would take
+        # the root is not sorted yet: sorting it opens indexes to estimate their costs
         bounds_by_leaf = self._refine(result, root, lambda _, __, so_far: so_far, {})
         for step in self._steps(bounds_by_leaf) if result.undecided else ():
             bounds_by_leaf = self._refine(
@@ -94,7 +94,7 @@ class StripeFilter:
     def min_max_by_source(
         self, stripe: int, column: OutputColumn
     ) -> Iterator[tuple[str | StatisticsSource, MinMax]]:
-        """The ends of a whole stripe's values by each that tells them: indexes, then the file's statistics."""
+        """Yield the minimum and maximum of a whole stripe from each source: indexes, then file statistics."""
         if self._task.reads_all:
             return
         if not self._columns.has(column.name):
@@ -114,7 +114,7 @@ class StripeFilter:
         return self._reader.stripes[stripe].num_rows
 
     def _sorted(self, stripe: int, root: Filter, bounds_by_leaf: _LeafBounds) -> Filter:
-        """A filter with the parts of its AND in another order: those first that leave the fewest rows."""
+        """Return a filter with the parts of its AND sorted by the rows that they may keep, fewest first."""
         if not isinstance(root, AllOf):
             return root
 
@@ -131,7 +131,10 @@ class StripeFilter:
         return AllOf(tuple(sorted(root.children, key=rows)))
 
     def _refine(self, result: StripeResult, root: Filter, step: _Step, earlier: _LeafBounds) -> _LeafBounds:
-        """Answer the filter anew, each leaf by one more step. Leaves that no longer matter are left out."""
+        """Evaluate the filter again, with one more step for each leaf; return the bounds of the leaves.
+
+        Leaves that no longer matter are left out.
+        """
         bounds_by_leaf: _LeafBounds = {}
 
         def lookup(leaf: Indexable) -> Bounds | None:
@@ -144,9 +147,9 @@ class StripeFilter:
         return bounds_by_leaf
 
     def _by_file(self, result: StripeResult, leaf: Indexable) -> Bounds | None:
-        """Return the bounds that the file's columns and its file-level statistics give.
+        """Return the bounds of a leaf from the file's columns and file-level statistics; None if there are none.
 
-        They are what an index's pages would be read for; where there is no index, they have their turn anyway.
+        The statistics may save reading index pages. A leaf without index uses them later, in `_by_statistics`.
         """
         if leaf.is_on_expression:
             return None
@@ -166,7 +169,7 @@ class StripeFilter:
         return _narrow(result, leaf, None, self._orc.file_result(result.stripe, leaf, file_type))
 
     def _by_place(self, result: StripeResult, leaf: Leaf) -> Bounds | None:
-        """Return the bounds that the place of an original file gives for row keys."""
+        """Return the bounds of a leaf on row keys from the path of an original file; None if there are none."""
         acid = self._task.acid
         if acid is None or not self._columns.is_flat:
             return None
@@ -181,7 +184,7 @@ class StripeFilter:
     def _by_indexes(
         self, order: int, is_last: bool, result: StripeResult, leaf: Indexable, so_far: Bounds | None
     ) -> Bounds | None:
-        """Narrow a leaf by the indexes of one ``order``.
+        """Narrow the bounds of a leaf by the indexes of one ``order``.
 
         Cheap indexes answer all leaves before expensive ones are read.
         """
@@ -220,13 +223,13 @@ class StripeFilter:
         return _narrow(result, leaf, so_far, self._orc.filters(result.stripe, leaf, file_type, candidates))
 
     def _is_small(self, rows: BitMap) -> bool:
-        """Return True if so few rows are left that ORC's own statistics cannot save anything."""
+        """Return True if so few rows may match that ORC's own statistics cannot save anything."""
         return len(rows) <= self._reader.tail.row_index_stride
 
     def _combined(
         self, result: StripeResult, leaf: Indexable, order: int, combined: Bounds | None
     ) -> Bounds | None:
-        """Combine the known bounds of a condition with all results of one order; None if there are none."""
+        """Narrow the bounds of a condition by all indexes of one order; None if there are still no bounds."""
         for item in self._sources(leaf.column):
             if item.order != order or not item.domains(leaf):
                 continue
@@ -242,7 +245,7 @@ class StripeFilter:
         return combined
 
     def _look_up(self, result: StripeResult, leaf: Indexable, item: ColumnIndex) -> Bounds | None:
-        """Look up a condition in one index, with the values of few rows if their column is read."""
+        """Look up a condition in one index; if its column is read, keep the values of up to `max_values` rows."""
         assert self._indexes is not None
         if isinstance(leaf, Residual) or not any(part is leaf for part in self._read_leaves):
             return self._indexes.lookup(item, result.stripe, leaf)
@@ -257,8 +260,8 @@ class StripeFilter:
     def _pays(self, result: StripeResult, leaf: Leaf, item: ColumnIndex, so_far: Bounds | None) -> bool:
         """Return True if a lookup saves more than it costs.
 
-        It unpacks row numbers, and spares decoding and comparing rows. The file's statistics cost less, and a column
-        that is read anyway costs nothing to check.
+        A lookup unpacks row numbers, and saves decoding and comparing rows. The file's statistics cost less, and
+        checking a column that is read anyway costs nothing.
         """
         reader = item.reader
         if not self._task.columns or self._task.always_looks_up or not isinstance(reader, CostedReader):
@@ -292,7 +295,7 @@ def _is_open(so_far: Bounds | None) -> bool:
 def _narrow(
     result: StripeResult, leaf: Leaf, so_far: Bounds | None, other: StatisticsResult | None
 ) -> Bounds | None:
-    """Combine the known bounds of a leaf with one more result, and record the result."""
+    """Narrow the bounds of a leaf by one more result, if there is one, and record it."""
     if other is None:
         return so_far
     narrowed = other.bounds if so_far is None else so_far.refine(other.bounds)

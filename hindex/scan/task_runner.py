@@ -1,4 +1,4 @@
-"""Running scan tasks in this process: indexes are asked one after the other, rows are read on a few threads."""
+"""Run scan tasks in this process: look up local indexes one after the other, and read rows on a few threads."""
 
 from __future__ import annotations
 
@@ -31,32 +31,36 @@ T = TypeVar("T")
 Result = TypeVar("Result")
 P = ParamSpec("P")
 
-#: One stripe of an open task, with what the indexes say of it.
+#: One stripe of an open task, with its lookup result.
 Unit = tuple[ScanTaskReader, StripeResult]
 
-#: Work on a unit, which idle threads of a pool may help with.
+#: Work on a unit. Idle threads of the pool may help.
 UnitWork = Callable[[ScanTaskReader, StripeResult, ThreadPool], T]
 
 #: Stripes of a remote store that are read at once.
 _REMOTE_UNITS = 32
 
-#: Stored bytes of the rows held in memory ahead of their use; the first `_FEW_AHEAD` stripes are exempt.
+#: The most stored bytes of rows in memory ahead of their use; the first `_FEW_AHEAD` stripes are exempt.
 _MAX_BYTES_AHEAD = 64 << 20
 _FEW_AHEAD = 2 * processors()
 
 
 @value_class
 class Runner:
-    """Run scan tasks in a mode of fallbacks, with metrics."""
+    """A runner of scan tasks, with a mode and metrics."""
 
     mode: Mode = Mode.LENIENT
     meter: MetricsCollector = NO_METER
 
     def plan(self, snapshot: Callable[[], Snapshot], make: Callable[[Snapshot], ScanPlan]) -> ScanPlan:
-        """A plan of a table as it is now.
+        """Plan a query of a table in its current state.
+
+        Args:
+            snapshot: returns the table.
+            make: plans the query of it.
 
         Raises:
-            FallbackError: in strict mode, where it tells of an index that cannot be used.
+            FallbackError: in strict mode, if an index cannot be used.
         """
         with self.meter.step(Step.LISTING):
             table = snapshot()
@@ -66,28 +70,28 @@ class Runner:
         return plan
 
     def logged(self) -> Runner:
-        """A runner of one query, which collects what `log` says of it."""
+        """Return a runner of one query, which collects the metrics for `log`."""
         return replace(self, meter=QueryMetrics())
 
     def log(
         self, query: Callable[[], str], plan: ScanPlan, result: str, *, by_executors: bool = False
     ) -> None:
-        """Log a query that has been run, in one line, if this runner is one of `logged`.
+        """Log a finished query in one line, if `logged` returned this runner.
 
         Args:
-            query: gives the text of the query.
-            result: such as ``37 rows``.
-            by_executors: Spark's executors are going to read the rows.
+            query: returns the text of the query.
+            result: a description of the result, such as ``37 rows``.
+            by_executors: True if Spark's executors read the rows.
         """
         if isinstance(self.meter, QueryMetrics):
             log_query(query, plan, self.meter, result, by_executors=by_executors)
 
     def attempt(self, run: Callable[[Runner], T], snapshot: Callable[[], Snapshot]) -> T:
-        """The result of a query, which is planned and run once more if a data file is deleted in between.
+        """Return the result of a query. Plan and run it once more if a data file is deleted meanwhile.
 
         Args:
-            run: plans and runs the query with the runner that it gets, and hands out nothing before its end.
-            snapshot: gives the table to the plan.
+            run: plans and runs the query with a runner, and passes on no rows before its end.
+            snapshot: returns the table to the plan.
 
         Raises:
             DeletedFileError: if a data file is deleted again.
@@ -106,15 +110,16 @@ class Runner:
     def run_lookups(
         self, tasks: Sequence[ScanTask], *, every: bool = False, cautious: bool = False
     ) -> Iterator[Unit]:
-        """Each stripe that may have wanted rows (each at all, if ``every``), in order; no rows are read.
+        """Yield the lookup results of the stripes that may have matching rows, in order; read no rows.
 
-        Local files in this thread alone: asking an index is a little Python work, which threads would only hinder.
+        Local files are looked up in this thread: a lookup is a little Python work, which threads would slow down.
 
         Args:
-            cautious: the first files may be enough: of remote ones, look up one first, then twice as many each time.
+            every: yield all stripes.
+            cautious: the first files may be enough: look up one remote file first, then twice as many each time.
 
         Raises:
-            FallbackError: in strict mode, where an index turns out not to be usable.
+            FallbackError: in strict mode, if an index turns out to be unusable.
         """
         is_remote = bool(tasks) and not is_local(tasks[0].uri)
         looked_up = self._look_up_remote(tasks, 1 if cautious else request_limit()) if is_remote else None
@@ -133,7 +138,7 @@ class Runner:
     def _look_up_remote(
         self, tasks: Sequence[ScanTask], ahead: int
     ) -> Iterator[tuple[ScanTaskReader, Iterator[StripeResult]]]:
-        """Open files and look up their indexes, as many ahead of their use as requests may be made at once."""
+        """Open files and look up their indexes ahead of their use, up to the limit of concurrent requests."""
         limit = request_limit()
         pending: deque[Future[tuple[ScanTaskReader, list[StripeResult]]]] = deque()
         with ThreadPool(limit) as pool:
@@ -152,7 +157,7 @@ class Runner:
                 yield opened, iter(results)
 
     def open(self, task: ScanTask) -> ScanTaskReader:
-        """A task opened here.
+        """Open a task in this process.
 
         Raises:
             FallbackError: as `run_lookups`.
@@ -173,17 +178,17 @@ class Runner:
         return result
 
     def run(self, plan: ScanPlan, work: UnitWork[T]) -> Iterator[T]:
-        """The results of some work on each stripe that may have wanted rows, in order.
+        """Yield the results of some work on each stripe that may have matching rows, in order.
 
         Raises:
-            FallbackError: as `run_lookups`, and where the work finds an index not to be usable.
+            FallbackError: as `run_lookups`, and if an index turns out to be unusable during the work.
         """
         return run_units(self.run_lookups(plan.tasks), self._checked(work))
 
     def _checked(
         self, work: Callable[Concatenate[ScanTaskReader, P], Result]
     ) -> Callable[Concatenate[ScanTaskReader, P], Result]:
-        """Work that looks afterwards whether all indexes could be used."""
+        """Return the work followed by a check that all indexes could be used."""
 
         def checked(task: ScanTaskReader, /, *args: P.args, **options: P.kwargs) -> Result:
             result = work(task, *args, **options)
@@ -201,10 +206,11 @@ class Runner:
 
 
 class KnownSnapshot:
-    """Gives a snapshot that was taken already, and others after it was dropped.
+    """A function that returns an existing snapshot, and new ones after it was dropped.
 
     Args:
-        take: takes the table as it is now.
+        snapshot: the existing snapshot.
+        take: takes a new snapshot of the table.
     """
 
     def __init__(self, snapshot: Snapshot, take: Callable[[], Snapshot]) -> None:
@@ -223,19 +229,19 @@ class KnownSnapshot:
         return taken
 
     def drop(self) -> None:
-        """Give no more what was taken before: a data file of it was deleted."""
+        """Stop returning the existing snapshot because one of its data files was deleted."""
         self._is_dropped = True
 
 
 def drop_snapshot(snapshot: Callable[[], Snapshot]) -> None:
-    """Drop a known snapshot and earlier listings, so that the next plan is of the table as it is then."""
+    """Drop an existing snapshot and earlier listings, so that the next plan uses the table's current state."""
     forget_listings()
     if isinstance(snapshot, KnownSnapshot):
         snapshot.drop()
 
 
 def is_deleted_file(error: HindexError) -> bool:
-    """True if a data file, or a file of deletes, was deleted or replaced after the query was planned."""
+    """Return True if a data file, or a file of deletes, was deleted or replaced after the query was planned."""
     if isinstance(error, DeletedFileError):
         return True
     cause = root_os_error(error)
@@ -244,7 +250,7 @@ def is_deleted_file(error: HindexError) -> bool:
 
 
 def deleted_again(error: HindexError) -> HindexError:
-    """The error of a query that was planned anew because a data file was deleted, and failed again."""
+    """Return the error of a query that failed again after it was planned again because of a deleted data file."""
     if not is_deleted_file(error):
         return error
     return DeletedFileError(
@@ -259,12 +265,12 @@ def run_lookups(tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[U
 
 
 def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = False) -> Iterator[T]:
-    """The results of some work on each unit, in order, on as many threads as there are processors.
+    """Yield the results of some work on each unit, in order, on as many threads as there are processors.
 
-    A single unit is worked on here. Only a few are worked on ahead of their use.
+    A single unit is processed in the calling thread. Only a few units are processed ahead of their use.
 
     Args:
-        cautious: the first results may be enough: work on one unit first, then on twice as many each time.
+        cautious: the first results may be enough: process one unit first, then twice as many each time.
     """
     units = iter(units)
     head = list(islice(units, 1 if cautious else 2))
@@ -280,7 +286,7 @@ def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = Fals
         head = []
     max_ahead = 2 * threads
     ahead = 1 if cautious else max_ahead
-    # with the bytes that may be read
+    # each with the bytes that may be read
     pending: deque[tuple[int, Future[T]]] = deque()
     with ThreadPool(threads) as pool:
         for task, lookup_result in chain(head, units):
@@ -296,7 +302,7 @@ def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = Fals
 
 
 def _stored_bytes(task: ScanTaskReader, result: StripeResult) -> int:
-    """Estimate the stored bytes of the rows of a stripe that may be read, in all columns."""
+    """Estimate the stored bytes of all columns at the rows of a stripe that may match."""
     stripe = task.reader.stripes[result.stripe]
     return stripe.data_length * len(result.bounds.upper) // max(stripe.num_rows, 1)
 
@@ -304,7 +310,10 @@ def _stored_bytes(task: ScanTaskReader, result: StripeResult) -> int:
 def _with_copies(
     pool: ThreadPool, tasks: Sequence[ScanTask], at_once: int
 ) -> Iterator[tuple[ScanTask, Future[None]]]:
-    """Yield tasks, and fetch the copies of metadata of some at once: those of many files lie side by side."""
+    """Yield tasks with the future of their metadata copies, which are fetched for ``at_once`` tasks at a time.
+
+    The copies of many files lie side by side.
+    """
     for first in range(0, len(tasks), at_once):
         some = tasks[first : first + at_once]
         copies = pool.submit(fetch_copies, [task.metadata for task in some if task.metadata is not None])
@@ -317,7 +326,7 @@ def _look_up_all(
     """Open a data file beside its index files, and look up all its stripes at once.
 
     Args:
-        copies: is done when the copies of the files' metadata are fetched.
+        copies: a future that is done when the copies of the files' metadata are fetched.
     """
     opened: list[ScanTaskReader] = []
 
@@ -333,6 +342,6 @@ def _look_up_all(
 
 
 def _open_index(use: IndexUse) -> None:
-    # an error comes up again where the index is used
+    # an error is raised again when the index is used
     with contextlib.suppress(HindexError):
         open_index_file(use.path, use.length, use.footer_checksum)
