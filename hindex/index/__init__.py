@@ -1,1 +1,1 @@
-"""Indexes: the contract of index types, the index file, and the types themselves."""
+"""Indexes: the interface of index types, the index file, and the types."""

@@ -1,7 +1,7 @@
 """The BITMAP index type: every key of a column with the exact rows that have it, stripe by stripe.
 
-A stripe is a B+tree. Its leaves are pages of the file (`hindex.index.leaf_page`); its inner level is the
-directory in the footer, which the reader keeps as a ``BTrees`` tree.
+The index of a stripe is a B+tree. Its leaves are pages of the file (`hindex.index.leaf_page`); its inner level is
+the directory in the footer, which the reader keeps as a ``BTrees`` tree.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Stripe:
 
 
 class BitmapReader:
-    """Reads a BITMAP index file; may be shared by threads.
+    """A reader of a BITMAP index file. Threads may share it.
 
     Raises:
         IndexFileError: if the file is of another index type, or its directory is corrupt.
@@ -107,15 +107,15 @@ class BitmapReader:
 
     @property
     def stripe_rows(self) -> tuple[int, ...]:
-        """Rows of each stripe, nulls included."""
+        """The number of rows of each stripe, nulls included."""
         return tuple(stripe.rows for stripe in self._stripes)
 
     def null_count(self, stripe: int) -> int:
-        """Null rows of a stripe."""
+        """Return the number of null rows of a stripe."""
         return self._stripes[stripe].null_count
 
     def key_count(self, stripe: int) -> int:
-        """Distinct non-null values of a stripe."""
+        """Return the number of distinct non-null values of a stripe."""
         return self._stripes[stripe].key_count
 
     def lookup(self, stripe: int, domain: Domain) -> Bounds:
@@ -207,12 +207,12 @@ class BitmapReader:
         return directory.tree.bitmaps([OverflowRows(directory.null_count, directory.nulls)])[0]
 
 
-# leaf pages that are copied at a time
+# the number of leaf pages that are copied at a time
 _LEAVES_TOGETHER = 64
 
 
 class BitmapBuilder(FileBuilder):
-    """Writes a BITMAP index file; see `hindex.index.file_builder.FileBuilder` for the parameters."""
+    """A builder of a BITMAP index file; see `hindex.index.file_builder.FileBuilder` for the parameters."""
 
     def __init__(
         self,
@@ -228,10 +228,10 @@ class BitmapBuilder(FileBuilder):
         self._body = pb.BitmapBody()
 
     def add_stripe(self, array: pa.Array) -> None:
-        """Index the values of the next stripe: one per row, of the type's ``to_arrow()``.
+        """Index the values of the next stripe: one per row, of the type ``data_type.to_arrow()``.
 
-        A dictionary of that type will do, and is faster where it is at hand. So will lists of it: a row has all their
-        elements as keys, and a list without any is NULL.
+        A dictionary array of that type is accepted, too, and is faster. So are lists of it: the elements of a
+        row's list are its keys, and a list without elements is NULL.
 
         Raises:
             BuildError: if the array is of another type, or has more rows than a bitmap can number.
@@ -255,7 +255,7 @@ class BitmapBuilder(FileBuilder):
         self._stripes.append(StripeSummary(stats, stripe.key_count))
 
     def finish(self) -> IndexFileSummary:
-        """Write the footer; an own file is made durable and closed."""
+        """Write the footer; sync and close the file if the builder opened it."""
         return self._finish(self._body.SerializeToString(deterministic=True))
 
 
@@ -299,7 +299,7 @@ class BitmapIndex:
 BITMAP = BitmapIndex()
 
 
-# Trees of stripes, which other index types have, too
+# Trees of stripes, shared with other index types
 
 
 def open_tree(file: IndexFileReader, stripe: pb.BitmapStripe, *, shared_rows: bool = False) -> TreeReader:
@@ -309,7 +309,7 @@ def open_tree(file: IndexFileReader, stripe: pb.BitmapStripe, *, shared_rows: bo
         shared_rows: True if a row may belong to several keys.
 
     Raises:
-        ValueError: if the directory contradicts itself.
+        ValueError: if the directory is inconsistent.
     """
     is_integer = file.footer.key_kind is KeyKind.INT64
     tree = TreeReader(
@@ -330,7 +330,7 @@ def set_tree(stripe: pb.BitmapStripe, tree: TreeWriter, leaves: list[PageRef], k
     """Set the fields of a stripe's directory that describe its tree.
 
     Args:
-        leaves: its pages, one behind the other.
+        leaves: the leaf pages, which are contiguous.
     """
     stripe.key_count = sum(tree.keys)
     if not leaves:
@@ -349,9 +349,9 @@ def set_tree(stripe: pb.BitmapStripe, tree: TreeWriter, leaves: list[PageRef], k
 def join_trees(
     writer: IndexFileWriter, part: IndexFileReader, to: pb.BitmapStripe, stripe: pb.BitmapStripe, start: int
 ) -> int:
-    """Copy the pages of a stripe, which begin at ``start``, and set its directory; return where they end."""
+    """Copy the pages of a stripe, which begin at ``start``, and set its directory; return their end offset."""
     to.CopyFrom(stripe)
-    # the null rows and the pages that leaves point to lie before the leaves
+    # the null rows and the overflow pages lie before the leaves
     end = stripe.leaf_offset
     if not stripe.leaf_length:
         end = stripe.nulls.offset + stripe.nulls.length if stripe.HasField("nulls") else start
@@ -376,7 +376,7 @@ def _leaves(stripe: pb.BitmapStripe) -> PageRefs:
     """Return the leaf pages of a stripe.
 
     Raises:
-        ValueError: if its lists are not of one length.
+        ValueError: if its lists have different lengths.
     """
     runs = [(stripe.leaf_offset, len(stripe.leaf_length))]
     return PageRefs.of_runs(runs, stripe.leaf_length, stripe.leaf_crc32c)

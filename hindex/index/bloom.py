@@ -60,7 +60,7 @@ _C2 = np.uint64(0x4CF5AD432745937F)
 _MIX1 = np.uint64(0xFF51AFD7ED558CCD)
 _MIX2 = np.uint64(0xC4CEB9FE1A85EC53)
 _WORD = np.uint64(8)
-#: Keys that become Python objects at once.
+#: The number of keys that are converted to Python objects at once.
 _BLOCK = 1 << 16
 
 
@@ -69,8 +69,6 @@ def hash_integers(keys: npt.NDArray[np.int64]) -> tuple[UInt64s, UInt64s]:
 
     Eight bytes are less than a block of the algorithm, so that only its tail and its finalization apply, with an
     empty second word.
-
-    Eight bytes are less than a block of the algorithm: only its tail and its end are left of it, with no second word.
 
     Returns:
         both halves of each hash.
@@ -110,11 +108,11 @@ def _mixed(value: UInt64s) -> UInt64s:
     return value ^ (value >> np.uint64(33))
 
 
-#: Most bits that are set for a key.
+#: The most bits that are set for a key.
 MAX_HASHES = 64
 MAX_BITS = 1 << 40
 
-#: Keys that are probed against all row groups at once.
+#: The number of keys that are probed against all row groups at once.
 _PROBED = 256
 
 Bits = npt.NDArray[np.uint8]
@@ -123,12 +121,12 @@ Number = TypeVar("Number", int, npt.NDArray[np.int64])
 
 
 def byte_length(bits: Number) -> Number:
-    """Bytes that a filter of so many bits takes."""
+    """Return the bytes of a filter of some bits."""
     return (bits + 7) // 8
 
 
 def probe(first: UInt64s, second: UInt64s, bits: UInt64s, hashes: int) -> Iterator[UInt64s]:
-    """Yield the positions of a key's bits, one after the other.
+    """Yield the positions of a key's bits, one by one.
 
     They are (*a* + *i* (1 + *b* mod (*m* - 1))) mod *m* for the hashes *a* and *b* of a key, in a filter of *m* bits.
     As *m* is prime, a key's positions are all different. The arrays are broadcast against each other.
@@ -142,7 +140,7 @@ def probe(first: UInt64s, second: UInt64s, bits: UInt64s, hashes: int) -> Iterat
 
 @value_class
 class _Stripe:
-    """``bits`` of the stripe's filter, ``group_bits`` of each row group's, 0 where there is no key."""
+    """The directory of one stripe: ``bits`` of its filter, ``group_bits`` of each row group's, 0 without keys."""
 
     rows: int
     filter: PageRef | None
@@ -153,7 +151,7 @@ class _Stripe:
 
 
 class BloomReader:
-    """Reads a BLOOM index file; may be shared by threads.
+    """A reader of a BLOOM index file. Threads may share it.
 
     Raises:
         IndexFileError: if its directory is corrupt.
@@ -206,13 +204,11 @@ class BloomReader:
 
     @property
     def stripe_rows(self) -> tuple[int, ...]:
-        """Rows of each stripe."""
+        """The number of rows of each stripe."""
         return tuple(stripe.rows for stripe in self._stripes)
 
     def lookup(self, stripe: int, domain: Domain) -> Bounds:
-        """Look up the row groups that may have a member.
-
-        The lower bound is empty, except that no row at all is certain.
+        """Look up the row groups that may have a member; the lower bound is empty.
 
         Raises:
             IndexFileError: if a page that it needs is corrupt.
@@ -230,7 +226,7 @@ class BloomReader:
         self.file.close()
 
     def _candidate_groups(self, directory: _Stripe, first: UInt64s, second: UInt64s) -> Mask:
-        """Return a mask of the row groups that may have a key with one of some hashes."""
+        """Return a mask of the row groups that may have a key with any of the hashes."""
         count = len(directory.group_nulls)
         mask = np.zeros(count, np.bool_)
         if directory.filter is None or not len(first):
@@ -270,7 +266,7 @@ class BloomReader:
 def _all_set(
     data: Bits, starts: UInt64s, first: UInt64s, second: UInt64s, bits: UInt64s, hashes: int
 ) -> Mask:
-    """Return a mask of the keys whose bits are all set in the filters at some offsets of ``data``."""
+    """Return a mask of the keys whose bits are all set in the filters at the offsets ``starts`` of ``data``."""
     is_set = np.ones(np.broadcast_shapes(first.shape, bits.shape), np.bool_)
     for position in probe(first, second, bits, hashes):
         at = starts + position
@@ -280,7 +276,7 @@ def _all_set(
 
 @lru_cache(maxsize=32)
 def _hashes(domain: Domain, kind: KeyKind) -> tuple[UInt64s, UInt64s]:
-    """Hash the non-null members of a domain, of which there are few."""
+    """Hash the non-null members of a domain, which must be few."""
     if kind is KeyKind.BYTES:
         keys = domain.ranges.byte_keys if isinstance(domain.ranges, RangeArray) else None
         return hash_bytes(
@@ -293,7 +289,7 @@ def _hashes(domain: Domain, kind: KeyKind) -> tuple[UInt64s, UInt64s]:
 DEFAULT_FPP = 0.001
 MIN_FPP, MAX_FPP = 1e-9, 0.5
 
-# filters grow by this much until they keep their promise
+# filters grow by this factor until they have the promised probability of false positives
 _GROWTH = 1.02
 
 Int64s = npt.NDArray[np.int64]
@@ -310,16 +306,16 @@ def _fpp(text: str) -> str:
 
 
 def hash_count(fpp: float) -> int:
-    """Bits to set for a key: where so many are set, half of the bits of a filter are."""
+    """Return the number of bits to set for a key, so that half of a filter's bits are set."""
     return max(1, round(-math.log2(fpp)))
 
 
 def bit_count(keys: int, fpp: float) -> int:
-    """Bits of a filter of so many distinct keys: a prime number, 0 for none.
+    """Return the number of bits of a filter of some distinct keys: a prime number, or 0 without keys.
 
-    A key is taken for a member where other keys have set its bits (section 2 of the paper). In a small filter it also
-    counts that there are only so many pairs of hashes: another key may have set the same bits, in either direction, or
-    all but some at an end, which others must have set then.
+    A key is a false positive if other keys have set its bits (section 2 of the paper). A small filter has only few
+    pairs of hashes, which also counts: one other key may have set the same bits, in either direction, or all but
+    some at one end, which further keys have set.
     """
     if not keys:
         return 0
@@ -334,10 +330,10 @@ def bit_count(keys: int, fpp: float) -> int:
 
 
 class BloomBuilder(FileBuilder):
-    """Writes a BLOOM index file; see `hindex.index.file_builder.FileBuilder` for the other parameters.
+    """A builder of a BLOOM index file; see `hindex.index.file_builder.FileBuilder` for the other parameters.
 
     Args:
-        row_group_rows: rows of the data file's row groups; 0 where it has none.
+        row_group_rows: the rows of the data file's row groups; 0 if it has none.
     """
 
     def __init__(
@@ -356,7 +352,7 @@ class BloomBuilder(FileBuilder):
         self._body = pb.BloomBody(row_group_rows=row_group_rows, hashes=hash_count(self._fpp))
 
     def add_stripe(self, array: pa.Array) -> None:
-        """Index the values of the next stripe: one per row, of the type's ``to_arrow()``.
+        """Index the values of the next stripe: one per row, of the type ``data_type.to_arrow()``.
 
         Raises:
             BuildError: if the array is of another type.
@@ -387,17 +383,17 @@ class BloomBuilder(FileBuilder):
         self._stripes.append(StripeSummary(_extent(len(array), postings), len(first)))
 
     def finish(self) -> IndexFileSummary:
-        """Write the footer; an own file is made durable and closed."""
+        """Write the footer; sync and close the file if the builder opened it."""
         return self._finish(self._body.SerializeToString(deterministic=True))
 
     def _filters(
         self, counts: Int64s, groups: Int64s, first: UInt64s, second: UInt64s
     ) -> tuple[Int64s, bytes]:
-        """Return the number of bits of each filter, and the filters one behind the other.
+        """Return the number of bits of each filter, and the concatenated filters.
 
         Args:
-            counts: keys of each filter.
-            groups: which filter each hash belongs to.
+            counts: the number of keys of each filter.
+            groups: the ordinal of the filter of each hash.
         """
         sizes = {int(n): bit_count(int(n), self._fpp) for n in np.unique(counts)}
         bits = np.array([sizes[int(n)] for n in counts], np.int64)
@@ -469,7 +465,7 @@ def _extent(rows: int, postings: Postings) -> ColumnStats:
 
 
 def _prime_from(number: int) -> int:
-    """Return the least prime number not below ``number``, which is above 2."""
+    """Return the least prime number not below ``number``, which must be above 2."""
     number |= 1
     while True:
         divisors = np.arange(3, math.isqrt(number) + 1, 2)

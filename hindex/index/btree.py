@@ -1,9 +1,9 @@
 """The BTREE index type (Hive's COMPACT): every key of a column with the row groups that have it.
 
-One index file covers many data files: those of a partition or of the whole table. It is one B+tree whose leaves
-are like those of BITMAP, with numbers of row groups in place of rows. Row groups are numbered from 0 through all data
-files; only the files are listed, because the number of each row group follows from the rows of their stripes. A large
-index is several files, each with a range of the keys.
+One index file covers all data files of a partition or of the table. It is one B+tree whose leaves are like those
+of BITMAP, with numbers of row groups in place of rows. Row groups are numbered from 0 through all data files. Only
+the files are listed, because the numbers of row groups follow from the rows of their stripes. A large index
+consists of several files, each with a range of the keys.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 from hindex.value_class import value_class
 
-#: Raw bytes after which a page of locations is closed, and most files of one.
+#: The raw bytes after which a page of locations is closed, and the most files of a page.
 PAGE_BYTES = 32 * 1024
 PAGE_FILES = 512
-# a page is longer if its last file has very many stripes: its raw bytes at most, those without the stripes, and those
-# of a stripe, which has a row group unless it is empty
+# a page is longer if its last file has very many stripes: the most raw bytes of a page, the most without stripes,
+# and the bytes of a stripe, which has a row group unless it is empty
 _MAX_PAGE_BYTES = 1 << 24
 _BASE_PAGE_BYTES = 1 << 20
 _ENCODED_STRIPE_BYTES = 10
-#: Leaves that are looked up together: fewer may have all row groups.
+#: The number of leaves that are looked up together: these few may already have all row groups.
 _LEAVES_AT_ONCE = 64
-# rough bytes in memory of a data file's location beside its path, and of one stripe
+# rough bytes in memory of a data file's location without its path, and of one stripe
 _FILE_MEMORY = 400
 _STRIPE_MEMORY = 36
 
@@ -76,10 +76,10 @@ class IndexedFile:
 
     Args:
         path: relative to the table, with forward slashes.
-        length: bytes.
-        tail_checksum: crc32c of the ORC tail.
-        row_group_rows: rows of a row group, fewer in the last of a stripe; 0 if a stripe is one.
-        stripe_rows: rows of each stripe, in file order.
+        length: in bytes.
+        tail_checksum: the crc32c of the ORC tail.
+        row_group_rows: the rows of a row group, fewer in the last of a stripe; 0 if each stripe is one row group.
+        stripe_rows: the rows of each stripe, in file order.
     """
 
     path: str
@@ -90,7 +90,7 @@ class IndexedFile:
 
     @property
     def stripe_groups(self) -> tuple[int, ...]:
-        """Row groups of each stripe."""
+        """The number of row groups of each stripe."""
         return tuple(group_count(self.row_group_rows, rows) for rows in self.stripe_rows)
 
     @property
@@ -107,7 +107,7 @@ class FileGroups:
 
 
 def group_rows(groups: BitMap, row_group_rows: int, stripe_rows: Sequence[int], stripe: int) -> BitMap:
-    """Return the rows of a stripe that are in some row groups of its file, which are numbered through all stripes."""
+    """Return the rows of a stripe in some row groups of its file, which are numbered through all stripes."""
     file = IndexedFile("", 0, 0, row_group_rows, tuple(stripe_rows))
     counts, rows = file.stripe_groups, stripe_rows[stripe]
     first = sum(counts[:stripe])
@@ -127,7 +127,7 @@ def first_locations(files: Iterable[IndexedFile]) -> list[int]:
 
 
 def write_locations(writer: IndexFileWriter, files: Sequence[IndexedFile]) -> list[tuple[PageRef, int]]:
-    """Write the pages that list the files: each page, and the number of its first row group.
+    """Write the pages that list the files; return each page with the number of its first row group.
 
     Raises:
         ValueError: if a file has more stripes than a page can list.
@@ -158,7 +158,7 @@ def write_locations(writer: IndexFileWriter, files: Sequence[IndexedFile]) -> li
 
 
 def _max_page_bytes(groups: int) -> int:
-    """Raw bytes that a page of files of so many row groups may have."""
+    """Return the most raw bytes of a page of files with some row groups."""
     return min(_BASE_PAGE_BYTES + _ENCODED_STRIPE_BYTES * groups, _MAX_PAGE_BYTES)
 
 
@@ -166,10 +166,10 @@ def read_locations(page: Page, groups: int) -> tuple[IndexedFile, ...]:
     """Decode the files of a page.
 
     Args:
-        groups: row groups that they have.
+        groups: the number of row groups of these files.
 
     Raises:
-        IndexFileError: if it does not hold these.
+        IndexFileError: if the page is corrupt, or has another number of row groups.
     """
     try:
         message = pb.Locations.FromString(bytes(page.block(0, max_length=_max_page_bytes(groups))))
@@ -197,7 +197,7 @@ def split_by_file(
 
     Args:
         first: the number of the first file's first row group.
-        locations: all of them in one of the files.
+        locations: the locations, which must all be in these files.
     """
     starts = np.array(first_locations(files), np.int64) + first
     ends = np.searchsorted(locations, starts[1:])
@@ -211,7 +211,7 @@ def split_by_file(
 
 
 class BTreeReader:
-    """Reads a BTREE index file; may be shared by threads.
+    """A reader of a BTREE index file. Threads may share it.
 
     Raises:
         IndexFileError: if the file is of another index type, or its directory is corrupt.
@@ -225,7 +225,7 @@ class BTreeReader:
             body = pb.BTreeBody.FromString(file.footer.body)
         except DecodeError as error:
             raise file.error(f"its directory cannot be parsed ({error})") from error
-        #: How many row groups are numbered, keys there are, and row groups hold a null.
+        #: The number of row groups, of keys, and of row groups with a null.
         self.num_locations = body.locations
         self.key_count = body.key_count
         self.null_count = body.null_count
@@ -262,10 +262,10 @@ class BTreeReader:
             raise ValueError("it does not list its locations")
 
     def locate(self, domain: Domain, *, max_leaves: int | None = None) -> BitMap | None:
-        """Return the numbers of exactly those row groups that have a value of ``domain``.
+        """Return the numbers of exactly the row groups that have a value of ``domain``.
 
         Args:
-            max_leaves: give up with None where more leaf pages would have to be looked at.
+            max_leaves: return None if more leaf pages than this are needed.
 
         Raises:
             IndexFileError: if a page that it needs is corrupt.
@@ -307,13 +307,13 @@ class BTreeReader:
         """Yield every leaf in key order, for rewriting the file.
 
         Raises:
-            IndexFileError: if one is corrupt.
+            IndexFileError: if a leaf is corrupt.
         """
         for number in range(len(self._tree)):
             yield from self._tree.leaves([number])
 
     def entries(self, leaf: LeafKeys) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
-        """Return the entries of a leaf in no order: ordinals of keys, and numbers of row groups.
+        """Return the entries of a leaf in any order: ordinals of keys, and numbers of row groups.
 
         Raises:
             IndexFileError: if the leaf, or a page that it points to, is corrupt.
@@ -352,8 +352,8 @@ def stripe_entries(data_type: OrcType, array: pa.Array, *, row_group_rows: int, 
     """Group a stripe by key, with the numbers of row groups in place of rows.
 
     Args:
-        array: of ``of.to_arrow()``, or a dictionary of it.
-        row_group_rows: rows of a row group; 0 where the stripe is one.
+        array: values of the type ``data_type.to_arrow()``, or a dictionary array of it.
+        row_group_rows: the rows of a row group; 0 if the stripe is one row group.
         first: the number of the stripe's first row group.
     """
     postings = group(data_type, array)
@@ -377,10 +377,10 @@ def sample_bytes(
     arrays: Sequence[pa.Array],
     properties: Mapping[str, str] | None = None,
 ) -> int:
-    """Return the size of an index on some stripes, which is built in memory.
+    """Build an index on some stripes in memory, and return its size in bytes.
 
     Args:
-        files: the file of each stripe, as if it had this stripe only.
+        files: the file of each stripe, as if it had only this stripe.
         arrays: the stripes, see `stripe_entries`.
     """
     entries = [
@@ -404,7 +404,7 @@ def sample_bytes(
 class BTreeFileSummary:
     """The manifest's record of a finished file. ``length`` is in bytes.
 
-    ``stats.rows`` are pairs of a key and a row group, ``stats.null_count`` the row groups with a null.
+    ``stats.rows`` counts pairs of a key and a row group, ``stats.null_count`` row groups with a null.
     """
 
     length: int
@@ -414,7 +414,7 @@ class BTreeFileSummary:
 
 
 class BTreeWriter:
-    """Writes one BTREE index file, its keys ascending. Added keys are written at once.
+    """A writer of one BTREE index file with ascending keys. It writes added keys immediately.
 
     Args:
         sink: a path that must not exist, or something to write to that the caller closes.
@@ -452,7 +452,7 @@ class BTreeWriter:
         self._tree = TreeWriter(self._writer, int(self._properties["values_per_page"]))
 
     def add(self, keys: Int64s | ByteKeys, starts: Int64s, locations: UInt32s) -> None:
-        """Add keys, all above those before, with ``locations[starts[i]:starts[i + 1]]``, ascending, of key ``i``."""
+        """Add keys above all earlier ones; key ``i`` has ``locations[starts[i]:starts[i + 1]]``, ascending."""
         if not len(keys):
             return
         last = key_at(keys, len(keys) - 1)
@@ -460,11 +460,11 @@ class BTreeWriter:
         self._tree.add(keys, starts, locations)
 
     def add_nulls(self, locations: npt.NDArray[np.uint32]) -> None:
-        """Add row groups that hold a null."""
+        """Add row groups with a null."""
         self._nulls = np.union1d(self._nulls, locations)
 
     def finish(self) -> BTreeFileSummary:
-        """Write nulls, locations and the footer; an own file is made durable and closed."""
+        """Write nulls, locations and the footer; sync and close the file if the writer opened it."""
         tree = self._tree
         body = pb.BTreeBody(locations=self._locations, null_count=len(self._nulls), key_count=sum(tree.keys))
         if len(self._nulls):
@@ -499,7 +499,7 @@ class BTreeWriter:
         return BTreeFileSummary(length, crc, sum(tree.keys), stats)
 
     def abort(self) -> None:
-        """Give up; an own file is removed."""
+        """Stop writing; remove the file if the writer opened it."""
         self._writer.abort()
 
 

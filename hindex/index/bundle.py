@@ -1,8 +1,8 @@
-"""Bundles: one file of the index files of several small data files.
+"""Bundles: one file with the index files of several small data files.
 
-A file costs more to create, to make durable and to open than the index of some hundred rows. A bundle
-(``.bundle.hidx``) is an index file of its own type, whose pages are whole index files. A manifest names the bundle, and
-the length and footer checksum of the index file, by which it is looked up.
+Creating, syncing and opening a file costs more than indexing some hundred rows. A bundle (``.bundle.hidx``) is an
+index file of its own type, whose pages are whole index files. A manifest names the bundle, and the length and
+footer checksum of an index file in it, by which the file is looked up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hindex.orc.io.source import BytesSource
 from hindex.proto import index_file_pb2 as pb
 from hindex.value_class import value_class
 
-#: The type in the footer of a bundle, and the end of its file's name.
+#: The index type in the footer of a bundle, and the suffix of its file name.
 BUNDLE = "BUNDLE"
 BUNDLE_SUFFIX = ".bundle.hidx"
 
@@ -52,7 +52,7 @@ def write_bundle(
         restrict: called before values are written.
 
     Raises:
-        IndexFileError: if it cannot be written, or two files cannot be distinguished.
+        IndexFileError: if it cannot be written, or if two files have the same length and footer checksum.
     """
     writer = IndexFileWriter(sink)
     try:
@@ -84,7 +84,7 @@ class Bundle:
     """An open bundle; may be shared by threads.
 
     Raises:
-        IndexFileError: if the file is no bundle, or its directory is corrupt.
+        IndexFileError: if the file is not a bundle, or its directory is corrupt.
     """
 
     def __init__(self, file: IndexFileReader) -> None:
@@ -114,7 +114,7 @@ class Bundle:
         """Read an index file.
 
         Raises:
-            IndexFileError: if the bundle does not have it, or cannot be read.
+            IndexFileError: if the bundle does not contain the file, or cannot be read.
         """
         offset = self._offsets.get((length, footer_checksum))
         if offset is None:

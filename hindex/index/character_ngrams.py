@@ -1,7 +1,8 @@
-"""The n-grams of strings: each three characters in a row, folded to a byte each.
+"""The n-grams of strings: all sequences of three characters, each folded to a byte.
 
-Letters are folded to lower case, and characters outside of ASCII to 128 classes. A string that contains a substring, or
-whose lower case does, has all n-grams of that substring: folding maps each character on its own, wherever it stands.
+Letters are folded to lower case, and characters outside ASCII to 128 classes. Each character is folded
+independently of its context. So a string that contains a substring, in any letter case, has all n-grams of that
+substring.
 
 >>> ngrams("Smith")
 [b'ith', b'mit', b'smi']
@@ -21,23 +22,24 @@ from hindex.index.leaf_page import ByteKeys
 from hindex.orc import kernel
 from hindex.value_class import value_class
 
-#: Characters of an n-gram.
+#: The number of characters of an n-gram.
 SIZE = 3
 
 #: About how many characters are folded at once.
 _CHUNK_CHARACTERS = 1 << 22
-#: The n-grams of fewer characters than one for so many possible n-grams are sorted: counting them takes longer.
+#: N-grams are sorted if there are fewer characters than one per so many possible n-grams: counting takes longer.
 _FEW_CHARACTERS = 16
-#: Pairs of an n-gram and a block that are listed at once, each in four bytes.
+#: The most pairs of an n-gram and a block that are listed at once, four bytes each.
 _MAX_PAIRS = 1 << 25
 
-#: From here on, bytes are classes of characters.
+#: Bytes from here on are classes of characters.
 _CLASSES = 0x80
 _LOWER = np.arange(256, dtype=np.uint8)
 _LOWER[ord("A") : ord("Z") + 1] += ord("a") - ord("A")
 #: The only character whose lower case is two characters, in UTF-8.
 _DOTTED_I = "İ".encode()
-#: From here on, only characters without case are the same in all versions of Unicode; below, all but a few.
+#: From this code point on, only characters without case are stable in all versions of Unicode; below, all but a
+#: few.
 _LAST_CASED = 0x0530
 _NEWLY_CASED = frozenset("ƛɤ")
 #: Stands for bytes that are not UTF-8: decoders write different numbers of it.
@@ -49,10 +51,10 @@ UInt32s = npt.NDArray[np.uint32]
 
 
 def ngrams(text: str) -> list[bytes]:
-    """Return the n-grams that every string containing ``text`` has, sorted; none if it is too short.
+    """Return the sorted n-grams that every string containing ``text`` has; [] if it is too short.
 
-    Those with letters whose lower case depends on the version of Unicode are left out: the writer of an index, its
-    reader and Spark may have different ones.
+    N-grams with letters whose lower case depends on the version of Unicode are left out: the writer of an index,
+    its reader and Spark may use different versions.
     """
     characters = _lower(text)
     is_usable = [character != _REPLACEMENT and has_stable_case(character) for character in characters]
@@ -76,12 +78,12 @@ def _is_noncharacter(code: int) -> bool:
 
 
 def _lower(text: str) -> str:
-    # the lower case of a capital sigma depends on what stands around it
+    # the lower case of a capital sigma depends on its context
     return text.lower().replace("ς", "σ")
 
 
 def _fold(lower: str) -> Bytes:
-    """Return the byte of each character of a text in lower case."""
+    """Return the byte of each character of a lower-case string."""
     characters = np.frombuffer(lower.encode("utf-32-le", "surrogatepass"), "<u4")
     return np.where(characters < _CLASSES, characters, _CLASSES | (characters % _CLASSES)).astype(np.uint8)
 
@@ -91,7 +93,7 @@ class NgramBlocks:
     """Some n-grams, ascending, each with the blocks of rows that have it.
 
     Attributes:
-        starts: int64, one more than there are n-grams: those of n-gram ``i`` are ``blocks[starts[i]:starts[i + 1]]``.
+        starts: int64, one more than n-grams: the blocks of n-gram ``i`` are ``blocks[starts[i]:starts[i + 1]]``.
         blocks: uint32, ascending for each n-gram.
     """
 
@@ -101,18 +103,18 @@ class NgramBlocks:
 
 
 def block_ngrams(array: pa.Array, block_rows: int) -> Iterator[NgramBlocks]:
-    """Yield the n-grams of a stripe's strings with their blocks, in one piece or several of ascending n-grams.
+    """Yield the n-grams of a stripe's strings with their blocks, in one or more pieces of ascending n-grams.
 
     Args:
-        array: strings; bytes that are not UTF-8 stand for no character that `ngrams` looks for.
-        block_rows: rows of a block.
+        array: strings; bytes that are not UTF-8 match no character of `ngrams`.
+        block_rows: the rows of a block.
     """
     strings = _Strings(array, block_rows)
     byte_counts = np.zeros(256, np.int64)
     for characters, _, _ in strings.chunks():
         byte_counts += np.bincount(characters, minlength=256)
     alphabet = np.unique(_LOWER[np.flatnonzero(byte_counts)])
-    # n-grams are numbered in the alphabet that is used, so that their counts stay in the processor's cache
+    # n-grams are numbered by the used characters only, so that their counts stay in the processor's cache
     bits = max((len(alphabet) - 1).bit_length(), 1)
     ranks = np.zeros(256, np.uint8)
     ranks[alphabet] = np.arange(len(alphabet))
@@ -140,7 +142,7 @@ def block_ngrams(array: pa.Array, block_rows: int) -> Iterator[NgramBlocks]:
 
 
 def _keys(numbers: Int64s, alphabet: Bytes, bits: int) -> ByteKeys:
-    """Return numbered n-grams."""
+    """Return the n-grams of some numbers."""
     ranks = np.stack([(numbers >> (bits * at)) & ((1 << bits) - 1) for at in reversed(range(SIZE))], axis=1)
     return ByteKeys(np.arange(len(numbers) + 1) * SIZE, alphabet[ranks].tobytes())
 
@@ -162,7 +164,7 @@ class _Strings:
     def chunks(self) -> Iterator[tuple[Bytes, Int64s, int]]:
         """Yield all strings in chunks of whole blocks: their bytes, the end of each, and the first block's number.
 
-        Strings are folded, but for capital letters of ASCII.
+        Strings are folded, except for ASCII capital letters.
         """
         rows = len(self._offsets) - 1
         start = 0
@@ -176,7 +178,7 @@ class _Strings:
         """Count the blocks of the n-grams from ``low`` on in ``positions``, or list them.
 
         Args:
-            positions: of each n-gram, its blocks so far, or where the next one is put.
+            positions: for each n-gram, the number of its blocks so far, or the position of the next block.
             blocks: receives the blocks; None to count them.
         """
         last_blocks = np.zeros(len(positions), np.uint32)
@@ -186,7 +188,7 @@ class _Strings:
             )
 
     def sorted_blocks(self, ranks: Bytes, bits: int) -> tuple[Int64s, Int64s, UInt32s]:
-        """List the blocks by sorting: return the n-grams' numbers, where the blocks of each start, and the blocks."""
+        """List the blocks by sorting; return the n-grams' numbers, the starts of their blocks, and the blocks."""
         pairs = [np.zeros(0, np.int64)]
         for characters, ends, first in self.chunks():
             if len(characters) < SIZE:
@@ -204,14 +206,14 @@ class _Strings:
         return numbers, starts, (distinct & 0xFFFFFFFF).astype(np.uint32)
 
     def _folded(self, start: int, end: int) -> tuple[Bytes, Int64s]:
-        """Return the bytes of some strings, and where each ends."""
+        """Return the bytes of some strings, and the end of each."""
         offsets = self._offsets[start : end + 1] - self._offsets[start]
         data = self._data[self._offsets[start] : self._offsets[end]]
         if not len(data) or int(data.max()) < _CLASSES:
             return data, offsets[1:]
         is_first = data & 0xC0 != 0x80
         content = data.tobytes()
-        # a string that begins within a character would end one of the string before
+        # a string that begins within a character would complete one of the string before
         if is_first[offsets[:-1][np.diff(offsets) > 0]].all() and _DOTTED_I not in content:
             try:
                 text = content.decode()

@@ -1,7 +1,7 @@
 """Column statistics: the least and greatest key of some rows, and their null count.
 
-MINMAX keeps them for every row group and stripe, a manifest for every stripe. Long keys are truncated to a safe
-bound: a prefix of the least key is not above it, and a truncated greatest key is marked as a prefix.
+A MINMAX index has them for every row group and stripe, a manifest for every stripe. Long keys are truncated to a
+safe bound: a prefix of the least key is not above it, and a truncated greatest key is marked as a prefix.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hindex.orc.metadata.types import OrcType
 from hindex.proto import manifest_pb2 as pb
 from hindex.value_class import value_class
 
-#: Bytes of a key that a manifest keeps.
+#: The most bytes of a key that a manifest stores.
 SHORT_KEY = 64
 
 #: The lists of a ``StripeStats`` message, and the types of their values.
@@ -35,7 +35,7 @@ LISTS = {
     "cut": pa.uint32(),
 }
 
-# more ranges of bytes than this are replaced by the one around them
+# more ranges of bytes than this are replaced by the range around them
 _MAX_RANGES = 16
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -70,13 +70,13 @@ class ColumnStats:
         return ColumnStats(self.rows, self.null_count, low, high, is_prefix)
 
     def can_match(self, domain: Domain) -> bool:
-        """Return True if some row may be a member: False is certain, True is not."""
+        """Return False if certainly no row is a member, otherwise True."""
         if domain.null_allowed and self.null_count:
             return True
         return self._candidate(domain) is not None
 
     def all_match(self, domain: Domain) -> bool:
-        """Return True if every row is a member: True is certain, False is not."""
+        """Return True if certainly every row is a member, otherwise False."""
         if self.null_count and not domain.null_allowed:
             return False
         if not self.has_values:
@@ -85,7 +85,7 @@ class ColumnStats:
         return candidate is not None and self._is_inside(candidate)
 
     def _candidate(self, domain: Domain) -> Range | None:
-        """Return the first range that any key may be in, which is the only one that can contain them all."""
+        """Return the first range that may have a key: only this one can contain all keys."""
         low, high = self.min_key, self.max_key
         if low is None or high is None:
             return None
@@ -148,7 +148,7 @@ def array_stats(data_type: OrcType, array: pa.Array) -> ColumnStats:
 
 
 def merge_stats(parts: Sequence[ColumnStats]) -> ColumnStats:
-    """Return the statistics of all rows of some parts, whose keys are of one kind."""
+    """Merge the statistics of some parts, whose keys are of one kind."""
     rows, nulls = sum(item.rows for item in parts), sum(item.null_count for item in parts)
     filled = [item for item in parts if item.has_values]
     if not filled:
@@ -159,7 +159,7 @@ def merge_stats(parts: Sequence[ColumnStats]) -> ColumnStats:
 
 
 def _upper_bound(stats: ColumnStats) -> int | str:
-    """Return a value that orders as the greatest keys may: a prefix comes after all keys that begin with it."""
+    """Return a sort key of greatest keys: a prefix comes after all keys that begin with it."""
     high = stats.max_key
     assert high is not None
     if isinstance(high, bytes):
@@ -168,7 +168,7 @@ def _upper_bound(stats: ColumnStats) -> int | str:
 
 
 def are_of_kind(stats: Iterable[ColumnStats], kind: KeyKind | None) -> bool:
-    """Return True if the keys of statistics, which are all of one kind, are of that kind."""
+    """Return True if the keys of statistics are of a kind; they must all be of one kind."""
     for item in stats:
         if item.min_key is not None:
             return isinstance(item.min_key, bytes) is (kind is KeyKind.BYTES)
@@ -179,13 +179,13 @@ def compare_integers(ranges: Sequence[Range], mins: Int64s, maxs: Int64s) -> tup
     """Compare spans of integer keys with the ranges of a domain, whose bounds may lie beyond 64 bits.
 
     Returns:
-        masks of the spans that lie within a range, and of those that overlap one.
+        a mask of the spans that lie within a range, and one of the spans that overlap a range.
     """
     lows, highs = integer_arrays(ranges)
     if not len(lows):
         nothing = np.zeros(len(mins), np.bool_)
         return nothing, nothing
-    # the first range that does not end before a span is the only one that can contain it
+    # only the first range that does not end before a span can contain it
     at = np.searchsorted(highs, mins)
     is_candidate = at < len(lows)
     at[~is_candidate] = 0
@@ -213,11 +213,11 @@ def encode_stripe_stats(stats: Sequence[ColumnStats]) -> pb.StripeStats:
 class StatsColumn:
     """The statistics of one index for the stripes of some data files, as columns of a segment. Immutable.
 
-    Few of them become objects: `match` decides for all files at once.
+    Few statistics become objects: `match` compares all files at once.
 
     Args:
-        column: for each file the lists of a ``StripeStats`` message, without nulls.
-        stripe_rows: for each file the rows of its stripes.
+        column: for each file, the lists of a ``StripeStats`` message, without nulls.
+        stripe_rows: for each file, the rows of its stripes.
 
     Raises:
         ValueError: if the lists contradict each other.
@@ -268,7 +268,7 @@ class StatsColumn:
         return _stripe_stats(rows, nulls, lows, highs, self._cut.to_pylist(file))
 
     def all_stripe_stats(self) -> list[tuple[ColumnStats, ...]]:
-        """Return the statistics of the stripes of every file: those of many files cost little more than of one."""
+        """Return the statistics of the stripes of every file, at little more cost than for one file."""
         columns = (self._rows, self._nulls, *self._ints, *self._bytes, self._cut)
         return [
             _stripe_stats(rows, nulls, int_lows or byte_lows, int_highs or byte_highs, cut)
@@ -289,13 +289,14 @@ class StatsColumn:
         return has_none
 
     def match(self, domain: Domain, kind: KeyKind | None) -> tuple[Mask, Mask]:
-        """Compare all stripes with a domain, those of one file after those of another.
+        """Compare the stripes of all files with a domain, file by file.
 
         Args:
-            kind: of the domain's keys. What is returned of files with keys of another one means nothing.
+            kind: the kind of the domain's keys. The result is undefined for files with keys of another kind.
 
         Returns:
-            masks of the stripes in which every row is certainly a member, and of those in which some row may be.
+            a mask of the stripes in which every row is certainly a member, and one of those in which some row may
+            be.
         """
         mins, maxs = self._bytes if kind is KeyKind.BYTES else self._ints
         nulls, rows = _numbers(self._nulls.values), _numbers(self._rows.values)
@@ -319,7 +320,7 @@ class StatsColumn:
         starts = np.repeat(self._bytes[1].offsets[:-1], self._cut.lengths)
         cut[starts + _numbers(self._cut.values).astype(np.int64)] = True
         if len(ranges) > _MAX_RANGES:
-            # those that overlap none of them, and no gap between them, are the rule
+            # usually, stripes overlap neither the ranges nor the gaps between them
             _, near = _compare_byte_ranges([Range(ranges[0].low, ranges[-1].high)], mins, maxs, cut)
             inside, overlaps = np.zeros(len(mins), np.bool_), near
             domain = Domain(tuple(ranges))
@@ -333,8 +334,8 @@ class StatsColumn:
 def _compare_byte_ranges(
     ranges: Sequence[Range], mins: pa.Array, maxs: pa.Array, cut: Mask
 ) -> tuple[Mask, Mask]:
-    """Compare spans of keys, of which some greatest ones are ``cut``, with each of some ranges."""
-    # keys that another version truncated at another length are not compared
+    """Compare spans of keys with ranges; the greatest keys under the mask ``cut`` are truncated."""
+    # keys that another version truncated to another length are not compared
     cut_otherwise = cut & (_numbers(pc.binary_length(maxs)) != SHORT_KEY)
     some_inside, some_overlap = np.zeros(len(mins), np.bool_), np.zeros(len(mins), np.bool_)
     for item in ranges:
@@ -375,7 +376,7 @@ def _stripe_stats(
 
 
 class _Lists:
-    """Lists of values: the offsets of each, and the values one after another."""
+    """Lists of values: the offset of each list, and the concatenated values."""
 
     def __init__(self, lists: pa.ListArray) -> None:
         self.offsets = _numbers(lists.offsets).astype(np.int64)
@@ -415,7 +416,7 @@ def _mask(array: pa.Array) -> Mask:
 
 
 class StoredStats(Sequence[ColumnStats]):
-    """The statistics of one file of a `StatsColumn`, which become objects at their first use."""
+    """The statistics of one file of a `StatsColumn`. They become objects at their first use."""
 
     def __init__(self, column: StatsColumn, file: int) -> None:
         self.column = column

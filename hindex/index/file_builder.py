@@ -1,4 +1,4 @@
-"""Shared parts of index file builders: type checks, the output file, the footer."""
+"""The shared parts of index file builders: type checks, the output file, the footer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def whole_number(text: str, most: int) -> str:
     """Return a property's value as digits.
 
     Raises:
-        ValueError: if it is no whole number from 1 to ``most``.
+        ValueError: if it is not a whole number from 1 to ``most``.
     """
     digits = text.strip()
     value = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else 0
@@ -47,13 +47,13 @@ VALUES_PER_PAGE = Property("values_per_page", "4096", _values_per_page, "most di
 
 
 class FileBuilder:
-    """The base of builders: they add stripes to ``stripes`` and pages to ``writer``, and finish with a directory.
+    """The base of builders. They add stripes to ``stripes`` and pages to ``writer``, and finish with a directory.
 
     Args:
-        sink: a path that must not exist, or something to write to that the caller closes.
+        sink: a path that must not exist, or an output that the caller closes.
         data_type: the column's type.
         column: its dotted path, for display.
-        metadata: kept in the footer as it is, such as the data file's fingerprint.
+        metadata: stored in the footer unchanged, such as the data file's fingerprint.
         has_keys: False if the index stores values without keys; readers then ignore the footer's kind of keys.
 
     Raises:
@@ -82,14 +82,14 @@ class FileBuilder:
         self._writer = IndexFileWriter(sink)
 
     def abort(self) -> None:
-        """Give up; an own file is removed."""
+        """Stop writing; remove the file if the builder opened it."""
         self._writer.abort()
 
     def _one_array(self, array: pa.Array | pa.ChunkedArray) -> pa.Array:
         """Return the values of a stripe as one array of the right type.
 
         Raises:
-            BuildError: if they are of another type, or more than rows can be numbered.
+            BuildError: if they are of another type, or more than there are row numbers.
         """
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
@@ -99,7 +99,7 @@ class FileBuilder:
         return array
 
     def _finish(self, body: bytes) -> IndexFileSummary:
-        """Write the footer with the type's own directory; an own file is made durable and closed."""
+        """Write the footer with the type's own directory; sync and close the file if the builder opened it."""
         footer = Footer(
             index_type=self._index.name,
             column=self._column,

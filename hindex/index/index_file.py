@@ -1,7 +1,7 @@
 """The container of every index file (``.hidx``): pages, a protobuf footer, a trailer.
 
-The bytes are specified in ``docs/format.md``. A page is a list of blocks, each stored raw or as a zstd frame; what
-points to a page records its offset, length and crc32c. Nothing read here is trusted: every length is checked before
+The bytes are specified in ``docs/format.md``. A page is a list of blocks, each stored raw or as a zstd frame. A
+reference to a page has its offset, length and crc32c. Nothing read here is trusted: every length is checked before
 it is used, and every checksum before its bytes are parsed.
 """
 
@@ -33,30 +33,30 @@ from hindex.proto import index_file_pb2 as pb
 from hindex.value_class import value_class
 
 MAGIC = b"HIDX\r\n\x1a\n"
-#: The version written, and the newest one read.
+#: The version that is written, and the newest version that is read.
 VERSION = 1
-#: How much of the file's end is read first, in bytes: nearly always the whole footer.
+#: The bytes at the file's end that are read first: they nearly always include the whole footer.
 TAIL_READ = 64 * 1024
 
-#: Greatest raw length of a block, in bytes: a corrupt length must not allocate the machine's memory.
+#: The greatest raw length of a block, in bytes, so that a corrupt length does not exhaust memory.
 MAX_BLOCK = (1 << 31) - 1
-#: A block with more raw bytes has at most so many times its stored bytes, so that few bytes on disk cannot exhaust
-#: memory: a block that would shrink further is stored raw.
+#: A block with more raw bytes than `LONG_BLOCK` has at most so many times its stored bytes, so that few bytes on
+#: disk cannot exhaust memory: a block that would shrink further is stored raw.
 LONG_BLOCK = 1 << 26
 LONG_BLOCK_FACTOR = 1024
-#: Greatest length of a page as stored, in bytes (a `PageRef`'s field has 32 bits).
+#: The greatest length of a page as stored, in bytes (a `PageRef`'s field has 32 bits).
 MAX_PAGE = (1 << 32) - 1
-#: Most blocks of a page.
+#: The most blocks of a page.
 MAX_BLOCKS = 255
 
 CODEC_NONE = 0
 CODEC_ZSTD = 1
 
-#: Blocks are bytes of one significance, mostly without order. Matches of five bytes, which level 1 looks for in short
-#: inputs, are chance there: without them, frames are as short (those of strings up to 3 % longer), and the leaves of a
-#: column of keys are decompressed in two thirds of the time.
+#: Blocks are bytes of one significance, mostly unordered. In them, the matches of five bytes that level 1 looks
+#: for in short inputs are coincidences: without them, frames are as short (of strings up to 3 % longer), and the
+#: leaves of a column of keys are decompressed in two thirds of the time.
 _ZSTD_PARAMETERS = zstandard.ZstdCompressionParameters.from_level(1, min_match=7, write_content_size=False)
-# below this, a frame's header eats the gain
+# a shorter block does not gain more than a frame's header costs
 _COMPRESS_FROM = 32
 
 _TRAILER = struct.Struct("<III8s")
@@ -65,15 +65,16 @@ _BLOCK = struct.Struct("<BII")
 _KEY_KINDS = {pb.KEY_KIND_INT64: KeyKind.INT64, pb.KEY_KIND_BYTES: KeyKind.BYTES}
 _KEY_KIND_NUMBERS = {kind: number for number, kind in _KEY_KINDS.items()}
 
-#: Bytes that are decompressed in one call: they should fit the processor's cache.
+#: The bytes that are decompressed in one call; they should fit into the processor's cache.
 _CONTENTS_AT_ONCE = 1 << 19
-#: Up to so many blocks, a call for each takes less time than one for all: 20 µs and 55 µs for those of a leaf.
+#: Up to this many blocks, one call each takes less time than one for all: 20 µs and 55 µs for the blocks of a
+#: leaf.
 _FEW_BLOCKS = 20
 
-#: Distinguishes a page as stored from the value decoded of it.
+#: Distinguishes the cache key of a stored page from that of its decoded value.
 _STORED = "stored"
 
-#: Bytes of decoded pages kept by a reader that is given no cache.
+#: The bytes of decoded pages that a reader without shared cache keeps.
 OWN_CACHE_BYTES = 16 * 1024 * 1024
 
 T = TypeVar("T")
@@ -81,7 +82,7 @@ T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
 Int64s = npt.NDArray[np.int64]
 
-#: A greater offset lies outside every file.
+#: Greater offsets lie outside every file.
 _MAX_OFFSET = 1 << 62
 
 
@@ -115,13 +116,13 @@ class PageRefs:
     def of_runs(
         cls, runs: Sequence[tuple[int, int]], lengths: Sequence[int], checksums: Sequence[int]
     ) -> PageRefs:
-        """Return pages in runs: those of a run lie one behind the other.
+        """Return the references of pages in contiguous runs.
 
         Args:
-            runs: the offset of each run, and how many pages it has.
+            runs: the offset and the number of pages of each run.
 
         Raises:
-            ValueError: if the lists are not of one length, or a page has no bytes.
+            ValueError: if the lists have different lengths, or a page has no bytes.
         """
         starts = np.array([min(offset, _MAX_OFFSET) for offset, _ in runs], np.int64)
         counts = np.array([count for _, count in runs], np.int64)
@@ -139,7 +140,7 @@ class PageRefs:
         return len(self.offsets)
 
     def refs(self, numbers: Int64s) -> list[PageRef]:
-        """Return some of the pages, given by their ordinals, as single ones."""
+        """Return the single references of some pages, given by their ordinals."""
         arrays = (self.offsets, self.lengths, self.checksums)
         return list(map(PageRef, *(array[numbers].tolist() for array in arrays)))
 
@@ -159,7 +160,7 @@ class Footer:
 
 
 class _Codecs(threading.local):
-    """A zstd context serves one thread at a time."""
+    """The zstd contexts of a thread: only one thread at a time may use a context."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(compression_params=_ZSTD_PARAMETERS)
@@ -170,10 +171,10 @@ _codecs = _Codecs()
 
 
 class IndexFileWriter:
-    """Writes one index file from front to back.
+    """A sequential writer of one index file.
 
     Args:
-        sink: a path that must not exist, or something to write to that the caller closes.
+        sink: a path that must not exist, or an output that the caller closes.
     """
 
     def __init__(self, sink: str | os.PathLike[str] | BinarySink) -> None:
@@ -197,14 +198,14 @@ class IndexFileWriter:
 
     @property
     def length(self) -> int:
-        """Bytes written so far."""
+        """The number of bytes written so far."""
         return self._length
 
     def write_page(self, blocks: Sequence[Buffer], *, compress: bool = True) -> PageRef:
-        """Append a page, each block compressed where that pays.
+        """Append a page; compress each block for which that pays.
 
         Args:
-            compress: False stores blocks raw, so that they can be used as they are read.
+            compress: False stores all blocks raw, so that they can be used as they are read.
 
         Raises:
             IndexFileError: if a block or the page is too long for the format.
@@ -218,11 +219,11 @@ class IndexFileWriter:
         return page_ref
 
     def append_bytes(self, data: Buffer) -> None:
-        """Append encoded pages, whose places the caller records."""
+        """Append encoded pages; the caller records their offsets."""
         self._write(data)
 
     def finish(self, footer: Footer) -> tuple[int, int]:
-        """Write footer and trailer, and make an own file durable.
+        """Write footer and trailer; sync and close the file if the writer opened it.
 
         Returns:
             the file's length in bytes, and the crc32c of its footer.
@@ -251,12 +252,12 @@ class IndexFileWriter:
         return self._length, crc
 
     def abort(self) -> None:
-        """Close and remove an own file that is not finished; a sink of the caller's is left as it is.
+        """Close and remove an unfinished file that the writer opened; do not touch the caller's output.
 
-        Errors are ignored: this follows another error, which must not be hidden.
+        Errors are ignored: they would hide the error that led here.
         """
         if self._owned is not None and not self._is_finished:
-            # closing writes what is buffered, which fails again on a full disk; the file is closed all the same
+            # closing writes the buffer, which fails again on a full disk; the file is closed all the same
             with contextlib.suppress(OSError):
                 self._owned.close()
             with contextlib.suppress(OSError):
@@ -277,7 +278,7 @@ class IndexFileWriter:
 
 
 def encode_page(blocks: Sequence[Buffer], *, compress: bool = True) -> bytes:
-    """Encode a page of some blocks.
+    """Encode blocks as a page.
 
     Raises:
         IndexFileError: if a block or the page is too long for the format.
@@ -308,7 +309,7 @@ def _block_headers(count: int) -> struct.Struct:
 
 
 def _max_raw(stored: int) -> int:
-    """Raw bytes that a block of some stored ones may have."""
+    """Return the most raw bytes of a block, given its stored bytes."""
     return min(max(LONG_BLOCK, LONG_BLOCK_FACTOR * stored), MAX_BLOCK)
 
 
@@ -382,11 +383,11 @@ class Page:
         """Return the raw bytes of a block.
 
         Args:
-            length: the raw length that it must have, if known.
-            max_length: the greatest raw length that it may have, if known.
+            length: the raw length that the block must have; None for any.
+            max_length: the greatest raw length that the block may have; None for any.
 
         Raises:
-            IndexFileError: if there is no such block, or it contradicts its header.
+            IndexFileError: if there is no such block, or it does not match its header.
         """
         if number >= len(self):
             raise self.error(f"it has {len(self)} blocks and number {number} is wanted")
@@ -408,13 +409,13 @@ def decompress_block(stored: memoryview, raw: int) -> bytes:
     """Decompress a block of ``raw`` bytes.
 
     Raises:
-        ValueError: with what is wrong with it, if it cannot be decompressed to so many bytes.
+        ValueError: with the problem, if the block cannot be decompressed to ``raw`` bytes.
     """
     try:
-        # a size that the frame states would be allocated, whatever the bound
+        # the size in the frame would be allocated, whatever the bound
         if zstandard.frame_content_size(stored) not in (-1, raw):
             raise ValueError("disagrees with its frame about its length")
-        # a bound of 0 would mean none
+        # a bound of 0 would mean no bound
         data = _codecs.decompressor.decompress(stored, max_output_size=max(raw, 1))
     except (zstandard.ZstdError, MemoryError) as error:
         raise ValueError(f"cannot be decompressed ({error})") from error
@@ -426,16 +427,16 @@ def decompress_block(stored: memoryview, raw: int) -> bytes:
 def decompress_blocks(
     data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], out: BytesIO
 ) -> npt.NDArray[np.uint8]:
-    """Decompress blocks one after another, in few calls, which let other threads run.
+    """Decompress blocks into one buffer, in few calls, which let other threads run.
 
     Args:
         data: uint8, the stored blocks.
-        spans: int64[N, 2], the start and the length of each in ``data``.
-        sizes: int64[N], its bytes when decompressed.
-        out: where they are written, from its beginning. Nothing may refer to the bytes when it is used again.
+        spans: int64[N, 2], the start and the length of each block in ``data``.
+        sizes: int64[N], the decompressed bytes of each block.
+        out: the buffer, written from its beginning. Nothing may refer to its bytes when it is used again.
 
     Raises:
-        ValueError: with the number of a block and what is wrong with it, if it cannot be decompressed to so many bytes.
+        ValueError: with the number and the problem of a block that cannot be decompressed to its size.
     """
     parts: list[Any] = []
     if len(sizes) > _FEW_BLOCKS:
@@ -451,7 +452,7 @@ def decompress_blocks(
                 blocks = decompressor.multi_decompress_to_buffer(frames, decompressed_sizes=lengths)
                 parts += [blocks[number] for number in range(len(blocks))]
         except (zstandard.ZstdError, MemoryError, ValueError):
-            # decompress them one by one, to name the corrupt one
+            # decompress the blocks one by one, to name the corrupt one
             parts = []
     if not parts:
         for at, ((start, length), size) in enumerate(zip(spans.tolist(), sizes.tolist(), strict=True)):
@@ -470,7 +471,7 @@ class IndexFileReader:
     ``pages_read`` and ``bytes_read`` count the fetches after the footer.
 
     Args:
-        cache: where decoded pages are kept; by default a small one of its own.
+        cache: the cache of decoded pages; by default, a small one of its own.
 
     Raises:
         IndexFileError: if the file is not an index file, truncated or corrupt.
@@ -487,7 +488,7 @@ class IndexFileReader:
         if self.length < len(MAGIC) + _TRAILER.size:
             raise self.error(f"it has {self.length} bytes, too few for an index file")
         start = max(0, self.length - TAIL_READ)
-        #: The bytes that are kept with a remote file: the pages near its end, all those of a small file.
+        #: The bytes of a remote file that are kept: the pages near its end, or all pages of a small file.
         self.kept_bytes = self.length - start if source.is_remote else 0
         tail = self._fetch([(start, self.length - start)], keep=True)[0]
         size, version, crc, magic = _TRAILER.unpack(tail[-_TRAILER.size :])
@@ -507,9 +508,9 @@ class IndexFileReader:
             tail = self._fetch([(self.length - whole, whole)])[0]
         elif start == 0 and tail[: len(MAGIC)] != MAGIC:
             raise self.error("it does not begin as an index file does")
-        #: crc32c of the footer, as the manifest records it.
+        #: The crc32c of the footer, as the manifest records it.
         self.footer_crc32c: int = crc
-        #: Where the pages end, in bytes.
+        #: The offset of the end of the pages, in bytes.
         self.pages_end = self.length - whole
         covered = tail[len(tail) - whole : len(tail) - _TRAILER.size + 8]
         if google_crc32c.value(bytes(covered)) != crc:
@@ -542,7 +543,7 @@ class IndexFileReader:
         """Read pages in the given order, fetched together.
 
         Raises:
-            IndexFileError: if one does not lie among the pages or its checksum does not hold.
+            IndexFileError: if a reference is not within the pages, or a checksum is wrong.
         """
         encoded = self.read_encoded(refs)
         return [
@@ -561,7 +562,7 @@ class IndexFileReader:
                 raise self.error(f"a page of {ref.length} bytes at {ref.offset} lies outside its pages")
         if not refs:
             return []
-        # copies, which keep no other bytes of their request in memory
+        # copies, so that other bytes of the request do not stay in memory
         pages = [bytes(view) for view in self._fetch([(ref.offset, ref.length) for ref in refs])]
         for ref, data in zip(refs, pages, strict=True):
             if google_crc32c.value(data) != ref.crc32c:
@@ -579,9 +580,9 @@ class IndexFileReader:
         return f"Index file {self.path!r}, page at {offset},"
 
     def read_stored(self, pages: PageRefs, numbers: Int64s) -> npt.NDArray[np.uint8]:
-        """Return the bytes of some pages, one page behind the other, from the cache or from the file.
+        """Return the concatenated bytes of some pages, from the cache or from the file.
 
-        Those that are not cached are fetched together. What is verified is kept, and never read again.
+        Pages that are not cached are fetched together. Verified pages are cached and never read again.
 
         Args:
             numbers: int64, the ordinals of the pages.
@@ -601,10 +602,10 @@ class IndexFileReader:
         return np.frombuffer(stored[0] if len(stored) == 1 else b"".join(stored), np.uint8)
 
     def read_bytes(self, offset: int, length: int) -> memoryview:
-        """Read bytes of any pages as stored, for a copy.
+        """Read stored bytes of any pages, for a copy.
 
         Raises:
-            IndexFileError: if they cannot be read, or are not all among the pages.
+            IndexFileError: if they cannot be read, or are not all within the pages.
         """
         if offset < len(MAGIC) or length < 0 or offset + length > self.pages_end:
             raise self.error(f"{length} bytes at {offset} lie outside its pages")
@@ -615,11 +616,11 @@ class IndexFileReader:
     ) -> Iterator[T]:
         """Yield the decoded pages in the given order, from the cache or from the file.
 
-        Those that are not cached are fetched together. The values are shared: they must not be changed.
+        Pages that are not cached are fetched together. The values are shared and must not be changed.
 
         Args:
-            decode: makes the value of a page, given its place in ``refs``.
-            nbytes: about how much memory a value takes.
+            decode: decodes a page, given its position in ``refs``.
+            nbytes: returns the approximate memory of a value in bytes.
 
         Raises:
             IndexFileError: as `read_pages` and ``decode``.
@@ -655,12 +656,12 @@ UIntArray = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 
 
 # Unsigned integers are stored as byte planes: all lowest bytes, then all second bytes, and so on. The planes are
-# compressed one by one: noise stays raw at no cost, while the higher bytes, of which few are different, shrink to
-# their entropy. A mixed stream would share one Huffman table and lose that.
+# compressed one by one: noise stays raw at no cost, while the higher bytes, which have few distinct values, shrink
+# to their entropy. A mixed stream would share one Huffman table and lose that.
 
 
 def byte_width(values: UIntArray) -> int:
-    """Return the bytes that the greatest value needs: 0 if all are 0 or there is none."""
+    """Return the number of bytes that the greatest value needs: 0 if all are 0 or there are none."""
     return (int(values.max()).bit_length() + 7) // 8 if len(values) else 0
 
 
@@ -671,7 +672,7 @@ def split_bytes(values: UIntArray, width: int) -> list[bytes]:
 
 
 def join_bytes(planes: Sequence[memoryview], count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Join planes of ``count`` bytes each to ``count`` values; without a plane, they are zeros."""
+    """Join planes of ``count`` bytes each to ``count`` values; zeros if there are no planes."""
     values = np.zeros(count, np.dtype(dtype).newbyteorder("<"))
     view = values.view(np.uint8).reshape(count, values.itemsize)
     for number, plane in enumerate(planes):
@@ -680,10 +681,10 @@ def join_bytes(planes: Sequence[memoryview], count: int, dtype: npt.DTypeLike) -
 
 
 def page_message(page: PageRef) -> pb.PageRef:
-    """Encode a page's place for a footer."""
+    """Encode a page reference for a footer."""
     return pb.PageRef(offset=page.offset, length=page.length, crc32c=page.crc32c)
 
 
 def page_ref(message: pb.PageRef) -> PageRef:
-    """Decode the place of a page in a footer."""
+    """Decode a page reference of a footer."""
     return PageRef(message.offset, message.length, message.crc32c)

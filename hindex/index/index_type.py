@@ -34,7 +34,7 @@ from hindex.value_class import value_class
 
 ENTRY_POINT_GROUP = "hindex.indexes"
 
-#: Built-in types: upper-case name to ``module:attribute``, imported at their first use.
+#: The built-in types: upper-case name to ``module:attribute``, imported at their first use.
 _BUILT_IN = {
     "BITMAP": "hindex.index.bitmap:BITMAP",
     "BLOOM": "hindex.index.bloom:BLOOM",
@@ -44,7 +44,7 @@ _BUILT_IN = {
     "ROWS": "hindex.index.rows:ROWS",
 }
 
-#: Names of the types in other systems: Hive's short names and handler classes, in upper case.
+#: The names of the types in other systems: Hive's short names and handler classes, in upper case.
 SYNONYMS = {
     "COMPACT": "BTREE",
     "ORG.APACHE.HADOOP.HIVE.QL.INDEX.COMPACT.COMPACTINDEXHANDLER": "BTREE",
@@ -57,7 +57,7 @@ MAX_ENUMERATED = 1 << 16
 
 @value_class
 class Bounds:
-    """Row numbers of one stripe, counted from 0: certainly TRUE and possibly TRUE.
+    """The row numbers of one stripe, from 0, for which a predicate is certainly TRUE, and possibly TRUE.
 
     Invariant: ``lower`` ⊆ rows for which the predicate is TRUE ⊆ ``upper``. The bitmaps are shared: copy one
     before changing it.
@@ -78,17 +78,17 @@ class Bounds:
 
     @classmethod
     def none(cls) -> Bounds:
-        """Return exact bounds without a row."""
+        """Return exact bounds without rows."""
         return cls.exactly(BitMap())
 
     @classmethod
     def unknown(cls, rows: int) -> Bounds:
-        """Return bounds that decide none of ``rows`` rows."""
+        """Return bounds that leave all ``rows`` rows undecided."""
         return cls(BitMap(), BitMap(range(rows)))
 
     @property
     def exact(self) -> bool:
-        """Return True if the bounds are equal, so that no row needs a check."""
+        """True if the bounds are equal, so that all rows are decided."""
         return self.lower is self.upper or self.lower == self.upper
 
     def __and__(self, other: Bounds) -> Bounds:
@@ -98,7 +98,7 @@ class Bounds:
         return self._combine(other, BitMap.__or__)
 
     def refine(self, other: Bounds) -> Bounds:
-        """Combine two answers to one question: the union of the lower and the intersection of the upper bounds."""
+        """Combine two answers to one condition: unite the lower bounds and intersect the upper bounds."""
         if self.exact:
             return self
         if other.exact:
@@ -121,7 +121,7 @@ class Level(enum.Enum):
 
 
 class Operator(enum.Enum):
-    """An operator that an index type supports; the value is shown to people."""
+    """An operator that an index type supports; the value is shown to users."""
 
     EQUAL = "= IN"
     RANGE = "<> < <= > >= BETWEEN NOT IN LIKE 'prefix%'"
@@ -129,7 +129,7 @@ class Operator(enum.Enum):
 
     @classmethod
     def for_domain(cls, domain: Domain) -> frozenset[Operator]:
-        """Return the operators of a domain; an index that supports any of them may narrow it down."""
+        """Return the operators of a domain. An index that supports any of them can answer it."""
         operators = {cls.NULL} if domain.null_allowed or domain.has_every_value else set()
         if domain.has_spans:
             operators.add(cls.RANGE)
@@ -139,9 +139,9 @@ class Operator(enum.Enum):
 
 
 def enumerable(domain: Domain) -> bool:
-    """Return True if the non-null members are few: points and short integer ranges.
+    """Return True if the non-null members can be listed: points and short integer ranges.
 
-    Neighboring integers of an IN list are one range of a domain.
+    Adjacent integers of an IN list are one range of a domain.
     """
     if isinstance(domain.ranges, RangeArray):
         total = len(domain.ranges)
@@ -166,7 +166,7 @@ def enumerable(domain: Domain) -> bool:
 class StripeSummary:
     """The summary of one stripe that a builder returns.
 
-    Its keys are whole, however long. ``key_count`` is None where the builder does not count distinct keys.
+    Its keys are not truncated. ``key_count`` is None if the builder does not count distinct keys.
     """
 
     stats: ColumnStats
@@ -183,7 +183,7 @@ class IndexFileSummary:
 
 
 class IndexBuilder(Protocol):
-    """Writes one index file, stripe after stripe of the data file."""
+    """A builder of one index file, stripe by stripe of the data file."""
 
     def add_stripe(self, array: pa.Array) -> None:
         """Index the column's values of the next stripe: one per row, of ``OrcType.to_arrow()``.
@@ -194,17 +194,17 @@ class IndexBuilder(Protocol):
         ...
 
     def finish(self) -> IndexFileSummary:
-        """Write the footer and, where the builder opened the file, make it durable and close it."""
+        """Write the footer; sync and close the file if the builder opened it."""
         ...
 
     def abort(self) -> None:
-        """Give up; a file that the builder opened is removed."""
+        """Stop writing; remove the file if the builder opened it."""
         ...
 
 
 @runtime_checkable
 class StatsBuilder(IndexBuilder, Protocol):
-    """A builder that takes statistics in place of values, which ORC files often have."""
+    """A builder that also accepts statistics in place of values: ORC files often have them."""
 
     def add_stats(self, rows: int, groups: Sequence[ColumnStats]) -> None:
         """Index the next stripe, given the statistics of its row groups."""
@@ -212,11 +212,11 @@ class StatsBuilder(IndexBuilder, Protocol):
 
 
 class IndexReader(Protocol):
-    """Answers domains from one index file. May be shared by threads."""
+    """A reader that answers domains from one index file. Threads may share it."""
 
     @property
     def stripe_rows(self) -> tuple[int, ...]:
-        """Rows of each stripe."""
+        """The number of rows of each stripe."""
         ...
 
     def lookup(self, stripe: int, domain: Domain) -> Bounds:
@@ -243,7 +243,7 @@ class KeyCounts:
 
 @value_class
 class KeyRows:
-    """Some neighboring keys in ascending order, how many rows each has, and these rows: key after key, ascending."""
+    """Some adjacent keys in ascending order, the number of rows of each, and the rows, ascending within a key."""
 
     keys: KeyArray
     counts: npt.NDArray[np.int64]
@@ -252,14 +252,14 @@ class KeyRows:
 
 @runtime_checkable
 class KeyedReader(IndexReader, Protocol):
-    """A reader with the rows of every key, so that queries on the values alone need no data.
+    """A reader of an index with the rows of every key, so that queries on its column need no data.
 
     Raises:
         IndexFileError: from every method, if a page that it needs is corrupt.
     """
 
     def key_count(self, stripe: int) -> int:
-        """Distinct keys of a stripe, NULL not among them."""
+        """Return the number of distinct keys of a stripe, without NULL."""
         ...
 
     def null_rows(self, stripe: int) -> BitMap:
@@ -267,25 +267,25 @@ class KeyedReader(IndexReader, Protocol):
         ...
 
     def lookup_keys(self, stripe: int, domain: Domain, max_rows: int) -> tuple[Bounds, KeyRows | None]:
-        """Look up as `lookup`, with the keys of the rows if these are at most ``max_rows`` and none is null."""
+        """Look up as `lookup`, with the keys of the rows if there are at most ``max_rows`` and no nulls."""
         ...
 
     def key_counts(self, stripe: int, rows: BitMap | None = None) -> KeyCounts:
-        """Count some rows of a stripe (all if None) for each key."""
+        """Count some rows of a stripe (all if None) by key."""
         ...
 
     def key_rows(
         self, stripe: int, rows: BitMap | None = None, *, descending: bool = False
     ) -> Iterator[KeyRows]:
-        """Yield the keys with their rows from the least key or the greatest, reading one page at a time."""
+        """Yield the keys with their rows, from the least or the greatest key, reading one page at a time."""
         ...
 
 
 @value_class
 class MinMax:
-    """Of all rows of a stripe: how many are null, and the least and greatest key.
+    """The number of null rows of a stripe, and its least and greatest key.
 
-    A key is None if every row is null, or if it is not known exactly.
+    A key is None if every row is null, or if it is not recorded exactly.
     """
 
     null_count: int
@@ -304,10 +304,14 @@ class MinMaxSource(IndexReader, Protocol):
 
 @value_class
 class LookupCost:
-    """The estimated cost of a lookup, from the index's directory alone.
+    """The estimated cost of a lookup, by the index's directory alone.
 
-    ``rows`` estimates the rows in the domain, ``walked`` the rows to unpack one by one, ``pages`` the pages to read
-    of ``all_pages``, and ``page_bytes`` their bytes as stored.
+    Attributes:
+        rows: the rows in the domain.
+        walked: the rows to unpack one by one.
+        pages: the pages to read.
+        all_pages: the pages of the stripe.
+        page_bytes: the stored bytes of the pages to read.
     """
 
     rows: int
@@ -328,9 +332,9 @@ class CostedReader(IndexReader, Protocol):
 
 @value_class
 class Property:
-    """One property that ``CREATE INDEX`` may set.
+    """A property that ``CREATE INDEX`` may set.
 
-    ``parse`` turns a string into its normal form, or raises ``ValueError`` with the expected form.
+    ``parse`` converts a string to its normal form, or raises ``ValueError`` with the expected form.
     """
 
     name: str
@@ -342,9 +346,12 @@ class Property:
 class IndexType(Protocol):
     """An index type: a stateless object.
 
-    ``name`` is upper case. ``order`` ranks the type among the indexes of a column: the cheaper its lookups, the lower
-    (MINMAX 10, BLOOM 20, BTREE 25, BITMAP 30). ``levels`` are the scopes of one index file, ``operators`` those that
-    the type supports: it is not used for domains that need others.
+    Attributes:
+        name: in upper case.
+        order: the rank of the type among the indexes of a column: lower if its lookups are cheaper (MINMAX 10,
+            BLOOM 20, BTREE 25, BITMAP 30).
+        levels: the supported scopes of one index file.
+        operators: the supported operators. The type is not used for domains that need others.
     """
 
     @property
@@ -368,10 +375,10 @@ class IndexType(Protocol):
 
 
 class FileIndexType(IndexType, Protocol):
-    """An index type of `Level.STRIPE`: one index file for each data file, answers stripe by stripe.
+    """An index type of `Level.STRIPE`: it has one index file for each data file, and answers stripe by stripe.
 
-    With ``summarizes``, the statistics of the stripes go into the manifest too, so that scans skip whole files
-    before anything is opened.
+    With ``summarizes``, the manifest also has the statistics of the stripes, so that scans skip whole files
+    without opening them.
     """
 
     @property
@@ -390,10 +397,10 @@ class FileIndexType(IndexType, Protocol):
         """Start an index file.
 
         Args:
-            sink: a path that must not exist, or something to write to that the caller closes.
-            metadata: kept in the footer as it is, such as the data file's fingerprint.
-            row_group_rows: rows of the data file's row groups, fewer in the last of a stripe; 0 if the file has no row
-                index.
+            sink: a path that must not exist, or an output that the caller closes.
+            metadata: stored in the footer unchanged, such as the data file's fingerprint.
+            row_group_rows: the rows of the data file's row groups, fewer in the last of a stripe; 0 if the file
+                has no row index.
 
         Raises:
             ColumnError: if the type is not supported.
@@ -414,7 +421,7 @@ def index_type(name: str) -> IndexType:
     """Return the index type of a name or synonym, in any letter case.
 
     Raises:
-        HindexError: if there is none; the message lists those that there are.
+        HindexError: if there is none; the message lists the types.
     """
     type_name = SYNONYMS.get(name.upper(), name.upper())
     if type_name in _BUILT_IN:
@@ -447,16 +454,16 @@ def file_index_type(name: str) -> FileIndexType:
 
 
 def has_ngrams(index: IndexType) -> bool:
-    """Return True if the keys of an index type are n-grams of strings (`hindex.index.character_ngrams`), not values.
+    """Return True if the keys of an index type are n-grams of strings (`hindex.index.character_ngrams`).
 
-    Such a type declares ``has_ngrams = True``, and no operators. Its lookups find the rows that may have all n-grams of
-    a domain.
+    Such a type declares ``has_ngrams = True`` and no operators. Its lookups return the rows that may have all
+    n-grams of a domain.
     """
     return bool(getattr(index, "has_ngrams", False))
 
 
 def load_index_types() -> None:
-    """Import the built-in index types, which otherwise happens at their first use."""
+    """Import the built-in index types now instead of at their first use."""
     for name in _BUILT_IN:
         index_type(name)
 
@@ -471,7 +478,7 @@ def check_column(index: IndexType, column: str, data_type: OrcType) -> KeyKind:
     """Return the kind of a column's keys.
 
     Raises:
-        ColumnError: naming it.
+        ColumnError: naming the column, if its type cannot be indexed.
     """
     kind = key_kind(data_type)
     if kind is None:
@@ -488,7 +495,7 @@ def _article(word: str) -> str:
 
 
 def check_array(data_type: OrcType, actual: pa.DataType) -> None:
-    """Refuse values that would be indexed as others: a timestamp of another unit, a decimal of another scale.
+    """Refuse values of another type, such as a timestamp of another unit or a decimal of another scale.
 
     Raises:
         BuildError: naming both types.
@@ -511,10 +518,10 @@ def resolve_properties(
 ) -> dict[str, str]:
     """Return every property of a type with its value in normal form, sorted by name.
 
-    Names are taken in any case, with or without the type's name before them: ``bitmap.values_per_page``.
+    Names may be in any letter case, and may have the type's name as a prefix: ``bitmap.values_per_page``.
 
     Args:
-        other_names: names that the error of an unknown one may suggest, beside those of the type.
+        other_names: further names that the error for an unknown name may suggest.
 
     Raises:
         HindexError: if a name is unknown, given twice, or its value ill-formed.

@@ -1,4 +1,4 @@
-"""Leaf pages of a BITMAP index: sorted keys with their rows inline, or a pointer to a bitmap outside.
+"""Leaf pages of a BITMAP index: sorted keys, each with its rows inline or a pointer to a bitmap page outside.
 
 The bytes are specified in ``docs/format.md``, "Leaf page". Blocks, in order: the header, the keys, the
 counts, the first inline row of each key, the gaps between the other inline rows, the pointers.
@@ -19,11 +19,11 @@ _OVERFLOW = np.dtype([("key", "<u4"), ("offset", "<u8"), ("length", "<u4"), ("cr
 
 _FIRSTS_ABSOLUTE = 0
 _FIRSTS_DELTA = 1
-#: Greatest number of keys of a leaf.
+#: The most keys of a leaf.
 MAX_KEYS = 1 << 20
-#: Most bytes that its keys have together, where it has more than one: a single one may be as long as values are.
+#: The most bytes of all keys of a leaf; a single key may be as long as any value.
 MAX_KEY_BYTES = 1 << 20
-# a delta must be shorter than the row number by this many bits to be worth the prefix sum
+# deltas must be shorter than row numbers by this many bits to be worth the prefix sum
 _DELTA_GAIN = 2.0
 
 Int64s = npt.NDArray[np.int64]
@@ -32,7 +32,7 @@ UInt32s = npt.NDArray[np.uint32]
 
 @value_class
 class ByteKeys:
-    """Bytes keys in one buffer: key ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
+    """Byte keys in one buffer: key ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
 
     offsets: Int64s
     data: Buffer
@@ -44,7 +44,7 @@ class ByteKeys:
         return bytes(self.data[self.offsets[number] : self.offsets[number + 1]])
 
     def part(self, start: int, end: int) -> ByteKeys:
-        """Return keys ``start`` to ``end`` (exclusive)."""
+        """Return the keys from ``start`` to ``end`` (exclusive)."""
         low, high = int(self.offsets[start]), int(self.offsets[end])
         return ByteKeys(self.offsets[start : end + 1] - low, memoryview(self.data)[low:high])
 
@@ -63,9 +63,9 @@ def encode(
     """Encode a leaf page as blocks.
 
     Args:
-        counts: rows of each key.
+        counts: the number of rows of each key.
         rows: the rows of the keys that are not ``outside``, in key order, ascending within a key.
-        outside: bitmap pages by the key's number in this leaf.
+        outside: the bitmap pages by the key's number in this leaf.
     """
     if isinstance(keys, ByteKeys):
         lengths = (keys.offsets[1:] - keys.offsets[:-1]).astype(np.uint32)
@@ -124,7 +124,7 @@ def shift_overflow_pages(page: Page, shift: int) -> list[Buffer] | None:
     """Return the blocks of a leaf page after its overflow pages moved by ``shift`` bytes; None if it has none.
 
     Raises:
-        IndexFileError: if the page contradicts itself.
+        IndexFileError: if the page is inconsistent.
     """
     outside = _HEADER.unpack(page.block(0, _HEADER.size))[1]
     if not outside:

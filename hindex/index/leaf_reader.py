@@ -1,6 +1,6 @@
-"""Leaf pages decoded by the kernel: the keys in some ranges, with their rows.
+"""Decode leaf pages by the kernel: the keys in some ranges, with their rows.
 
-Several pages are decoded at once. Rows of other keys stay packed. `hindex.index.leaf_page` writes the pages, whose
+Several pages are decoded at once. Rows of other keys stay packed. `hindex.index.leaf_page` writes the pages. Their
 bytes are specified in ``docs/format.md``, "Leaf page".
 """
 
@@ -26,7 +26,7 @@ from hindex.value_class import value_class
 
 Bytes = npt.NDArray[np.uint8]
 
-#: Fields of a page's header and of a block, as `kernel.list_leaf_blocks` lists them.
+#: The fields of a page's header and of a block, as `kernel.list_leaf_blocks` lists them.
 _HEAD_FIELDS = 11
 _INLINE_ROWS, _OUTSIDE, _KEY_BYTES = 3, 4, 5
 _BLOCK_FIELDS = 4
@@ -40,9 +40,9 @@ class LeafKeys:
     """Keys of one leaf page or of several, ascending, with their rows.
 
     Args:
-        counts: int64[K], the rows of each key, inline and outside.
+        counts: int64[K], the number of rows of each key, inline or outside.
         rows: uint32, the rows of the keys that are not outside, key by key.
-        outside: int64[O], the ordinals of the keys whose rows are bitmap pages.
+        outside: int64[O], the ordinals of the keys whose rows are in bitmap pages.
         bitmap_pages: these pages.
     """
 
@@ -54,7 +54,7 @@ class LeafKeys:
 
     @property
     def inline_counts(self) -> Int64s:
-        """Return the number of inline rows of each key: 0 for a key outside."""
+        """The number of inline rows of each key: 0 for a key outside."""
         if not len(self.outside):
             return self.counts
         counts = self.counts.copy()
@@ -63,7 +63,7 @@ class LeafKeys:
 
     @property
     def nbytes(self) -> int:
-        """Size in memory, in bytes."""
+        """The size in memory, in bytes."""
         keys = self.keys
         size = keys.nbytes if isinstance(keys, np.ndarray) else len(keys.data) + keys.offsets.nbytes
         arrays = self.counts.nbytes + self.rows.nbytes + self.outside.nbytes
@@ -88,8 +88,8 @@ class RangeBounds:
     """Sorted, disjoint ranges of keys as arrays.
 
     Args:
-        lows: int64, the least integer of each range; of byte keys, where each one's bytes end, after a 0.
-        highs: the same of the greatest integer, or the least bytes above the range; empty for single byte keys.
+        lows: int64, the least integer of each range; for byte keys, a 0 and the end of each one's bytes.
+        highs: likewise the greatest integers, or the least bytes above each range; empty for single byte keys.
         low_bytes: uint8, None for integers.
         high_bytes: uint8, None for integers and for single byte keys.
         open_range: the ordinal of a range of bytes without an upper bound; -1 for none.
@@ -128,14 +128,14 @@ class RangeBounds:
 
 
 def _joined(keys: Sequence[bytes]) -> tuple[Int64s, Bytes]:
-    """Return where each of some keys ends, after a 0, and their bytes."""
+    """Return a 0 and the end of each key, and the concatenated keys."""
     return np.cumsum([0, *map(len, keys)]).astype(np.int64), np.frombuffer(b"".join(keys), np.uint8)
 
 
-#: Buffers of decompressed blocks that no lookup uses at the moment. The system clears new memory when it is first
-#: written: without these buffers, a lookup of 800 keys took half as long again.
+#: Buffers of decompressed blocks that no lookup uses at the moment. The system clears new memory at its first
+#: write: without these buffers, a lookup of 800 keys took half as long again.
 _idle_buffers: deque[BytesIO] = deque(maxlen=4)
-#: Maximum size of such a buffer: all have 16 MiB at most.
+#: The most bytes of such a buffer: together they have at most 16 MiB.
 _MAX_IDLE_BYTES = 1 << 22
 
 
@@ -150,14 +150,15 @@ class LeafPages:
     """Some leaf pages of one tree; their keys and rows stay packed.
 
     Args:
-        data: uint8, the pages one behind the other, whose checksums hold.
-        lengths: int64, the bytes of each, at least one.
-        total: rows of the stripe.
-        key_counts: int64, the keys of each by the directory; ``row_counts`` the same of the rows.
+        data: uint8, the concatenated pages, whose checksums are verified.
+        lengths: int64, the bytes of each page, at least one.
+        total: the number of rows of the stripe.
+        key_counts: int64, the number of keys of each page by the directory.
+        row_counts: int64, the number of rows of each page by the directory.
         name: returns the name of a page for messages.
 
     Raises:
-        IndexFileError: if a page contradicts itself or the directory.
+        IndexFileError: if a page is inconsistent, or does not match the directory.
     """
 
     def __init__(
@@ -188,12 +189,12 @@ class LeafPages:
         """Find the keys in some ranges, and their rows.
 
         Args:
-            begins: int64, one of each page: the ordinal of the first range that may have a key of it.
-            ends: int64, one of each page: the ordinal of the first range after these.
+            begins: int64, for each page the ordinal of the first range that may contain a key of it.
+            ends: int64, for each page the ordinal of the first range after these.
             with_rows: False leaves all rows packed.
 
         Raises:
-            IndexFileError: if a page contradicts itself, or a row lies outside the stripe.
+            IndexFileError: if a page is inconsistent, or a row is outside the stripe.
         """
         heads, has_bytes = self._heads, self._kind is KeyKind.BYTES
         # memory that is not touched costs nothing
@@ -258,7 +259,7 @@ class LeafPages:
         return self.find(bounds, np.zeros(pages, np.int64), np.ones(pages, np.int64))
 
     def _decompress(self, buffer: BytesIO) -> tuple[Int64s, Bytes]:
-        """Decompress the compressed blocks into a buffer; return all blocks, with their places, and the bytes."""
+        """Decompress the compressed blocks into a buffer; return the positions of all blocks, and the bytes."""
         blocks = self._blocks.copy()
         numbers = np.flatnonzero(blocks[:, _IS_PACKED])
         packed = blocks[numbers]

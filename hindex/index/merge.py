@@ -1,7 +1,7 @@
-"""One index file of several that hold the stripes of one data file in turn.
+"""Merge the index files of consecutive stripes of one data file.
 
-A large data file is indexed by several tasks, each of which writes an index file of some neighboring stripes. Merged,
-these are byte for byte the file that one task would have written: pages are copied, and references to them are moved.
+Several tasks index a large data file; each writes an index file of some adjacent stripes. The merged file equals
+byte for byte the file that one task would have written: pages are copied, and references to them are shifted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hindex.errors import IndexFileError
 from hindex.index.index_file import MAGIC, BinarySink, Footer, IndexFileReader, IndexFileWriter
 from hindex.index.index_type import file_index_type
 
-#: Bytes that are copied at a time.
+#: The bytes that are copied at a time.
 COPIED_BYTES = 4 << 20
 
 M = TypeVar("M", bound=Message)
@@ -25,16 +25,16 @@ M = TypeVar("M", bound=Message)
 
 @runtime_checkable
 class MergingType(Protocol):
-    """An index type whose files can be put together; data files are indexed whole by types that are none."""
+    """An index type whose files can be merged. Other types index each data file in one task."""
 
     def join(self, writer: IndexFileWriter, parts: Iterable[IndexFileReader]) -> bytes:
-        """Copy the pages of some files, which differ in nothing but their stripes.
+        """Copy the pages of some files, which differ only in their stripes.
 
         Args:
-            parts: one after the other; each is open until the next one is taken.
+            parts: the files in order; each is open until the next one is taken.
 
         Returns:
-            the directory (`Footer.body`) of all their stripes.
+            the directory (`Footer.body`) of all stripes.
 
         Raises:
             IndexFileError: if a part is corrupt.
@@ -54,11 +54,11 @@ def is_merging(name: str) -> bool:
 def merge_index_files(
     sink: str | os.PathLike[str] | BinarySink, parts: Iterable[IndexFileReader]
 ) -> tuple[int, int]:
-    """Write one index file of the stripes of several, one at least, in their order.
+    """Write one index file with the stripes of one or more files, in their order.
 
     Args:
-        sink: a path that must not exist, or something to write to that the caller closes.
-        parts: each needs to be open only until the next one is taken.
+        sink: a path that must not exist, or an output that the caller closes.
+        parts: the files; each needs to be open only until the next one is taken.
 
     Returns:
         the file's length in bytes, and the crc32c of its footer.
@@ -83,7 +83,7 @@ def merge_index_files(
 def _check_parts(
     first: IndexFileReader, footer: Footer, rest: Iterable[IndexFileReader]
 ) -> Iterator[IndexFileReader]:
-    """Yield all parts, and check that they have the same footer but for its directory."""
+    """Yield all parts, and check that their footers differ only in the directory."""
     yield first
     for part in rest:
         if replace(part.footer, body=b"") != footer:
@@ -96,10 +96,10 @@ def _check_parts(
 def copy_pages(
     writer: IndexFileWriter, part: IndexFileReader, start: int = len(MAGIC), end: int | None = None
 ) -> int:
-    """Append the pages between two offsets of a file, by default all; their checksums are verified when they are read.
+    """Append the pages between two offsets of a file, by default all; readers verify their checksums.
 
     Returns:
-        how many bytes further on they are now.
+        the number of bytes by which the pages are shifted.
     """
     end = part.pages_end if end is None else end
     shift = writer.length - start
@@ -121,7 +121,7 @@ def directory(part: IndexFileReader, message_class: type[M]) -> M:
 
 
 def move_pages(stripes: Iterable[Message], fields: Sequence[str], shift: int) -> None:
-    """Move the page references of a directory's stripes, in some optional fields, by ``shift`` bytes."""
+    """Shift the page references of a directory's stripes, in some optional fields, by ``shift`` bytes."""
     for stripe in stripes:
         for field in fields:
             if stripe.HasField(field):

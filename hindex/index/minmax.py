@@ -47,7 +47,7 @@ from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 from hindex.value_class import value_class
 
-#: Groups, groups with keys, widths of four arrays, and two numbers that depend on the kind of keys.
+#: The header of a page: groups, groups with keys, widths of four arrays, two numbers that depend on the key kind.
 GROUP_HEADER = struct.Struct("<IIBBBBqq")
 
 Mask = npt.NDArray[np.bool_]
@@ -74,7 +74,7 @@ class _Groups:
         return 32 * len(self.rows) + 256 * len(self.objects or ())
 
     def matches(self, domain: Domain) -> tuple[Mask, Mask]:
-        """Return masks of the groups with only matching rows, and of those that may have one."""
+        """Return a mask of the groups with only matching rows, and one of the groups that may have a match."""
         if self.objects is not None:
             every = [item.all_match(domain) for item in self.objects]
             some = [item.can_match(domain) for item in self.objects]
@@ -88,7 +88,7 @@ class _Groups:
 
 
 class MinMaxReader:
-    """Reads a MINMAX index file; may be shared by threads.
+    """A reader of a MINMAX index file. Threads may share it.
 
     Raises:
         IndexFileError: if the file is of another index type, or its directory is corrupt.
@@ -131,11 +131,11 @@ class MinMaxReader:
 
     @property
     def stripe_rows(self) -> tuple[int, ...]:
-        """Rows of each stripe."""
+        """The number of rows of each stripe."""
         return tuple(stripe.stats.rows for stripe in self._stripes)
 
     def lookup(self, stripe: int, domain: Domain) -> Bounds:
-        """Look up the row groups of which all rows, and of which some rows, may be members.
+        """Look up the row groups in which every row is a member, and those in which some row may be.
 
         Raises:
             IndexFileError: if a page that it needs is corrupt.
@@ -155,7 +155,7 @@ class MinMaxReader:
     def min_max(self, stripe: int) -> MinMax:
         """Implement `hindex.index.index_type.MinMaxSource`.
 
-        Keys of bytes are unknown, because they may be truncated.
+        Keys of bytes are None, because they may be truncated.
         """
         stats = self._stripes[stripe].stats
         if self._kind is KeyKind.BYTES:
@@ -241,15 +241,15 @@ def _group_stats(
     return tuple(stats)
 
 
-#: Bytes of a key that the file keeps: longer ones become safe bounds.
+#: The most bytes of a stored key; longer keys are truncated to safe bounds.
 LONG_KEY = 1024
 
 
 class MinMaxBuilder(FileBuilder):
-    """Writes a MINMAX index file; see `hindex.index.file_builder.FileBuilder` for the other parameters.
+    """A builder of a MINMAX index file; see `hindex.index.file_builder.FileBuilder` for the other parameters.
 
     Args:
-        row_group_rows: rows of the data file's row groups; 0 where it has none.
+        row_group_rows: the rows of the data file's row groups; 0 if it has none.
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class MinMaxBuilder(FileBuilder):
         self._body = pb.MinMaxBody(row_group_rows=row_group_rows)
 
     def add_stripe(self, array: pa.Array) -> None:
-        """Index the values of the next stripe: one per row, of the type's ``to_arrow()``.
+        """Index the values of the next stripe: one per row, of the type ``data_type.to_arrow()``.
 
         Raises:
             BuildError: if the array is of another type.
@@ -283,7 +283,7 @@ class MinMaxBuilder(FileBuilder):
         """Index the next stripe, given the statistics of its row groups.
 
         Raises:
-            BuildError: if they are not those of the stripe's row groups.
+            BuildError: if they do not match the stripe's row groups.
         """
         if len(groups) != group_count(self._group_rows, rows) or sum(item.rows for item in groups) != rows:
             raise BuildError(
@@ -298,7 +298,7 @@ class MinMaxBuilder(FileBuilder):
         self._stripes.append(StripeSummary(whole))
 
     def finish(self) -> IndexFileSummary:
-        """Write the footer; an own file is made durable and closed."""
+        """Write the footer; sync and close the file if the builder opened it."""
         return self._finish(self._body.SerializeToString(deterministic=True))
 
 

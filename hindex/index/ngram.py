@@ -1,10 +1,10 @@
 """The NGRAM index type: every n-gram of a column of strings, with the blocks of rows that have it, stripe by stripe.
 
-It finds strings that contain another one. Blocks in place of rows make the index several times smaller. That costs
-little, since an ORC reader decompresses far more rows at once.
+It finds strings that contain a substring. Blocks in place of rows make the index several times smaller, at little
+cost, since an ORC reader decompresses far more rows at once.
 
-A stripe is a B+tree, as in `hindex.index.bitmap`: its keys are folded n-grams, three bytes each, and its rows are
-numbers of blocks.
+The index of a stripe is a B+tree, as in `hindex.index.bitmap`: its keys are folded n-grams of three bytes, and its
+rows are numbers of blocks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from hindex.keys import KeyKind
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import index_file_pb2 as pb
 
-#: Maximum number of n-grams of a lookup: more exclude hardly any further block.
+#: The most n-grams of a lookup: more exclude hardly any further block.
 _MAX_LOOKED_UP = 16
 _MAX_BLOCK_ROWS = 1 << 16
 
@@ -57,7 +57,7 @@ class _Stripe:
 
 
 class NgramReader:
-    """Reads an NGRAM index file; may be shared by threads.
+    """A reader of an NGRAM index file. Threads may share it.
 
     Raises:
         IndexFileError: if the file is of another index type, or its directory is corrupt.
@@ -89,14 +89,14 @@ class NgramReader:
 
     @property
     def stripe_rows(self) -> tuple[int, ...]:
-        """Rows of each stripe, nulls included."""
+        """The number of rows of each stripe, nulls included."""
         return tuple(stripe.rows for stripe in self._stripes)
 
     def lookup(self, stripe: int, domain: Domain) -> Bounds:
-        """Look up the rows of a stripe that may have every n-gram of a domain; the bounds are upper ones.
+        """Look up the rows of a stripe that may have every n-gram of a domain; the lower bound is empty.
 
         Args:
-            domain: the n-grams, one at least.
+            domain: the n-grams, at least one.
 
         Raises:
             IndexFileError: if a page that it needs is corrupt.
@@ -123,7 +123,7 @@ def _sampled_ngrams(domain: Domain) -> Sequence[Range]:
 
 
 def _common_blocks(tree: TreeReader, parts: Sequence[LeafKeys]) -> BitMap:
-    """Return the blocks that all keys have. Reads bitmap pages only if the inline rows leave a block."""
+    """Return the blocks that all keys have. Reads bitmap pages only if the inline rows have common blocks."""
     inline: list[BitMap] = []
     for part in parts:
         counts = part.inline_counts
@@ -142,7 +142,7 @@ def _common_blocks(tree: TreeReader, parts: Sequence[LeafKeys]) -> BitMap:
 
 
 class NgramBuilder(FileBuilder):
-    """Writes an NGRAM index file; see `hindex.index.file_builder.FileBuilder` for the parameters."""
+    """A builder of an NGRAM index file; see `hindex.index.file_builder.FileBuilder` for the parameters."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class NgramBuilder(FileBuilder):
         self._body = pb.NgramBody(block_rows=int(self._properties["block_rows"]))
 
     def add_stripe(self, array: pa.Array) -> None:
-        """Index the values of the next stripe: one per row, of the type's ``to_arrow()``.
+        """Index the values of the next stripe: one per row, of the type ``data_type.to_arrow()``.
 
         Raises:
             BuildError: if the array is of another type, or has more rows than a bitmap can number.
@@ -175,7 +175,7 @@ class NgramBuilder(FileBuilder):
         self._stripes.append(StripeSummary(ColumnStats(len(array), array.null_count, None, None)))
 
     def finish(self) -> IndexFileSummary:
-        """Write the footer; an own file is made durable and closed."""
+        """Write the footer; sync and close the file if the builder opened it."""
         return self._finish(self._body.SerializeToString(deterministic=True))
 
 

@@ -1,8 +1,8 @@
 """The cache of index files: one bounded cache for all scans of a process.
 
-Index files never change once written, and a key names a file by path, length and checksum: nothing that is cached
-can go stale. Later changes on disk go unnoticed, except by readers with a private cache, such as
-CHECK INDEXES VERIFY. The limit comes from ``hindex.connect(cache_bytes=...)`` or the environment.
+Index files never change once written, and a key names a file by path, length and checksum, so that cached values
+never become stale. Only readers with a private cache, such as CHECK INDEXES VERIFY, notice later changes on disk.
+The limit comes from ``hindex.connect(cache_bytes=...)`` or the environment.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from hindex.errors import HindexError
 from hindex.lru_cache import LruCache
 from hindex.value_class import value_class
 
-#: Environment variable with the bound, in bytes.
+#: The environment variable with the limit, in bytes.
 VARIABLE = "HINDEX_CACHE_BYTES"
 DEFAULT_BYTES = 128 * 1024 * 1024
-#: Most files that are kept open, whatever the bytes: each has a file descriptor.
+#: The most files that are kept open, whatever their bytes: each has a file descriptor.
 MAX_FILES = 256
 
 
 @value_class
 class CacheCounts:
-    """Hits and misses of the cache, and the bytes that it holds, roughly.
+    """The hits and misses of the cache, and its approximate bytes.
 
     ``pages_read`` and ``bytes_read`` count reads of index files for the cache.
     """
@@ -51,9 +51,9 @@ class CacheCounts:
 
 
 class Cache(LruCache[Hashable, object]):
-    """Parts of index files by key, weighed in bytes, with counts of its use.
+    """A cache of parts of index files by key, weighted in bytes, with counts of its use.
 
-    It holds at most ``MAX_FILES`` open files, whatever they weigh.
+    It keeps at most ``MAX_FILES`` open files, whatever their weight.
     """
 
     def __init__(self, limit: int) -> None:
@@ -66,7 +66,7 @@ class Cache(LruCache[Hashable, object]):
 
     @property
     def counts(self) -> CacheCounts:
-        """The counts up to now."""
+        """The counts so far."""
         with self._lock:
             return CacheCounts(self._hits, self._misses, self.weight, self._pages_read, self._bytes_read)
 
@@ -98,13 +98,13 @@ class Cache(LruCache[Hashable, object]):
         return values
 
     def put_file(self, key: Hashable, value: object, nbytes: int) -> None:
-        """Keep a value that holds an open file."""
+        """Keep a value with an open file."""
         self.put(key, value, nbytes)
         with self._lock:
             if key in self._entries:
                 self._files[key] = 1
             while len(self._files) > MAX_FILES:
-                # not closed: a scan may still be using it; the last reference frees it
+                # not closed: a scan may still use it; the last reference frees it
                 self._remove(next(iter(self._files)))
 
     def clear(self) -> None:
@@ -138,6 +138,6 @@ def shared_cache() -> Cache:
     """Return the cache of this process, created at its first use.
 
     Raises:
-        HindexError: if the environment names no bound that can be read.
+        HindexError: if the environment variable is not a number of bytes.
     """
     return Cache(parse_bytes(os.environ.get(VARIABLE, "") or str(DEFAULT_BYTES)))

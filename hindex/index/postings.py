@@ -1,9 +1,9 @@
 """Group the rows of one stripe's column by key: rows sorted by key, then by row number.
 
 Key and row number are packed into one unsigned integer wherever both fit, so that the work is one sort of integers.
-Temporary arrays are made block by block: beside the column itself, grouping takes about two 64-bit words a row, or one
-if the keys span less than 32 bits. Where keys are many, grouping takes up to a hundred bytes a row: the keys are then
-cut into ranges by a sample, and only the rows of one range are gathered, sorted and written at a time.
+Temporary arrays are made block by block. In addition to the column, grouping takes about two 64-bit words per row,
+or one if the keys span less than 32 bits. With many keys, grouping takes up to a hundred bytes per row; then the
+keys are split into ranges by a sample, and only the rows of one range are gathered, sorted and written at a time.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Postings:
 
     Attributes:
         keys: int64 array, or large binary array without nulls.
-        starts: int64, one more than there are keys.
-        rows: uint32 row numbers of every non-null row; may be a strided view.
-        nulls: uint32 row numbers of the null rows, ascending.
+        starts: int64, one more than keys.
+        rows: uint32, the row numbers of all non-null rows; may be a strided view.
+        nulls: uint32, the row numbers of the null rows, ascending.
     """
 
     keys: Int64s | pa.LargeBinaryArray
@@ -48,7 +48,7 @@ class Postings:
 
 
 def group(data_type: OrcType, array: pa.Array) -> Postings:
-    """Group the rows of an Arrow array of ``of.to_arrow()``, a dictionary of it, or a list of it, by key."""
+    """Group the rows of an Arrow array by key: of ``data_type.to_arrow()``, or a dictionary or list of it."""
     if isinstance(array, pa.ListArray):
         return group_elements(data_type, array)
     if key_kind(data_type) is KeyKind.INT64:
@@ -57,13 +57,13 @@ def group(data_type: OrcType, array: pa.Array) -> Postings:
 
 
 def group_elements(data_type: OrcType, lists: pa.ListArray) -> Postings:
-    """Group rows by the keys of the elements of their lists; a key names each of its rows once.
+    """Group rows by the keys of the elements of their lists; each key has a row only once.
 
     Args:
         data_type: the type of the elements.
 
     Returns:
-        postings whose nulls are the rows without a key: NULL, empty, or with no element but NULL.
+        postings whose nulls are the rows without a key: NULL, empty, or with only NULL elements.
     """
     values, numbered = list_elements(lists)
     rows = numbered.astype(np.uint32)
@@ -87,12 +87,12 @@ def group_pairs(
     *,
     counts: npt.NDArray[Any] | None = None,
 ) -> Postings:
-    """Group pairs of a key and a number, in any order but each given once, by key.
+    """Group distinct pairs of a key and a number by key; they may be in any order.
 
     Args:
         keys: as in `Postings`, but not distinct; none is null.
         rows: the number of each pair.
-        counts: how many of ``rows``, one behind the other, each key has; one if not given.
+        counts: the number of consecutive ``rows`` of each key; 1 by default.
     """
     if not isinstance(keys, np.ndarray):
         encoded = keys.dictionary_encode()
@@ -160,7 +160,7 @@ def _group_integers(data_type: OrcType, array: pa.Array) -> Postings:
     packed = np.empty(count, dtype)
     at = 0
     for block in _blocks(len(array)):
-        # the difference fits unsigned 64 bits even where it overflows signed ones: it wraps around to right
+        # the difference fits unsigned 64 bits even if it overflows signed ones: it wraps around to the right value
         offsets = (keys_of(block).view(np.uint64) - base).astype(dtype)
         packed[at : at + len(offsets)] = (offsets << dtype.type(shift)) | _row_numbers(block, valid, dtype)
         at += len(offsets)
@@ -179,7 +179,7 @@ def _extent(keys_of: Callable[[slice], Int64s], count: int) -> tuple[int, int]:
 
 
 def _layout(span: int, rows: int) -> tuple[np.dtype[Any], int] | None:
-    """Return the integer type for key offsets up to ``span`` above row numbers, and the bit at which the key begins."""
+    """Return the integer type of a packed key offset (up to ``span``) and row number, and the key's first bit."""
     row_bits = max((rows - 1).bit_length(), 1)
     if span.bit_length() + row_bits <= 32:
         return np.dtype(np.uint32), row_bits
@@ -198,7 +198,7 @@ def _row_numbers(block: slice, valid: npt.NDArray[np.bool_] | None, dtype: np.dt
 def _unpack(
     packed: npt.NDArray[Any], shift: int
 ) -> tuple[npt.NDArray[np.uint64], Int64s, npt.NDArray[np.uint32]]:
-    """Sort packed values in place: the distinct high parts, where each starts, and all low parts."""
+    """Sort packed values in place; return the distinct high parts, the start of each, and all low parts."""
     packed.sort()
     step = packed.dtype.type(shift)
     parts = [np.zeros(1, np.int64)]
@@ -215,7 +215,7 @@ def _unpack(
 
 
 def _group_wide(keys: Int64s, rows_of: npt.NDArray[np.uint32]) -> Postings:
-    """Group keys that do not fit one word together with a row number, by their ranks.
+    """Group keys by their ranks, if a key and a row number do not fit into one word.
 
     Args:
         rows_of: the row number of each key.
@@ -240,7 +240,7 @@ def _group_wide(keys: Int64s, rows_of: npt.NDArray[np.uint32]) -> Postings:
 
 def _group_bytes(data_type: OrcType, array: pa.Array) -> Postings:
     if not isinstance(array, pa.DictionaryArray):
-        # first, so that keys are made of different values only
+        # first, so that keys are computed of distinct values only
         array = array.dictionary_encode()
     # the values' keys may repeat, be null, or be used by no row
     encoded = cast("pa.LargeBinaryArray", array_keys(data_type, array.dictionary)).dictionary_encode()
@@ -274,14 +274,14 @@ def _group_bytes(data_type: OrcType, array: pa.Array) -> Postings:
     return Postings(distinct.take(order), starts, rows, nulls)
 
 
-#: Memory for grouping beside the column itself: a multiple of its bytes, and a minimum in bytes.
+#: The memory for grouping in addition to the column: a multiple of its bytes, and a minimum in bytes.
 MEMORY_FACTOR = 2.2
 MIN_MEMORY = 8 * 1024 * 1024
 
-#: Keys that ranges are chosen by.
+#: The number of sampled keys by which ranges are chosen.
 _SAMPLE = 1 << 14
 _FEW_KEYS = 64
-# rough bytes that grouping and writing a row take: all rows at once, and a row of a range
+# rough bytes of grouping and writing a row: of all rows at once, and of a range
 _FEW_KEYS_BYTES = 8
 _MANY_KEYS_BYTES = 80
 _RANGE_BYTES = 110
@@ -289,9 +289,9 @@ _BYTES_KEY_BYTES = 420
 
 
 def group_key_ranges(data_type: OrcType, array: pa.Array) -> Iterator[Postings]:
-    """Group the rows of a stripe by key, in one piece or several of ascending keys; the first has the null rows.
+    """Group the rows of a stripe by key, in one or more pieces of ascending keys; the first has the null rows.
 
-    A dictionary is grouped at once: it has few keys, or would not be one. So are lists.
+    Dictionary arrays, which have few keys, and lists are grouped in one piece.
     """
     count = len(array)
     budget = max(MIN_MEMORY, MEMORY_FACTOR * array.nbytes)
@@ -323,13 +323,13 @@ def group_key_ranges(data_type: OrcType, array: pa.Array) -> Iterator[Postings]:
 
 def _sample(data_type: OrcType, array: pa.Array) -> Sequence[Key]:
     """Return the keys of some rows, ascending."""
-    # always the same rows, so that the same values give the same bytes
+    # always the same rows, so that equal values give equal bytes
     at = np.sort(np.random.default_rng(0).integers(0, len(array), _SAMPLE))
     return sorted(key_list(array_keys(data_type, array.take(pa.array(at)).drop_null())))
 
 
 def _is_one_key_frequent(sample: Sequence[Key]) -> bool:
-    """Return True if ranges would not be much smaller than the whole: few keys, one of them with many of the rows."""
+    """Return True if ranges would not be much smaller than the whole: there are few keys, one with many rows."""
     runs = Counter(sample).values()
     return not runs or (len(runs) < _FEW_KEYS and max(runs) > len(sample) // 4)
 
@@ -337,7 +337,8 @@ def _is_one_key_frequent(sample: Sequence[Key]) -> bool:
 def _needed(data_type: OrcType, sample: Sequence[Key], count: int) -> float:
     """Estimate the bytes that grouping all rows at once takes."""
     distinct = len(set(sample))
-    # where most keys of a sample are different, most keys of all are; else there are few more than it shows
+    # if most keys of the sample are distinct, so are most of all keys; else there are few more keys than in the
+    # sample
     many = distinct > len(sample) // 4
     if key_kind(data_type) is KeyKind.BYTES:
         width = sum(map(len, sample)) / len(sample) if sample else 0  # type: ignore[arg-type]
@@ -346,9 +347,9 @@ def _needed(data_type: OrcType, sample: Sequence[Key], count: int) -> float:
 
 
 def _piece_numbers(data_type: OrcType, array: pa.Array, cuts: Sequence[Key]) -> npt.NDArray[Any]:
-    """Return the piece of each row: the number of ascending ``cuts`` that are not above its key.
+    """Return the number of each row's piece: the number of ascending ``cuts`` that are not above its key.
 
-    A null's is the number behind the last one.
+    Nulls have the number after the last piece.
     """
     numbers = np.zeros(len(array), np.min_scalar_type(len(cuts) + 1))
     for start in range(0, len(array), _BLOCK):

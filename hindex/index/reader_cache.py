@@ -1,6 +1,6 @@
 """Open index files shared by the scans of one process.
 
-Index files never change once written, so an open one, with the pages it has decoded, serves every later scan.
+Index files never change once written, so every later scan can use an open file with its decoded pages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hindex.index.page_cache import Cache, shared_cache
 from hindex.orc.io.file_system import open_source
 from hindex.value_class import value_class
 
-# the memory that a reader takes beside its directory, which is about four times as long once it is parsed
+# the memory of a reader without its directory, and the factor by which a directory grows when it is parsed
 _OPEN_BYTES = 8 * 1024
 _DIRECTORY_FACTOR = 4
 
@@ -32,14 +32,14 @@ def open_index_file(path: str, length: int, footer_checksum: int, cache: Cache |
     """Open the index file of one data file, or return the open one.
 
     Args:
-        length: bytes, as recorded when it was written.
-        footer_checksum: crc32c of its footer, as recorded.
-        cache: where it and its pages are kept; the process's by default.
+        length: in bytes, as recorded when the file was written.
+        footer_checksum: the crc32c of its footer, as recorded.
+        cache: the cache of the file and its pages; by default, that of the process.
 
     Raises:
         IndexFileError: if the file is missing, corrupt or not the one recorded.
         NewerFormatError: if a newer version wrote it.
-        HindexError: if its type is unknown here.
+        HindexError: if its index type is not installed.
     """
     key = (path, length, footer_checksum)
     cache = shared_cache() if cache is None else cache
@@ -53,7 +53,7 @@ def open_index_file(path: str, length: int, footer_checksum: int, cache: Cache |
     index = file_index_type(file.footer.index_type)
     opened = OpenIndex(index, file.footer, index.reader(file))
     if is_bundle(path):
-        # without a file of its own, but with all of its bytes
+        # it has no open file of its own, but all of its bytes are in memory
         cache.put(key, opened, _weight(file) + length)
     else:
         cache.put_file(key, opened, _weight(file))
@@ -64,7 +64,7 @@ def open_bundle(path: str, cache: Cache | None = None) -> Bundle:
     """Open a bundle, or return the open one.
 
     Raises:
-        IndexFileError: if it is missing or corrupt.
+        IndexFileError: if the bundle is missing or corrupt.
         NewerFormatError: if a newer version wrote it.
     """
     cache = shared_cache() if cache is None else cache

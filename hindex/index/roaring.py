@@ -1,8 +1,8 @@
-"""Row sets: roaring bitmaps from numpy, and from bytes that are not trusted.
+"""Row sets: roaring bitmaps from numpy arrays and from untrusted bytes.
 
-A bitmap of many rows is put together in its portable serialised form and deserialised, which costs a copy; adding
-row by row costs some ten nanoseconds each from an array, and fifty from anything else. Source: RoaringFormatSpec,
-the layout without run containers.
+A bitmap of many rows is assembled in its portable serialised form and deserialised, which costs a copy. Adding
+rows one by one costs some ten nanoseconds each from an array, and fifty from other sources. Source:
+RoaringFormatSpec, the layout without run containers.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-#: Most rows of a stripe, and most row groups of an index: they are numbered from 0 in 32 bits.
+#: The most rows of a stripe, and row groups of an index: they are numbered from 0 in 32 bits.
 MAX_ROWS = (1 << 32) - 1
 
 _COOKIE_NO_RUNS = 12346
 _CHUNK = 1 << 16
-#: Greatest bytes of a container, all of it runs of one row each, with its header; and bytes of the bitmap's header.
+#: The most bytes of a container with its header, if it consists of runs of one row; and those of the bitmap's
+#: header.
 _CONTAINER_BYTES = 2 + 4 * (_CHUNK // 2) + 9
 _HEAD_BYTES = 8
 #: Containers of more rows than this are bitsets.
 _MAX_ARRAY = 4096
-# below this, the detour over bytes costs more than it saves
+# below this, the detour over serialised bytes costs more than it saves
 _FEW = 4096
 
 
@@ -87,7 +88,7 @@ def to_mask(rows: BitMap, total: int) -> npt.NDArray[np.bool_]:
 def from_groups(mask: npt.NDArray[np.bool_], size: int, total: int) -> BitMap:
     """Make a bitmap of the rows of the row groups under a mask.
 
-    All have ``size`` rows, the last one the rest of ``total``. A size of 0 means that there is one group at most.
+    Row groups have ``size`` rows, and the last one the rest of ``total``. With a size of 0, there is at most one.
     """
     size = size or total
     rows = BitMap()
@@ -98,7 +99,7 @@ def from_groups(mask: npt.NDArray[np.bool_], size: int, total: int) -> BitMap:
 
 
 def group_count(size: int, total: int) -> int:
-    """Row groups of a stripe of ``total`` rows."""
+    """Return the number of row groups of a stripe of ``total`` rows."""
     return -(-total // size) if size else min(total, 1)
 
 
@@ -107,7 +108,7 @@ def _bitset(bits: npt.NDArray[np.bool_]) -> bytes:
 
 
 def _from_arrays(low: npt.NDArray[np.uint16], counts: npt.NDArray[np.int64]) -> BitMap:
-    """Make a bitmap from the low halves of ascending rows and their counts by high half, none of which is large."""
+    """Make a bitmap from the low halves of ascending rows and their counts by high half, all of them small."""
     highs = np.flatnonzero(counts)
     counts = counts[highs]
     header = np.empty((len(highs), 2), "<u2")
@@ -118,7 +119,7 @@ def _from_arrays(low: npt.NDArray[np.uint16], counts: npt.NDArray[np.int64]) -> 
 
 
 def _assemble(containers: list[tuple[int, int, bytes]]) -> BitMap:
-    """Make a bitmap of containers, each given by its high half, its number of rows, and its body."""
+    """Make a bitmap of containers, each a tuple of its high half, its number of rows, and its body."""
     if not containers:
         return BitMap()
     header = bytearray(struct.pack("<II", _COOKIE_NO_RUNS, len(containers)))
@@ -143,7 +144,7 @@ def nbytes(rows: BitMap) -> int:
 
 
 def max_bytes(total: int) -> int:
-    """Bytes of a serialised bitmap of row numbers below ``total`` at most, however it holds them."""
+    """Return the most bytes of a serialised bitmap of row numbers below ``total``, in any kind of containers."""
     return _HEAD_BYTES + -(-total // _CHUNK) * _CONTAINER_BYTES
 
 
@@ -151,7 +152,7 @@ def load(data: memoryview, total: int, count: int) -> BitMap:
     """Deserialise a bitmap that must have ``count`` rows, all below ``total``.
 
     Raises:
-        ValueError: if it does not, or is no portable roaring bitmap.
+        ValueError: if it does not, or if the bytes are not a portable roaring bitmap.
     """
     if len(data) < 8:
         raise ValueError(f"a bitmap of {len(data)} bytes is too short")

@@ -1,11 +1,11 @@
 """The ROWS index type: copies of columns in blocks of few rows.
 
-An ORC file compresses some 256 KiB of a column at once, so that one row costs as much as thousands. A ROWS index
-stores copies of columns beside each other, in blocks of 64 rows, each compressed on its own with the dictionary of its
-stripe: scattered rows cost a few kilobytes each. It answers no condition; scans read the rows that other indexes find
-from it.
+An ORC file compresses some 256 KiB of a column at once, so that reading one row costs as much as reading
+thousands. A ROWS index stores copies of columns together, in blocks of 64 rows. Each block is compressed on its
+own with the dictionary of its stripe, so that scattered rows cost a few kilobytes each. The index answers no
+conditions: scans read the rows that other indexes find from it.
 
-A block is the message of an Arrow record batch. `docs/format.md` specifies the file.
+A block is an Arrow record batch message. `docs/format.md` specifies the file.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ from hindex.table.type_text import parse_type
 
 Int64s = npt.NDArray[np.int64]
 
-#: Raw bytes of a block, about: rows that are long have fewer of them in a block.
+#: The approximate most raw bytes of a block: a block has fewer rows if they are long.
 _BLOCK_BYTES = 64 << 10
-#: Raw bytes of blocks that are decoded together.
+#: The raw bytes of blocks that are decoded together.
 _BYTES_TOGETHER = 64 << 20
-#: Greatest raw length of a block.
+#: The greatest raw length of a block, in bytes.
 _MAX_BLOCK = (1 << 31) - 1
 _LEVEL = 3
-#: Bytes of a stripe's dictionary, blocks that it is made from, and their bytes.
+#: The bytes of a stripe's dictionary, the number of blocks that it is trained on, and their bytes.
 _DICTIONARY_BYTES = 32 << 10
 _SAMPLES = 1000
 _SAMPLED_BYTES = 4 << 20
-#: A stripe of fewer blocks has no dictionary, which would take more bytes than it saves.
+#: A stripe with fewer blocks has no dictionary, which would take more bytes than it saves.
 _MIN_BLOCKS = 100
 
 
 class RowsReader:
-    """Reads a ROWS index file; may be shared by threads.
+    """A reader of a ROWS index file. Threads may share it.
 
     Raises:
         IndexFileError: if the file is of another index type, or its directory is corrupt.
@@ -89,26 +89,26 @@ class RowsReader:
                 raise file.error(f"the directory of stripe {number} has {stripe.rows} rows")
         names = [str(number) for number in range(len(self.type.children))]
         types = [child.to_arrow() for child in self.type.children]
-        # strings need not be UTF-8, which a full validation of them would look at
+        # strings need not be UTF-8, which a full validation would check
         self._schema = pa.schema(list(zip(names, map(_strings_as_binary, types), strict=True)))
         self._types = types
 
     @property
     def stripe_rows(self) -> tuple[int, ...]:
-        """Rows of each stripe."""
+        """The number of rows of each stripe."""
         return tuple(stripe.rows for stripe in self._stripes)
 
     def lookup(self, stripe: int, _: Domain) -> Bounds:
-        """Return bounds that decide no row."""
+        """Return bounds that leave all rows undecided."""
         return Bounds.unknown(self._stripes[stripe].rows)
 
     def count_blocks(self, stripe: int, rows: Int64s) -> int:
-        """Return the number of blocks with some of the rows, which ascend."""
+        """Return the number of blocks that contain some of the rows, which are ascending."""
         numbers = rows // self._stripes[stripe].block_rows
         return int(np.count_nonzero(np.diff(numbers))) + 1 if len(rows) else 0
 
     def block_bytes(self, stripe: int) -> float:
-        """Return the mean of the stored bytes of a stripe's blocks."""
+        """Return the mean stored bytes of a stripe's blocks."""
         item = self._stripes[stripe]
         count = -(-item.rows // item.block_rows) if item.rows else 1
         return (item.blocks.offset - item.offset) / count
@@ -135,7 +135,7 @@ class RowsReader:
         numbers, batch_of_row = np.unique(rows // item.block_rows, return_inverse=True)
         blocks, decompressor = self._directory(stripe)
         encoded = self.file.read_encoded(blocks.refs(numbers))
-        # a decoded block has many rows for each that is read: few are in memory at once
+        # a decoded block has many rows for each one that is read, so only a few blocks are in memory at once
         together = max(1, _BYTES_TOGETHER // max(item.max_block, 1))
         parts: list[list[pa.Array]] = []
         for start in range(0, len(numbers), together):
@@ -151,7 +151,7 @@ class RowsReader:
                 first:end
             ] % item.block_rows
             indices = fixed_array(pa.int64(), positions, None)
-            # arrays one by one: taking from a table costs ten times as much where rows are few
+            # arrays one by one: taking few rows from a table costs ten times as much
             table = pa.Table.from_batches(batches).select(list(columns)).combine_chunks()
             parts.append([column.chunk(0).take(indices) for column in table.columns])
         return [
@@ -170,7 +170,7 @@ class RowsReader:
         return batch
 
     def _directory(self, stripe: int) -> tuple[PageRefs, _Decompressor]:
-        """Return the blocks of a stripe, and what decompresses them."""
+        """Return the blocks of a stripe, and their decompressor."""
         item = self._stripes[stripe]
         count = -(-item.rows // item.block_rows)
         refs = [page_ref(item.blocks), *([page_ref(item.dictionary)] if item.HasField("dictionary") else [])]
@@ -198,7 +198,7 @@ class RowsReader:
 
 
 class _Decompressor:
-    """Decompresses blocks of at most some bytes; may be shared by threads."""
+    """A decompressor of blocks with a maximum length. Threads may share it."""
 
     def __init__(self, dictionary: bytes, max_length: int) -> None:
         self._dictionary = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
@@ -209,8 +209,8 @@ class _Decompressor:
         """Decompress a block.
 
         Raises:
-            ZstdError: if it is corrupt.
-            ValueError: if it says that it is longer than any block is.
+            ZstdError: if the block is corrupt.
+            ValueError: if its header has a length above the maximum.
         """
         length = zstandard.frame_content_size(data)
         if not 0 < length <= self._max_length:
@@ -223,7 +223,7 @@ class _Decompressor:
 
 
 class RowsBuilder(FileBuilder):
-    """Writes a ROWS index file; see `hindex.index.file_builder.FileBuilder` for the parameters.
+    """A builder of a ROWS index file; see `hindex.index.file_builder.FileBuilder` for the parameters.
 
     Args:
         data_type: a struct of the columns.
@@ -248,7 +248,7 @@ class RowsBuilder(FileBuilder):
         """Add the rows of the next stripe, a struct array of the columns.
 
         Raises:
-            BuildError: if it is of another type.
+            BuildError: if the array is of another type.
         """
         array = self._one_array(array)
         self._stripes.append(StripeSummary(ColumnStats(len(array), 0, None, None)))
@@ -258,7 +258,7 @@ class RowsBuilder(FileBuilder):
         batch = pa.RecordBatch.from_arrays(
             array.flatten(), [str(number) for number in range(array.type.num_fields)]
         )
-        # of slices, the bytes of their rows alone
+        # for a slice, only the bytes of its rows
         mean = batch.nbytes / len(array)
         item.block_rows = max(1, min(self._block_rows, int(_BLOCK_BYTES / max(mean, 1))))
         starts = range(0, len(array), item.block_rows)
@@ -295,7 +295,7 @@ class RowsBuilder(FileBuilder):
             if size > _SAMPLED_BYTES:
                 break
         try:
-            # without k and d, a search for the best ones takes five times as long, and comes to these
+            # without k and d, a search for the best values takes five times as long, and results in these
             dictionary = zstandard.train_dictionary(_DICTIONARY_BYTES, samples, k=1024, d=8, level=_LEVEL)
         except zstandard.ZstdError:
             # the samples have too little in common
@@ -304,7 +304,7 @@ class RowsBuilder(FileBuilder):
         return dictionary
 
     def finish(self) -> IndexFileSummary:
-        """Write the footer; an own file is made durable and closed."""
+        """Write the footer; sync and close the file if the builder opened it."""
         return self._finish(self._body.SerializeToString(deterministic=True))
 
 
@@ -365,7 +365,7 @@ def _message(batch: pa.RecordBatch, start: int, rows: int) -> bytes:
 
 
 def _strings_as_binary(data_type: pa.DataType) -> pa.DataType:
-    """Return a type of the same layout, with binary for strings."""
+    """Return a type of the same layout, with binary in place of strings."""
     if pa.types.is_string(data_type):
         return pa.binary()
     if pa.types.is_struct(data_type):

@@ -1,8 +1,8 @@
-"""Lookups of keys in leaf pages, shared by BITMAP and BTREE files.
+"""Look up keys in leaf pages, for BITMAP and BTREE files.
 
 The inner level is a ``BTrees`` tree in memory from each leaf's lower bound to the leaf's ordinal. Many ranges are
-compared with the bounds as arrays. A lookup learns which leaves some ranges touch, fetches those that are not cached in
-one read, and the outside bitmaps they point to in a second.
+compared with the bounds as arrays. A lookup selects the leaves that its ranges touch, fetches the uncached ones in
+one read, and their outside bitmaps in a second.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from hindex.index.tree_writer import Int64s, byte_keys
 from hindex.keys import KeyArray, KeyKind, join_keys
 from hindex.orc.io.thread_pool import ThreadPool, processors
 
-#: Rows of a key from which on it is taken to have a bitmap.
+#: The number of rows from which a key is assumed to have a bitmap.
 _MANY_ROWS = 1024
-#: How many rows of a bitmap take as long as one that is unpacked.
+#: The number of rows of a bitmap that take as long as unpacking one row.
 _BITMAP_GAIN = 16
-#: About how many bytes of pages are decoded at once.
+#: The approximate bytes of pages that are decoded at once.
 _BYTES_AT_ONCE = 1 << 20
 
 
@@ -46,13 +46,13 @@ def _lookup_threads() -> ThreadPool:
 
 
 if hasattr(os, "register_at_fork"):
-    # a forked process has none of its parent's threads
+    # a forked process does not have its parent's threads
     os.register_at_fork(after_in_child=_lookup_threads.cache_clear)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeySelection:
-    """The keys that a lookup needs: those in some sorted, disjoint ranges.
+    """The keys that a lookup needs, in sorted, disjoint ranges.
 
     Args:
         leaves: int64[L], the numbers of the leaves that the ranges touch, ascending.
@@ -77,7 +77,7 @@ class KeySelection:
         )
 
     def count_points(self) -> Int64s:
-        """Count the ranges of each leaf that are a single key."""
+        """Count the single-key ranges of each leaf."""
         ranges = self.ranges
         if not isinstance(ranges, RangeArray):
             are_points = np.array([item.is_point for item in ranges], np.bool_)
@@ -90,14 +90,18 @@ class KeySelection:
 
 
 class TreeReader:
-    """The leaves of one tree, in key order: their places, keys, rows, and lower bounds.
+    """A reader of the leaves of one tree, in key order.
 
     Args:
-        total: rows are numbers below it.
+        total: the upper bound of row numbers, exclusive.
+        leaves: the leaf pages.
+        leaf_keys: the number of keys of each leaf.
+        leaf_rows: the number of rows of each leaf.
+        bounds: the lower bound of each leaf.
         shared_rows: True if a row may belong to several keys.
 
     Raises:
-        ValueError: if the lists contradict each other.
+        ValueError: if the lists are inconsistent.
     """
 
     def __init__(
@@ -144,16 +148,16 @@ class TreeReader:
 
     @property
     def key_count(self) -> int:
-        """Keys of all leaves."""
+        """The number of keys of all leaves."""
         return int(self._leaf_keys.sum())
 
     @property
     def row_count(self) -> int:
-        """Rows of all keys; one that belongs to several counts for each."""
+        """The number of rows of all keys; a row of several keys counts for each."""
         return int(self._leaf_rows.sum())
 
     def select(self, ranges: Sequence[Range]) -> KeySelection:
-        """Select the keys in sorted, disjoint ranges: the leaves that these touch, and the ranges of each."""
+        """Select the keys in sorted, disjoint ranges: the leaves that these touch, and the ranges of each leaf."""
         if self._kind is KeyKind.INT64:
             ranges = RangeArray(*integer_arrays(ranges))
         if not len(self) or not ranges:
@@ -161,7 +165,7 @@ class TreeReader:
             return KeySelection(none, none, none, none.astype(np.bool_), ranges)
         first, last = self._touched_leaves(ranges)
         if len(ranges) == 1:
-            # one key is the usual case, and merging takes a fifth of its lookup
+            # one key is the usual case: merging would take a fifth of its lookup
             numbers = np.arange(max(int(first[0]), 0), int(last[0]) + 1)
             begins = np.zeros(len(numbers), np.int64)
             ends = begins + 1
@@ -181,7 +185,7 @@ class TreeReader:
     def _are_whole(
         self, numbers: Int64s, begins: Int64s, ends: Int64s, ranges: Sequence[Range]
     ) -> npt.NDArray[np.bool_]:
-        """Return for each leaf whether all of its keys are certainly in its ranges: it has one, around its bounds."""
+        """Return a mask of the leaves whose keys are certainly all selected: one range contains their bounds."""
         is_whole: npt.NDArray[np.bool_] = ends - begins == 1
         if not isinstance(ranges, RangeArray):
             for at in np.flatnonzero(is_whole).tolist():
@@ -228,7 +232,7 @@ class TreeReader:
     def find(self, selection: KeySelection, *, with_rows: bool = True) -> list[LeafKeys]:
         """Find the selected keys and their rows, some leaves at a time, in order.
 
-        Many leaves are decoded by all processors.
+        Many leaves are decoded on all processors.
 
         Args:
             with_rows: False leaves out the rows.
@@ -253,7 +257,7 @@ class TreeReader:
         return _lookup_threads().map(find, parts)
 
     def _pages(self, numbers: Int64s, data: npt.NDArray[np.uint8] | None = None) -> LeafPages:
-        """Return some leaves, whose bytes are read unless they are given."""
+        """Return some leaves; read their bytes if ``data`` is None."""
         return LeafPages(
             self._file.read_stored(self._leaves, numbers) if data is None else data,
             self._leaves.lengths[numbers],
@@ -265,14 +269,14 @@ class TreeReader:
         )
 
     def max_rows(self, selection: KeySelection) -> int:
-        """Return the rows of all keys of the selected leaves."""
+        """Return the number of rows of all keys of the selected leaves."""
         return int(self._leaf_rows[selection.leaves].sum())
 
     def count_rows(self, selection: KeySelection) -> int:
-        """Count the rows of selected keys, without those of leaves whose ranges are all single keys.
+        """Count the rows of selected keys, except in leaves whose ranges are all single keys.
 
         Raises:
-            IndexFileError: if a leaf that is selected in part is corrupt.
+            IndexFileError: if a partially selected leaf is corrupt.
         """
         total = int(self._leaf_rows[selection.leaves[selection.is_whole]].sum())
         has_spans = selection.count_points() < selection.ends - selection.begins
@@ -290,7 +294,7 @@ class TreeReader:
         return self.union(self.find(selection))
 
     def union(self, parts: Sequence[LeafKeys]) -> BitMap:
-        """Return the rows of keys that `find` returned; the bitmap may be shared and must not be changed.
+        """Return the rows of the keys that `find` returned; the bitmap may be shared and must not be changed.
 
         Raises:
             IndexFileError: if a page that it needs is corrupt.
@@ -308,7 +312,7 @@ class TreeReader:
         return BitMap.union(*sets) if len(sets) > 1 else sets[0] if sets else BitMap()
 
     def join(self, parts: Sequence[LeafKeys]) -> KeyRows:
-        """Return keys that `find` returned with all their rows.
+        """Return the keys that `find` returned with all their rows.
 
         Raises:
             IndexFileError: if a page that it needs is corrupt.
@@ -321,7 +325,7 @@ class TreeReader:
         )
 
     def _with_bitmaps(self, keys: LeafKeys) -> KeyRows:
-        """Return keys with all their rows, those of bitmap pages among them."""
+        """Return keys with all their rows, including those of bitmap pages."""
         if not keys.bitmap_pages:
             return KeyRows(keys.key_array(), keys.counts, keys.rows)
         sets = [np.asarray(bitmap.to_array()) for bitmap in self.bitmaps(keys.bitmap_pages)]
@@ -334,10 +338,11 @@ class TreeReader:
         return KeyRows(keys.key_array(), keys.counts, rows[order])
 
     def estimate_cost(self, selection: KeySelection) -> LookupCost:
-        """Estimate the rows of selected keys, how many of them are unpacked one by one, and the leaves to read.
+        """Estimate the rows of selected keys, the rows that are unpacked one by one, and the leaves to read.
 
-        By the directory alone: all keys of a leaf are taken to have as many rows, and a range that ends within it to
-        have half of it. Keys with many rows have bitmaps, which a lookup uses in a small part of the time.
+        The estimate uses only the directory. It assumes that all keys of a leaf have equally many rows, and that a
+        range which ends within a leaf has half of it. Keys with many rows have bitmaps, which take a small part of
+        the time.
         """
         rows, keys = self._leaf_rows[selection.leaves], self._leaf_keys[selection.leaves]
         points, ranges = selection.count_points(), selection.ends - selection.begins
@@ -388,10 +393,10 @@ class TreeReader:
             yield KeyRows(leaf.key_array(kept), counts[kept], numbers)
 
     def bitmaps(self, pointers: Sequence[OverflowRows]) -> list[BitMap]:
-        """Row sets that are pages of their own; they are shared and must not be changed.
+        """Return the row sets of some bitmap pages; they are shared and must not be changed.
 
         Raises:
-            IndexFileError: if one is corrupt.
+            IndexFileError: if a page is corrupt.
         """
         max_bytes = roaring.max_bytes(self._total)
 
@@ -404,7 +409,7 @@ class TreeReader:
         return list(self._file.decode_pages([item.page for item in pointers], decode, roaring.nbytes))
 
     def leaves(self, numbers: Sequence[int] | None = None) -> Iterator[LeafKeys]:
-        """Yield the keys of whole leaves, of all by default; those that are not cached are fetched together."""
+        """Yield the keys of whole leaves, by default all; leaves that are not cached are fetched together."""
         ordinals = np.arange(len(self)) if numbers is None else np.array(numbers, np.int64)
 
         def decode(at: int, page: Page) -> LeafKeys:

@@ -1,4 +1,4 @@
-"""Writing of keys and their rows as leaf pages, shared by BITMAP and BTREE files."""
+"""Write keys and their rows as leaf pages, for BITMAP and BTREE files."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from hindex.index import leaf_page, roaring
 from hindex.index.index_file import Buffer, IndexFileWriter, PageRef, encode_page
 from hindex.index.leaf_page import ByteKeys
 
-#: Bytes of pages that are buffered in memory.
+#: The bytes of pages that are buffered in memory.
 BUFFER_BYTES = 1 << 20
-#: Raw bytes after which a leaf is closed, whatever its number of keys.
+#: The raw bytes after which a leaf is closed, whatever its number of keys.
 LEAF_BYTES = 64 * 1024
-#: Keys of fewer rows are always inline: there may be many of them, and none must cost a Python step.
+#: Keys with fewer rows are always inline: there may be many such keys, and none may cost a Python step.
 OVERFLOW_FROM = 256
-#: Keys of more rows are never inline: one lookup decodes all of a leaf's rows.
+#: Keys with more rows are never inline: a lookup decodes all rows of a leaf.
 OVERFLOW_AFTER = 1 << 16
-#: Most bytes kept of a tree's first key in the directory.
+#: The most bytes of a tree's first key in the directory.
 FIRST_BOUND = 64
-# one row in this many, or closer, is a bitset to roaring, which is then as small as gaps are; it decides that for
-# so many rows at once, and fewer than 4096 of them it holds as 16-bit numbers, which are larger
+# with one row in this many or more, roaring uses a bitset, which is as small as gaps are; it decides that for so
+# many rows at once, and stores fewer than 4096 of them as 16-bit numbers, which are larger
 _DENSE = 16
 _CONTAINER = 1 << 16
-# mean length of a run of neighboring rows from which roaring's run containers win
+# the mean length of runs of adjacent rows from which roaring's run containers are smaller
 _LONG_RUN = 4
-# rough raw bytes of an inline row, and of a key beside its bytes
+# rough raw bytes of an inline row, and of a key without its bytes
 _ROW_BYTES = 2.5
 _KEY_BYTES = 4
 
@@ -40,7 +40,7 @@ UInt32s = npt.NDArray[np.uint32]
 
 
 class BufferedPages:
-    """Pages that are buffered until the pages before them are written: on disk if they are many."""
+    """A buffer of pages that are written after other pages. Many pages are buffered on disk."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(max_size=BUFFER_BYTES)  # noqa: SIM115 - closed when released
@@ -53,7 +53,7 @@ class BufferedPages:
         self._lengths.append(len(page))
 
     def release(self, writer: IndexFileWriter) -> list[PageRef]:
-        """Write the buffered pages one behind the other, and drop them."""
+        """Write the buffered pages contiguously, and drop them."""
         self._file.seek(0)
         pages = [writer.append_page(self._file.read(length)) for length in self._lengths]
         self._file.close()
@@ -61,16 +61,16 @@ class BufferedPages:
 
 
 class TreeWriter:
-    """Writes one tree, its keys ascending; they may come piece by piece. The directory's values are kept in lists.
+    """A writer of one tree with ascending keys, in one or more pieces. It collects the directory in lists.
 
     Attributes:
         pages: the leaf pages.
-        keys: keys of each leaf.
-        rows: rows of these keys, inline and outside.
+        keys: the number of keys of each leaf.
+        rows: the number of rows of these keys, inline and outside.
         bounds: a lower bound of each leaf, above every key of the leaf before it.
 
     Args:
-        buffer: buffers the leaf pages, which must be contiguous; they are not in ``pages`` then.
+        buffer: a buffer for the leaf pages, if they must be contiguous; then they are not in ``pages``.
     """
 
     def __init__(
@@ -86,10 +86,10 @@ class TreeWriter:
         self.bounds: list[Key] = []
 
     def add(self, keys: Int64s | ByteKeys, starts: Int64s, rows: UInt32s) -> None:
-        """Write the leaves of some keys, all above those before.
+        """Write the leaves of some keys, which are above all earlier ones.
 
         Args:
-            starts: the rows of key ``i`` are ``rows[starts[i]:starts[i + 1]]``, ascending; none is without rows.
+            starts: the rows of key ``i`` are ``rows[starts[i]:starts[i + 1]]``, ascending; every key has rows.
         """
         if not len(keys):
             return
@@ -130,7 +130,7 @@ class TreeWriter:
 
 
 def write_bitmap(writer: IndexFileWriter, rows: BitMap) -> PageRef:
-    """Write a page that is a set of rows."""
+    """Write a set of rows as a page."""
     rows.run_optimize()
     return writer.write_page([rows.serialize()])
 

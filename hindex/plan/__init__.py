@@ -1,1 +1,1 @@
-"""From predicates to filters: types, normal form, evaluation, and explanations of what was decided."""
+"""Convert predicates to filters: types, normal form, evaluation, and the reasons of decisions."""

@@ -1,9 +1,9 @@
-"""Typed conditions that test one column, as the domain of keys for which they are TRUE.
+"""Convert typed conditions on one column to the domain of keys for which they are TRUE.
 
-`hindex.expr.typing` has put in the casts of Spark's analyzer. Those of constants are evaluated, and those of the column
-are inverted here: every function that is looked through never falls, so the keys whose value is at least some value
-begin at one key. Keys are counted in *ordinals*: the integer behind each key (the key itself, or a decimal's unscaled
-value).
+`hindex.expr.typing` has inserted the casts of Spark's analyzer. Casts of constants are evaluated, and casts and
+other functions of the column are inverted here. Only monotone (non-decreasing) functions are inverted: the keys
+whose result is at least some value begin at one key. Keys are counted in *ordinals*: the integer behind each key
+(the key itself, or a decimal's unscaled value).
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from hindex.value_class import value_class
 #: A column, and the keys of it for which a condition is TRUE.
 ColumnDomain: TypeAlias = tuple[Column, Domain]
 
-#: Ordinals from the first up to, but not including, the second; None is no end.
+#: Ordinals from the first up to, but not including, the second; None for no bound.
 _Span: TypeAlias = tuple[int | None, int | None]
 
 #: Returns the first ordinal of an argument for which a function is at least some ordinal of its results.
 _LowerBound: TypeAlias = Callable[[int], int]
 
-#: A literal beside a CHAR column may be so many characters longer than its values.
+#: The most characters that a literal compared with a CHAR column may be longer than the column's values.
 _MOST_BLANKS = 1000
 
 _OPERATORS = {op.value: op for op in ComparisonOp}
-#: Functions that are NULL where their first argument is, if the others are constants.
+#: Functions that are NULL if their first argument is, and the others are constants.
 _STRICT_FUNCTIONS = frozenset(
     {"CAST", "PAD", "year", "trunc", "date_trunc", "left", "substring", "startswith", "IN"}
     | {"=", "<>", "<", "<=", ">", ">="}
@@ -66,7 +66,7 @@ _STRICT_FUNCTIONS = frozenset(
 _FLOATING = frozenset({Kind.FLOAT, Kind.DOUBLE})
 _TEXT_KINDS = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR, Kind.BINARY})
 
-#: NOT over a comparison of values that are not NULL. `<=>` has no opposite operator: it is complemented.
+#: The negations of comparisons of values that are not NULL. `<=>` has none: its domain is complemented.
 OPPOSITES = {
     ComparisonOp.EQ: ComparisonOp.NE,
     ComparisonOp.NE: ComparisonOp.EQ,
@@ -80,7 +80,7 @@ OPPOSITES = {
 def column_domain(condition: Node, *, negated: bool = False) -> ColumnDomain | None:
     """Return the column that a condition tests, and the keys for which it, or its negation, is TRUE.
 
-    None for a condition that is not equivalent to a test of one column.
+    None if the condition is not equivalent to a test of one column.
 
     >>> from hindex.expr.nodes import BOOLEAN, INT
     >>> _, domain = column_domain(Apply("=", (Column("a", INT), Constant(5, INT)), BOOLEAN))
@@ -119,7 +119,7 @@ def column_domain(condition: Node, *, negated: bool = False) -> ColumnDomain | N
 
 
 def array_domain(data_type: OrcType, literals: LiteralArray) -> Domain | None:
-    """Return the keys that are equal to some of many literals of a column's own type; None if Spark casts either."""
+    """Return the keys equal to any of many literals of a column's own type; None if Spark casts either side."""
     keys: Int64s | pa.LargeBinaryArray | None = None
     if data_type.kind in INTEGER_KINDS and literals.kind is LiteralKind.INTEGER:
         least, greatest = _limits(data_type)
@@ -133,7 +133,7 @@ def array_domain(data_type: OrcType, literals: LiteralArray) -> Domain | None:
 
 
 def like_domain(pattern: str, escape: str) -> tuple[Domain, bool]:
-    r"""Return the domain of strings that begin as a pattern does, and True if all of them match it.
+    r"""Return the domain of strings with a pattern's literal prefix, and True if all of them match the pattern.
 
     >>> like_domain("ab%", "\\")[0].contains(b"abc"), like_domain("ab%c", "\\")[1]
     (True, False)
@@ -161,20 +161,20 @@ def _encode(text: str) -> bytes:
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """Return the least string above all with a prefix; None if there is none."""
+    """Return the least bytes above all that begin with a prefix; None if there are none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
 
 def _complemented(domain: Domain, negated: bool) -> Domain:
-    """Return the values that are not NULL and not in a domain, if ``negated``."""
+    """Return a domain, or if ``negated`` the non-NULL values outside it."""
     return domain.complement(null_allowed=False) if negated else domain
 
 
 def _split_default(condition: Node) -> tuple[Node, Node] | None:
-    """Split a condition on ``coalesce(value, constant)`` into that on the value and that on the constant.
+    """Split a condition on ``coalesce(value, constant)`` into one on the value and one on the constant.
 
-    None if the condition has no coalesce, or the value may be NULL where its column is not.
+    None if the condition has no coalesce, or if the value may be NULL although its column is not.
     """
     choices = [node for node in walk(condition) if isinstance(node, Apply) and node.function == "coalesce"]
     if not choices:
@@ -188,7 +188,7 @@ def _split_default(condition: Node) -> tuple[Node, Node] | None:
 
 
 def _is_null_with_column(node: Node) -> bool:
-    """Return True if a value or condition that has a domain is NULL exactly where its column is."""
+    """Return True if a value or condition with a domain is NULL exactly if its column is."""
     match node:
         case Column():
             return True
@@ -198,7 +198,7 @@ def _is_null_with_column(node: Node) -> bool:
 
 
 def _with_default(present: Node, absent: Node, *, negated: bool) -> ColumnDomain | None:
-    """Return the domain of a condition with a default: ``present`` tests the column, and ``absent`` its NULLs."""
+    """Return the domain of a condition with a default: ``present`` tests values, and ``absent`` is for NULL."""
     answer = column_domain(present, negated=negated)
     if answer is None or columns(absent):
         return None
@@ -260,14 +260,14 @@ def _check_cast(node: Node, column: Column) -> None:
 
 
 class _TextColumn:
-    """A column of texts beside constants.
+    """A column of strings that is compared with constants.
 
-    Values of CHAR(n) have n characters or more: files may hold longer ones, and Spark fills what it reads and cuts
-    nothing. Beside a longer constant, though, values are filled, or cut, to its length.
+    Values of CHAR(n) have n characters or more: files may contain longer values, and Spark pads what it reads and
+    truncates nothing. In a comparison with a longer constant, values are padded or truncated to its length.
 
     Args:
         is_filled: whether the constants are longer than the column's values.
-        max_length: so many characters are compared, from the first one on; None for all.
+        max_length: the number of leading characters to compare; None for all.
     """
 
     def __init__(self, column: Column, *, is_filled: bool = False, max_length: int | None = None) -> None:
@@ -297,7 +297,7 @@ class _TextColumn:
                 return below.complement(null_allowed=False)
 
     def members(self, constants: Iterable[Constant]) -> Domain:
-        """Return the keys that are equal to some constant, or begin with it where they are cut to its length."""
+        """Return the keys that are equal to a constant, or begin with it if they are truncated to its length."""
         if not self._is_filled and self._max_length is None:
             return Domain.points({_text_key(constant) for constant in constants})
         ranges: list[Range] = []
@@ -314,13 +314,13 @@ class _TextColumn:
         return Domain.from_ranges(ranges)
 
     def _lower_bound(self, constant: Constant) -> bytes | None:
-        """Return the first key that is at or above a constant; None if none is."""
+        """Return the least key that is not below a constant; None if there is none."""
         if self._max_length is None or len(str(constant.value)) <= self._max_length:
             return _text_key(constant)
         return prefix_end(_encode(str(constant.value)[: self._max_length]))
 
     def _prefixes(self, constant: Constant) -> Iterator[tuple[bytes, int]]:
-        """Yield the keys that are filled to be compared, and whether each is below (-1), at or above (1) a constant."""
+        """Yield the keys that need padding, each with -1 if it is below the constant, 0 if equal, 1 if above."""
         text = str(constant.value)
         for size in range(self.column.column_type.max_length, len(text)):
             rest = text[size:].encode()
@@ -329,10 +329,10 @@ class _TextColumn:
 
 
 def _text_column(node: Node) -> _TextColumn | None:
-    """Return the column of texts that a node is, but for blanks at the end; None for any other node."""
+    """Return a node as a column of strings, perhaps padded or truncated; None if it is none."""
     match node:
         case Apply("PAD", (Column() as column,), _, (length,)):
-            # each character more is a range of keys
+            # each further character adds a range of keys
             is_near = int(length) - column.column_type.max_length <= _MOST_BLANKS
             return _TextColumn(column, is_filled=True) if is_near else None
         case Apply("left", (Column() as column, Constant(int() as length))) | Apply(
@@ -360,7 +360,7 @@ def _text_key(constant: Constant) -> bytes:
 
 @value_class
 class _NumberColumn:
-    """A column of numbers or times in a function that never falls, beside constants.
+    """A monotone function of a column of numbers or times that is compared with constants.
 
     Attributes:
         lower_bound: returns the first ordinal of the column for which the function is at least an ordinal of its
@@ -385,7 +385,7 @@ class _NumberColumn:
         return _spans_domain(self.column.column_type, spans[op])
 
     def members(self, constants: Iterable[Constant]) -> Domain:
-        """Return the keys that are equal to some constant."""
+        """Return the keys that are equal to any of the constants."""
         return _spans_domain(self.column.column_type, map(self._equal, set(map(_ordinal, constants))))
 
     def _equal(self, ordinal: int) -> tuple[int, int]:
@@ -393,7 +393,7 @@ class _NumberColumn:
 
 
 def _number_column(node: Node) -> _NumberColumn | None:
-    """Return the column of numbers or times that a node is a function of; None for any other node."""
+    """Return a node as a monotone function of a column of numbers or times; None if it is none."""
     match node:
         case Column(_, data_type):
             return None if data_type.kind in _TEXT_KINDS else _NumberColumn(node, lambda at: at)
@@ -412,7 +412,10 @@ def _number_column(node: Node) -> _NumberColumn | None:
 
 
 def _cast_lower_bound(data_type: OrcType, to: OrcType) -> _LowerBound | None:
-    """Return the lower bounds of a cast that never falls and never fails, dates beyond 290,000 years aside; or None."""
+    """Return the lower bounds of a cast; None unless it is monotone and never fails.
+
+    Dates beyond 290,000 years may fail.
+    """
     own, cast = column_type(data_type), column_type(to)
     assert own is not None
     assert cast is not None
@@ -455,13 +458,13 @@ def _first_day(year: int) -> int:
 
 
 def _unit_lower_bound(node: Apply, data_type: OrcType, unit: str) -> _LowerBound:
-    """Return the lower bounds of dates or times cut to a unit: the beginnings of units."""
+    """Return the lower bounds of dates or times truncated to a unit: the beginnings of units."""
     low, high = _limits(data_type)
     longest = max_micros(unit) // (MICROS_PER_DAY if data_type == DATE else 1)
 
     def start(at: int) -> int:
         value = evaluate(replace(node, args=(Constant(at, data_type),)), {}, 1)
-        # the first unit of all may begin before the least value
+        # the first unit may begin before the least value
         return at if value.errors is not None else min(at, int(value.numbers[0]))
 
     def lower_bound(at: int) -> int:
@@ -477,7 +480,7 @@ def _unit_lower_bound(node: Apply, data_type: OrcType, unit: str) -> _LowerBound
 
 
 def _searched(data_type: OrcType, cast: Callable[[int], int], guess: Callable[[int], int]) -> _LowerBound:
-    """Return the lower bounds of a cast by search, which starts at a guess."""
+    """Return the lower bounds of a cast. They are searched for, starting at a guess."""
     low, high = _limits(data_type)
     return lambda at: _search_first(
         lambda ordinal: cast(ordinal) >= at, min(max(guess(at), low), high), low, high
@@ -485,9 +488,9 @@ def _searched(data_type: OrcType, cast: Callable[[int], int], guess: Callable[[i
 
 
 def _search_first(holds: Callable[[int], bool], guess: int, low: int, high: int) -> int:
-    """Return the first integer from low to high for which a monotone condition holds; high + 1 if for none.
+    """Return the first integer from low to high for which a monotone condition holds; high + 1 if there is none.
 
-    Looks around a good guess first: a long IN list of doubles costs a few casts each.
+    Search around the guess first: each value of a long IN list of doubles then costs only a few casts.
     """
     step = 1
     if holds(guess):
@@ -549,7 +552,7 @@ def _limits(data_type: OrcType) -> tuple[int, int]:
 
 
 def _spans_domain(data_type: OrcType, spans: Iterable[_Span]) -> Domain:
-    """Return the union of spans of ordinals as a domain of keys, with open ends at the type's limits."""
+    """Return the union of spans of ordinals as a domain of keys, unbounded at the type's limits."""
     least, greatest = _limits(data_type)
     limit = greatest + 1
     whole = sorted(

@@ -1,7 +1,8 @@
-"""Conditions on several columns that one index covers: a domain of the keys of these together.
+"""Combine conditions on several columns into a domain of the composite keys of one index.
 
-An index on ``(a, b)`` has the rows of each combination of values. Of ``a = 1 AND b > 5`` it answers both conditions, as
-one range of `hindex.keys.composite_keys`; of ``a > 1 AND b = 5`` the first one alone.
+An index on ``(a, b)`` has the rows of each combination of values. It answers both conditions of
+``a = 1 AND b > 5``, as one range of `hindex.keys.composite_keys`; of ``a > 1 AND b = 5`` it answers only the
+first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from hindex.plan.filter import AllOf, AnyOf, Filter, Leaf
 from hindex.plan.rules import all_of, build
 from hindex.value_class import value_class
 
-#: Combinations of values that are listed: of more, fewer columns are looked up.
+#: The most combinations of values that are listed; if there are more, fewer columns are looked up.
 _MAX_COMBINATIONS = 10_000
 
 
@@ -25,8 +26,9 @@ class Composite:
     """Columns that indexes cover together.
 
     Attributes:
-        name: that of the leaves on them.
-        order: that of the most precise index type, and ``has_ranges`` whether some type answers ranges of keys.
+        name: the column name of the leaves on them.
+        order: the order of the most precise index type.
+        has_ranges: whether some index type answers ranges of keys.
     """
 
     name: str
@@ -36,15 +38,15 @@ class Composite:
 
 
 def with_composites(root: Filter, composites: Sequence[Composite], orders: Mapping[str, int]) -> Filter:
-    """Join the leaves that indexes on several columns answer together; each has the leaves as its condition.
+    """Join the leaves that an index on several columns answers into one leaf, with them as its condition.
 
     Args:
-        orders: the columns with an index of their own that answers ranges, and the order of the most precise one.
+        orders: the columns with an own index that answers ranges, each with the order of the most precise one.
     """
     if not composites:
         return root
 
-    # a filter, and whether it is part of an AND
+    # a filter, and True if it is part of an AND
     def group(item: tuple[Filter, bool]) -> tuple[bool, Sequence[tuple[Filter, bool]]] | None:
         node, _ = item
         is_and = isinstance(node, AllOf)
@@ -81,7 +83,7 @@ def _conjunction(
         is_useful = covered > 1 or (covered == 1 and orders.get(composite.columns[0], -1) < composite.order)
         if is_useful and (composite.has_ranges or not domain.has_spans):
             candidates.append((covered, composite.order, composite, domain))
-    # those that answer most leaves first; another one is used if it answers a leaf that these do not
+    # indexes that answer most leaves first; another one is used if it answers a leaf that these do not
     candidates.sort(key=lambda item: item[:2], reverse=True)
     covered_columns: set[str] = set()
     composite_leaves: list[Filter] = []
@@ -108,13 +110,13 @@ def _leaf(composite: Composite, domain: Domain, parts: Sequence[Leaf]) -> Leaf:
 
 
 def composite_domain(domains: Sequence[tuple[OrcType, Domain]], num_columns: int) -> tuple[Domain, int]:
-    """Return the keys whose first parts are members of domains, and how many of the leading domains they cover.
+    """Return the keys whose first parts are members of domains, and the number of leading domains that they cover.
 
-    They cover none after one with ranges, and none that makes too many combinations.
+    The last covered domain is the first with ranges, or the last that does not make too many combinations.
 
     Args:
         domains: types and domains of the first columns of an index.
-        num_columns: all columns of the index.
+        num_columns: the number of columns of the index.
 
     >>> from hindex.orc.metadata.types import Kind, OrcType
     >>> a, b = Domain.points([1, 7]), Domain.between(5, None)
@@ -140,7 +142,7 @@ def composite_domain(domains: Sequence[tuple[OrcType, Domain]], num_columns: int
 
 
 def _members(data_type: OrcType, domain: Domain) -> list[Key | None] | None:
-    """Return the keys of a domain, and None for NULL; None if they cannot be listed, or are too many."""
+    """Return the keys of a domain, with None for NULL; None if they cannot be listed or are too many."""
     nulls: list[Key | None] = [None] if domain.null_allowed else []
     if key_kind(data_type) is KeyKind.BYTES:
         return None if domain.has_spans else nulls + [item.low for item in domain.ranges]
@@ -152,7 +154,7 @@ def _members(data_type: OrcType, domain: Domain) -> list[Key | None] | None:
 
 
 def _ranges(start: bytes, data_type: OrcType, domain: Domain, *, is_last: bool) -> list[Range]:
-    """Return the ranges of keys that begin with ``start`` and the part of a member."""
+    """Return the ranges of keys that begin with ``start``, followed by the part of a member of a domain."""
     parts: list[tuple[bytes, bytes]] = [(NULL_PART, NULL_PART)] if domain.null_allowed else []
     ranges: list[Range] = []
     if key_kind(data_type) is KeyKind.BYTES:
@@ -179,7 +181,7 @@ def _ranges(start: bytes, data_type: OrcType, domain: Domain, *, is_last: bool) 
 
 
 def _bytes_part(end: Key | None) -> bytes:
-    """Return the part of the end of a range; of an open one, what the parts of all values begin with."""
+    """Return the key part of a range's bound; for no bound, the prefix of the parts of all values."""
     return VALUE_PART if end is None else key_part(end)
 
 

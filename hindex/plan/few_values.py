@@ -1,7 +1,7 @@
-"""Conditions on a column that another condition restricts to few values: they are evaluated on these.
+"""Evaluate conditions on a column on its few possible values, if another condition restricts it to these.
 
-Of ``year(d) = 2024 AND month(d) = 3``, the first condition holds for 366 days, and the second for 31 of these. The 31
-days are one domain, which indexes answer:
+In ``year(d) = 2024 AND month(d) = 3``, the first condition is TRUE for 366 days, and the second for 31 of these.
+The 31 days are one domain, which indexes answer:
 
 >>> from hindex.plan.normalize import normalize
 >>> from hindex.sql import parse_predicate
@@ -31,12 +31,12 @@ from hindex.plan.filter import NEVER, AllOf, Filter, Leaf, Residual
 from hindex.plan.rules import all_of, leaf
 from hindex.plan.time_zones import TIMESTAMP_KINDS
 
-#: A condition is evaluated on so many values at most: the days of 27 years.
+#: The most values that a condition is evaluated on: the days of 27 years.
 _MAX_VALUES = 10_000
 
 
 def all_on_few_values(children: Sequence[Filter]) -> Filter:
-    """Return the conjunction of filters; residuals of columns with few values join the leaves of these columns."""
+    """Return the conjunction of filters; residuals on columns with few values become part of their leaves."""
     root = all_of(children)
     if not isinstance(root, AllOf):
         return root
@@ -60,9 +60,9 @@ def _is_on_column(node: Filter) -> TypeGuard[Leaf]:
 
 
 def _joined(residual: Residual, leaves: dict[str, Leaf]) -> Filter | None:
-    """Return the leaf of a residual's only column, with the values for which the residual holds, too.
+    """Return the leaf of a residual's only column, restricted to the values for which the residual holds.
 
-    None if it has no such leaf, the values are many, or one of them has no result.
+    None if there is no such leaf, if its values are many, or if the residual has no result for one of them.
     """
     names = list(columns(residual.expression))
     first = leaves.get(names[0]) if len(names) == 1 else None
@@ -89,7 +89,7 @@ def _joined(residual: Residual, leaves: dict[str, Leaf]) -> Filter | None:
 
 
 def _on_days(condition: Node) -> Node | None:
-    """Return a condition on the day of a timestamp as one on a date; None for one on more of it."""
+    """Return a condition on the day of a timestamp as one on a date; None if it needs more than the day."""
     (column,) = {node for node in walk(condition) if isinstance(node, Column)}
     changed = substitute(condition, Apply("CAST", (column,), DATE), Column(column.name, DATE))
     return None if column in walk(changed) else changed

@@ -1,10 +1,9 @@
-"""Filters: predicates that are typed, free of NOT, and ready to be answered by domains of keys.
+"""Filters: predicates that are typed, free of NOT, and expressed as domains of keys.
 
-A filter is a tree of `Leaf` and `Residual` under `AllOf` and `AnyOf`. Each leaf names
-one column and the set of its values (NULL included or not) for which its part of the predicate is TRUE; a residual
-has an expression, and which truth of it is wanted. So a row is kept exactly where the tree holds in plain two-valued
-logic. Filters are values: frozen, hashable, picklable.
-`hindex.plan.rules` builds groups in normal form.
+A filter is a tree of `Leaf` and `Residual` under `AllOf` and `AnyOf`. Each leaf names one column and the set of
+its values (with or without NULL) for which its part of the predicate is TRUE. A residual has an expression and the
+truth value that keeps a row. A row is kept exactly if the tree is true in two-valued logic. Filters are values:
+frozen, hashable, picklable. `hindex.plan.rules` builds groups in normal form.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ T = TypeVar("T")
 
 @value_class
 class Ngrams:
-    """The n-grams that a condition requires of a column: where it is TRUE, all those of one of ``alternatives``.
+    """The n-grams that a string needs for a condition to be TRUE: all n-grams of one of ``alternatives``.
 
-    Each domain is a set of one n-gram or more (`hindex.index.character_ngrams`). ``message RLIKE 'lost|out of'`` has
-    two alternatives: ``los ost`` and ``out ut_ t_o _of``, where ``_`` is a blank.
+    Each alternative is a set of one or more n-grams (`hindex.index.character_ngrams`). For example,
+    ``message RLIKE 'lost|out of'`` has two: ``los ost`` and ``out ut_ t_o _of``, where ``_`` is a blank.
     """
 
     column: str
@@ -37,18 +36,18 @@ class Ngrams:
 class Leaf:
     """Rows whose value of ``column`` is a member of ``domain``.
 
-    ``text`` is SQL for people (abbreviated where long) and does not take part in comparisons.
+    A leaf may be on an expression, whose values only indexes have (`hindex.plan.index_columns`). Then ``column``
+    is its SQL text, and indexes are looked up both for the leaf and for its ``condition``.
 
-    Where decoded values are not what the column stores, as instants of wall clocks, ``domain`` is of the stored keys,
-    ``values`` is the domain of decoded values, which decides, and with ``is_superset`` other values may have keys in
-    ``domain``, too. `hindex.plan.time_zones` makes such leaves.
-
-    ``ngrams`` are those of the domain's strings, where an index on them may be used.
-
-    A leaf may be on an expression, which only indexes have the values of (`hindex.plan.index_columns`): ``column`` is
-    its SQL text, and ``condition`` the filter on the table's columns that keeps exactly the wanted rows: it decides
-    rows whose values are read. Both are looked up: what one leaves open, the other may decide. With ``has_lists``, rows
-    have several values, and one of them must be in the domain.
+    Attributes:
+        text: SQL for messages, abbreviated if long; not compared.
+        values: the domain of decoded values, if these differ from the stored keys (as instants do from wall
+            clocks); then ``domain`` is of the stored keys. `hindex.plan.time_zones` makes such leaves.
+        is_superset: True if values outside ``values`` may have keys in ``domain``.
+        ngrams: the n-grams of the domain's strings, if an index on n-grams may be used.
+        condition: the filter on the table's columns that keeps the same rows as a leaf on an expression; it is
+            evaluated on rows that are read.
+        has_lists: True if rows have several values, of which one must be in the domain.
     """
 
     column: str
@@ -63,7 +62,7 @@ class Leaf:
 
     @property
     def is_on_expression(self) -> bool:
-        """True if only indexes have the values, and files have no column of the name."""
+        """True if the leaf is on an expression: only indexes have its values, and files have no such column."""
         return self.condition is not None
 
     @property
@@ -77,10 +76,11 @@ class Leaf:
 
 @value_class
 class Residual:
-    """Rows for which a boolean expression is TRUE, or FALSE where that is ``wanted``: what no domain of keys answers.
+    """Rows for which a boolean expression that has no domain of keys is ``wanted``: TRUE or FALSE.
 
-    ``text`` is SQL for people and does not take part in comparisons. ``ngrams`` are what a column must contain for it,
-    where an index on them may be used.
+    Attributes:
+        text: SQL for messages; not compared.
+        ngrams: the n-grams that a column needs for it, if an index on n-grams may be used.
     """
 
     expression: nodes.Node
@@ -96,7 +96,7 @@ class Residual:
 
     @property
     def is_on_expression(self) -> bool:
-        """True if the n-grams are those of an expression, and files have no column of the name."""
+        """True if the n-grams are of an expression: files have no such column."""
         return self.column not in nodes.columns(self.expression)
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ class AllOf:
 
 @value_class
 class AnyOf:
-    """Rows that some child keeps. In normal form: two or more children, none of them an AnyOf."""
+    """Rows that any child keeps. In normal form: two or more children, none of them an AnyOf."""
 
     children: tuple[Filter, ...]
 
@@ -139,7 +139,7 @@ class Never:
         return "FALSE"
 
 
-#: What an index may answer: of residuals, those with n-grams.
+#: A condition that an index may answer: a leaf, or a residual with n-grams.
 Indexable = Leaf | Residual
 Group = AllOf | AnyOf
 Atom = Leaf | Residual | Always | Never
@@ -160,7 +160,7 @@ def every_leaf(root: Filter) -> Iterator[Leaf]:
 
 
 def every_indexable(root: Filter) -> Iterator[Indexable]:
-    """Yield what an index may answer, from left to right, each leaf before what its condition has."""
+    """Yield the conditions that an index may answer, from left to right, a leaf before those of its condition."""
     for atom in indexable(root):
         yield atom
         if isinstance(atom, Leaf) and atom.condition is not None:
@@ -183,9 +183,9 @@ def is_indexable(node: Filter) -> TypeGuard[Indexable]:
 
 
 def lookup_domains(condition: Indexable, *, on_ngrams: bool) -> tuple[Domain, ...]:
-    """Return the domains that an index on values or on n-grams looks up for a condition; it needs the rows of all.
+    """Return the domains to look up for a condition in an index on values or on n-grams; their rows are united.
 
-    Empty if such an index does not answer the condition.
+    () if such an index does not answer the condition.
     """
     if on_ngrams:
         return () if condition.ngrams is None else condition.ngrams.alternatives
@@ -231,9 +231,9 @@ def fold(
     """Evaluate a tree from its leaves up, from left to right, without recursion.
 
     Args:
-        atom: the result of a node without children.
-        combine: the result of a group so far with its next child's.
-        is_decided: whether a group's result so far cannot change any more; the rest of it is then skipped.
+        atom: returns the result of a node without children.
+        combine: combines the result of a group so far with that of its next child.
+        is_decided: returns True if a group's result so far cannot change any more; its other children are skipped.
     """
     # one frame for each open group: its class, its unvisited children (last first), its result so far
     frames: list[tuple[type[AllOf] | type[AnyOf], list[Filter], list[T]]] = []

@@ -1,4 +1,4 @@
-"""Answering filters: on decoded columns, on partition values, and from the bounds of indexes."""
+"""Evaluate filters: on decoded columns, on partition values, and on the bounds of indexes."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from hindex.plan.rules import transform
 
 Mask = npt.NDArray[np.bool_]
 
-#: Up to so many int64 ranges are tested one by one; more are searched.
+#: Up to this many int64 ranges are tested one by one; more are searched.
 _FEW_RANGES = 3
-#: Up to so many ranges of bytes that are not points are tested one by one on every value.
+#: Up to this many ranges of bytes, without points, are tested one by one on every value.
 _FEW_BYTE_RANGES = 8
 
 
@@ -50,21 +50,21 @@ def mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int
     """Evaluate a filter on its decoded columns; return a mask of the rows that it keeps.
 
     Args:
-        columns: an array of ``n`` values of ``leaf.type.to_arrow()`` for every column the filter names.
+        columns: for every column of the filter, an array of ``n`` values of ``leaf.type.to_arrow()``.
 
     Returns:
         ``n`` booleans.
 
     Raises:
         KeyError: if a column is missing.
-        ValueError: if a column does not hold ``n`` values.
-        PredicateError: if an expression has no value in a row that nothing else decides, because Spark would raise an
-            error too, or the value is not evaluated as Spark does.
+        ValueError: if a column does not have ``n`` values.
+        PredicateError: if an expression has no value in a row that no other part decides, because Spark also
+            raises an error, or because it is not evaluated as Spark does.
     """
     root = on_columns(root)
     if next(residuals(root), None) is None:
         return _leaf_mask(root, columns, n, unknown=False)
-    # expressions are evaluated on the rows only that the rest of the filter leaves open
+    # expressions are evaluated only on the rows that the other parts of the filter do not decide
     lower = _leaf_mask(root, columns, n, unknown=False)
     undecided = np.flatnonzero(_leaf_mask(root, columns, n, unknown=True) & ~lower)
     if len(undecided):
@@ -75,7 +75,7 @@ def mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int
 
 
 def on_columns(root: Filter) -> Filter:
-    """Return a filter with the conditions of its leaves on expressions in their place."""
+    """Return a filter with each leaf on an expression replaced by its condition."""
     if all(leaf.condition is None for leaf in leaves(root)):
         return root
     return transform(
@@ -87,7 +87,7 @@ def on_columns(root: Filter) -> Filter:
 
 
 def _full_mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int) -> Mask:
-    """Return the rows that a filter with expressions keeps. An error counts unless another part decides its row."""
+    """Return a mask of the rows that a filter with expressions keeps; errors count in rows undecided otherwise."""
     nothing = np.zeros(n, np.bool_)
 
     def atom(node: Atom) -> tuple[Mask, Errors | None]:
@@ -120,7 +120,7 @@ def _full_mask(root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], 
 def _leaf_mask(
     root: Filter, columns: Mapping[str, pa.Array | pa.ChunkedArray], n: int, *, unknown: bool
 ) -> Mask:
-    """Return the rows that a filter keeps if all of its residuals are ``unknown``, TRUE or FALSE."""
+    """Return a mask of the rows that a filter keeps if all of its residuals have the truth value ``unknown``."""
     arrays: dict[str, tuple[pa.Array, Mask | None]] = {}
     keys: dict[str, KeyArray] = {}
 
@@ -155,12 +155,12 @@ def _leaf_mask(
 
 
 def prune(root: Filter, values: Mapping[str, Key | None]) -> Filter:
-    """Decide the parts of a filter on columns of known value (a partition's).
+    """Decide the parts of a filter on constant columns, such as those of a partition.
 
-    An expression of nothing but such columns is decided too, unless it has no value: then it is left to the rows.
+    An expression of only such columns is decided too, unless it has no value: then it is evaluated on the rows.
 
     Args:
-        values: the key, or None for NULL, of each known column.
+        values: the key, or None for NULL, of each constant column.
     """
 
     def atom(node: Atom) -> Filter:
@@ -176,7 +176,7 @@ def prune(root: Filter, values: Mapping[str, Key | None]) -> Filter:
 
 
 def evaluate_truth(residual: Residual, columns: Mapping[str, pa.Array], n: int) -> tuple[Mask, Errors | None]:
-    """Return the rows that a residual keeps, and the rows with errors.
+    """Return a mask of the rows that a residual keeps, and the rows with errors.
 
     Raises:
         PredicateError: for a value that is not evaluated as Spark does.
@@ -187,10 +187,10 @@ def evaluate_truth(residual: Residual, columns: Mapping[str, pa.Array], n: int) 
 
 
 def evaluate_partially(residual: Residual, values: Mapping[str, Key | None] | None = None) -> Filter:
-    """Bind columns of known value in a residual, and decide it if it has no others.
+    """Replace constant columns in a residual by their values, and decide it if it has no others.
 
     Args:
-        values: the key, or None for NULL, of each known column.
+        values: the key, or None for NULL, of each constant column.
     """
     root = residual.expression
     constants = {
@@ -227,10 +227,10 @@ def bounds(root: Filter, lookup: Callable[[Indexable], Bounds | None], n: int) -
     """Return the rows of a stripe that a filter certainly, and possibly, keeps.
 
     Args:
-        lookup: returns the answer of an index to a leaf, or to a residual with n-grams; None if none has one. It is
-            not called for those that cannot change the result any more: the rest of an AND that is empty, or of an OR
-            that is full.
-        n: rows in the stripe.
+        lookup: returns the bounds of a leaf, or of a residual with n-grams; None if there are none. It is not
+            called for conditions that cannot change the result: the rest of an AND that is empty, or of an OR that
+            is full.
+        n: the number of rows of the stripe.
     """
 
     def atom(node: Atom) -> Bounds:
@@ -280,11 +280,10 @@ def _integer_members(domain: Domain, keys: npt.NDArray[np.int64]) -> Mask:
         return members
     further = highs.view(np.uint64) - lows.view(np.uint64)
     if len(lows) + further.sum(dtype=np.float64) <= len(keys):
-        # a hash table, which is worth making for more values than it has keys: a binary search takes up to six times
-        # as long
+        # a hash table pays if there are more values than listed keys: binary search takes up to six times as long
         listed = concatenate_ranges(lows, further.view(np.int64) + 1)
         return _truth(pc.is_in(pa.array(keys), value_set=pa.array(listed)))
-    # the last range that starts at or before a key is the only one that can hold it
+    # only the last range that starts at or before a key can contain it
     at = np.searchsorted(lows, keys, side="right") - 1
     is_member: Mask = (at >= 0) & (keys <= highs[at])
     return is_member

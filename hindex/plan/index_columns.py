@@ -1,7 +1,8 @@
 """Columns and expressions that indexes cover.
 
-The definition of an expression index is SQL text, which every user of the index parses and types. The index serves only
-if the columns have the types that they had when it was created: an expression of other types may have other values.
+The definition of an expression index is SQL text, which every user of the index parses and types. The index is
+used only if the columns still have the types that they had when it was created: with other types, the expression
+may have other values.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ from hindex.value_class import value_class
 
 @value_class
 class IndexColumn:
-    """A column of a table, an expression of some, or several columns: the values that an index has.
+    """The values that an index has: a column of a table, an expression of columns, or several columns.
 
     Attributes:
         name: the column's name, the expression as SQL, or the names of the columns.
-        type: of columns that an index stores, the struct of them.
-        inputs: the columns that the values are computed from; of a column, itself.
+        type: the type of the values; a struct of the columns for an index of type ROWS.
+        inputs: the columns that the values are computed from; for a column, itself.
         expression: None for a column, and for columns that an index stores.
         stores_columns: True if an index of type ROWS stores these columns.
-        zones: those whose local times an expression is of; None for the stored wall clocks.
+        zones: the time zones of an expression's local times; None for the stored wall clocks.
     """
 
     name: str
@@ -84,14 +85,14 @@ class IndexColumn:
 
     @property
     def has_lists(self) -> bool:
-        """Return True if the keys of a row are the elements of an array."""
+        """True if the keys of a row are the elements of an array."""
         return self.expression is not None and type_of(self.expression).kind is Kind.LIST
 
     def in_zones(self, zones_of: ZonesOf) -> IndexColumn:
         """Return an expression of timestamps with the local times of a session; any other column as it is.
 
         Raises:
-            ColumnError: if it compares or computes times: outside UTC, these are not evaluated.
+            ColumnError: if it compares or computes times, which are only evaluated in UTC.
             PredicateError: if a time zone is unknown.
         """
         zones = zones_of() if self.expression is not None and _has_time(self.expression) else None
@@ -116,7 +117,7 @@ class IndexColumn:
     def in_file(
         self, binding: tuple[str, ...], root: OrcType, *, transactional: bool = False
     ) -> FileIndexColumn | None:
-        """Bind it to a data file; None if the file lacks a column.
+        """Bind the columns to a data file; return None if the file lacks one.
 
         Args:
             binding: the table's data columns.
@@ -130,7 +131,7 @@ class IndexColumn:
         return FileIndexColumn(self, tuple(bound[name] for name in names))
 
     def recorded_type(self, schema: str, binding: tuple[str, ...], *, transactional: bool) -> OrcType | None:
-        """Return the type of its keys in a file of a recorded schema; None if the file lacks a column."""
+        """Return the type of the keys in a file of a recorded schema; None if the file lacks a column."""
         types = [recorded_type(schema, binding, item.name, transactional) for item in self.inputs]
         if None in types:
             return None
@@ -176,7 +177,7 @@ class FileIndexColumn:
         return self.paths[0].type if self.column.is_column else self.column.type
 
     def read(self, reader: OrcReader, stripe: int, selection: RowSelection | None = None) -> pa.Array:
-        """Read the values of a stripe; errors are those of `values`."""
+        """Read the values of a stripe. Raises the errors of `values`."""
         return self.values(self._read(reader, stripe, selection))
 
     def read_inputs(self, reader: OrcReader, stripe: int) -> dict[str, pa.Array]:
@@ -204,13 +205,13 @@ class FileIndexColumn:
         return values if self.column.has_lists else table_values(values, self.type, self.column.type)
 
     def values(self, arrays: Sequence[pa.Array]) -> pa.Array:
-        """Return the values, given those of `paths`: lists where rows have several, structs of a list of columns.
+        """Compute the values from the columns of `paths`: lists if rows have several, structs for several columns.
 
         Args:
             arrays: timestamps are instants if there is a `reader_zone`.
 
         Raises:
-            BuildError: if an expression has no value in some row.
+            BuildError: if an expression has no value in a row.
         """
         if self.column.is_column:
             return arrays[0]
@@ -227,7 +228,7 @@ def expression_values(column: IndexColumn, inputs: Mapping[str, pa.Array], n: in
         inputs: ``n`` values of each of its columns, in the table's types.
 
     Raises:
-        BuildError: if it has no value in some row.
+        BuildError: if it has no value in a row.
     """
     assert column.expression is not None
     try:
@@ -262,8 +263,8 @@ def index_column(entry: IndexEntry, schema: TableSchema) -> IndexColumn:
     """Return the column or expression that an index covers.
 
     Raises:
-        ColumnError: if the table no longer has it, or an expression's columns have other types than at its creation.
-        UnsupportedError: if only Spark can read it.
+        ColumnError: if the table no longer has the column, or if an expression's columns have changed their types.
+        UnsupportedError: if only Spark can read the column.
     """
     if not entry.inputs:
         return IndexColumn.of(schema.resolve(entry.column, is_stored=True))
@@ -301,7 +302,7 @@ def _on_parsed(parts: Sequence[Expression], schema: TableSchema) -> IndexColumn:
 
 @lru_cache(maxsize=256)
 def parsed_columns(text: str) -> tuple[Expression, ...]:
-    """Parse what an index is on: one column or expression, or several columns."""
+    """Parse the definition of an index: one column or expression, or several columns."""
     from hindex.sql import parse_columns
 
     return parse_columns(text)
@@ -309,18 +310,18 @@ def parsed_columns(text: str) -> tuple[Expression, ...]:
 
 @lru_cache(maxsize=256)
 def parsed(text: str) -> Expression:
-    """Parse the SQL of a value."""
+    """Parse the SQL of one expression."""
     from hindex.sql import parse_predicate
 
     return as_value(parse_predicate(text))
 
 
 def expression_column(expression: str | Expression, schema: TableSchema) -> IndexColumn:
-    """Type an expression that an index is on, or a column, as SQL text or parsed.
+    """Type an indexed expression or column, as SQL text or parsed.
 
     Raises:
-        ColumnError: if it cannot be indexed: it has no column or one of a partition, cannot be evaluated here, or its
-            text is the name of a column.
+        ColumnError: if it cannot be indexed: it has no column or a partition column, cannot be evaluated here, or
+            its text is the name of a column.
         StatementError: if text is not SQL.
     """
     if isinstance(expression, str):
@@ -339,7 +340,7 @@ def expression_column(expression: str | Expression, schema: TableSchema) -> Inde
         resolve(expression.parts)
         return IndexColumn.of(*inputs.values())
     if isinstance(expression, Call) and expression.name == "[*]" and isinstance(expression.args[0], Call):
-        # a function that gives an array has one spelling
+        # a function that returns an array has one spelling
         expression = expression.args[0]
     try:
         node = typed(expression, resolve)
@@ -389,7 +390,7 @@ def _named(column: IndexColumn, schema: TableSchema) -> IndexColumn:
 def indexed_expression(
     expression: Expression, indexes: Iterable[IndexEntry], zones: ZonesOf
 ) -> IndexEntry | None:
-    """Return an index on an expression, however that is spelled; None if there is none. The table is not looked at."""
+    """Return an index on an expression, however spelled; None if there is none. This does not read the table."""
     for index in indexes:
         if not index.is_on_expression:
             continue
@@ -419,25 +420,25 @@ def indexed_expression(
 
 
 def recorded_zones(zones: TimeZones | None) -> str:
-    """Return what the manifest records of the time zones of a session for an index on an expression of timestamps."""
+    """Return a session's time zones as the manifest records them, for an index on an expression of timestamps."""
     return "" if zones is None or zones.is_utc else zones.recorded
 
 
 def is_for_zones(index: IndexEntry, column: IndexColumn, zones: TimeZones | None) -> bool:
-    """Return True if a session with some time zones may use an index: without timestamps, all may."""
+    """Return True if a session with these time zones may use an index; all may if it is not on timestamps."""
     is_of_time = column.expression is not None and _has_time(column.expression)
     return not is_of_time or index.time_zones == recorded_zones(zones)
 
 
 class IndexedExpressions:
-    """The expressions that the indexes of a table are on, and conditions as domains of them.
+    """The indexed expressions of a table. They convert conditions to domains of expressions.
 
     Args:
-        expressions: each with the ``order`` of the best type of index on it.
-        columns: the columns that have an index on their values, by name, with the order of its type. An index on
-            an expression is used in place of these if its type is more precise.
-        composites: the combinations of columns that indexes are on.
-        ngrams: the expressions that have an index on the n-grams of their strings.
+        expressions: the expressions, each with the ``order`` of the best index type on it.
+        columns: the columns with an index on their values, by name, with the order of its type. An index on an
+            expression is used instead if its type is more precise.
+        composites: the combinations of columns with an index.
+        ngrams: the expressions with an index on the n-grams of their strings.
     """
 
     def __init__(
@@ -459,7 +460,7 @@ class IndexedExpressions:
         }
 
     def __bool__(self) -> bool:
-        """Return True if some index is on the values of an expression."""
+        """Return True if there is an index on the values of an expression."""
         return bool(self._by_node)
 
     def with_composites(self, root: Filter) -> Filter:
@@ -471,11 +472,11 @@ class IndexedExpressions:
         return with_ngrams(root, columns, lambda node: self._ngrams.get(without_literals(node)))
 
     def leaf(self, written: PredicateLeaf, condition: Node, otherwise: Filter, *, negated: bool) -> Filter:
-        """Return the leaf on an indexed expression that a condition is; ``otherwise`` if it is none.
+        """Return a condition as a leaf on an indexed expression; ``otherwise`` if it has none.
 
         Args:
-            written: the condition as it was before it was typed.
-            otherwise: the filter on the table's columns that is equal to it.
+            written: the condition before it was typed.
+            otherwise: the equivalent filter on the table's columns.
         """
         if not isinstance(otherwise, Leaf | Residual):
             return otherwise
@@ -506,14 +507,14 @@ class IndexedExpressions:
         return replace(on_expression, condition=otherwise)
 
     def _contains(self, column: IndexColumn, values: Sequence[Node], otherwise: Filter) -> Filter:
-        """Return the leaf of the arrays that contain one of some values."""
+        """Return the leaf of rows whose array contains one of some values."""
         answer = column_domain(Apply("IN", (Column(column.name, column.type), *values), BOOLEAN))
         if answer is None:
             return otherwise
         return Leaf(column.name, column.type, answer[1], str(otherwise), condition=otherwise, has_lists=True)
 
     def _replaced(self, node: Node, least: int) -> Node:
-        """Replace expressions by columns of their names, if they have an index of more than the ``least`` order."""
+        """Replace expressions by columns of their names, if they have an index of an order above ``least``."""
         column, order = self._by_node.get(node, (None, 0))
         if column is not None and not column.has_lists and order > least:
             return Column(column.name, column.type)
@@ -526,7 +527,7 @@ class IndexedExpressions:
 
 
 def without_literals(node: Node) -> Node:
-    """Return an expression that does not tell which of its constants are literals: Spark's plans do not, either."""
+    """Return an expression without the flags of literals among its constants, which Spark's plans do not have."""
     match node:
         case Constant(is_literal=True):
             return replace(node, is_literal=False)

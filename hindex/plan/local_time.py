@@ -1,8 +1,8 @@
 """Conditions on the local time of timestamps in the session's time zone: days, hours, strings.
 
-`CAST(ts AS DATE) = DATE '2024-03-31'` is solved for local times, as in a session in UTC: those from one midnight to the
-next. The instants of these local times are a range, too, unless the clock is put back across one of its ends. Other
-conditions, such as `hour(ts) = 3`, are evaluated on the local time of each instant.
+`CAST(ts AS DATE) = DATE '2024-03-31'` is solved for local times, as in a session in UTC: the times from one
+midnight to the next. The instants of these local times are also a range, unless the clock is put back across one
+of its ends. Other conditions, such as `hour(ts) = 3`, are evaluated on the local time of each instant.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def local_time_condition(leaf: PredicateLeaf, resolve: Resolve, clock: datetime.
     """Type a condition as if columns of timestamps had local times; None if it cannot be typed.
 
     Args:
-        resolve: gives timestamps the type TIMESTAMP.
-        clock: the session's.
+        resolve: resolves columns; timestamps have the type TIMESTAMP.
+        clock: the session's time zone.
 
     Raises:
         ColumnError: if a column cannot be resolved.
@@ -42,21 +42,21 @@ def local_time_condition(leaf: PredicateLeaf, resolve: Resolve, clock: datetime.
     try:
         return typed_condition(_with_readings(leaf, clock), resolve)
     except PredicateError:
-        return None  # typed for instants, it has an error of its own
+        return None  # typing it for instants raises an error of its own
 
 
 def instants_domain(condition: Node, clock: datetime.tzinfo, *, negated: bool) -> ColumnDomain | None:
     """Return the column of timestamps that a condition tests by their days, and the instants for which it is TRUE.
 
-    None for any other condition, and one on days near which the clock is put back across midnight.
+    None for any other condition, and for days near which the clock is put back across midnight.
 
     Args:
         condition: see `local_time_condition`.
-        clock: the session's.
+        clock: the session's time zone.
     """
     if not _is_of_days(condition):
         return None
-    # Spark cuts a time to the last midnight before it, of two equal ones, too, and to none that the clock skips
+    # Spark truncates a time to the last midnight before it, also of two equal ones, and never to a skipped one
     compares_times = any(_is_time(node) for node in walk(condition))
     if compares_times and not all(is_shown_once(time, clock) for time in _constant_times(condition)):
         return None
@@ -111,7 +111,7 @@ def _is_time(node: Node) -> bool:
 
 
 def _constant_times(condition: Node) -> Iterator[int]:
-    """Yield the dates and times that a condition names, as readings of a clock."""
+    """Yield the dates and times in a condition, as readings of a clock."""
     for node in walk(condition):
         if isinstance(node, Constant) and isinstance(node.value, int) and node.type is not None:
             if node.type.kind is Kind.TIMESTAMP:
@@ -121,7 +121,7 @@ def _constant_times(condition: Node) -> Iterator[int]:
 
 
 def _with_readings(leaf: PredicateLeaf, clock: datetime.tzinfo) -> PredicateLeaf:
-    """Write literals of instants as the clock shows them; those that it shows twice stay, and typing refuses them."""
+    """Replace literals of instants by local times. Ambiguous local times stay, and typing refuses them."""
 
     def written(node: Expression) -> Expression:
         if not isinstance(node, Literal) or node.kind is not LiteralKind.TIMESTAMP:
@@ -137,7 +137,7 @@ def _with_readings(leaf: PredicateLeaf, clock: datetime.tzinfo) -> PredicateLeaf
 
 
 def _is_of_days(node: Node) -> bool:
-    """Return True if a value depends on timestamps by their days only."""
+    """Return True if a value depends only on the days of timestamps."""
     match node:
         case Column():
             return type_of(node).kind is not Kind.TIMESTAMP

@@ -1,4 +1,4 @@
-"""Modes: how a query takes it that an index could not be used, or could be wrong."""
+"""Modes: the behaviour of a query if an index is unusable, or may be wrong."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hindex.plan.reasons import Note, group_notes
 
 
 class Mode(enum.Enum):
-    """The value is how people spell it."""
+    """A mode of queries; the value is its name for users."""
 
-    #: What no index answers is read.
+    #: Rows that no index answers for are read.
     LENIENT = "lenient"
-    #: What no index answers is an error.
+    #: A query that no index answers is an error.
     STRICT = "strict"
-    #: Every query also reads everything, and what the indexes said is compared.
+    #: Every query also reads all data, and compares it with the answers of the indexes.
     PROVE = "prove"
 
     @classmethod
@@ -24,7 +24,7 @@ class Mode(enum.Enum):
         """Return the mode of a name in any letter case.
 
         Raises:
-            ArgumentError: naming those that there are.
+            ArgumentError: for any other name; the message lists the modes.
         """
         if isinstance(text, Mode):
             return text
@@ -34,10 +34,10 @@ class Mode(enum.Enum):
         return mode
 
     def check(self, notes: Iterable[Note]) -> None:
-        """Refuse what fell back to reading, where that is an error.
+        """Check in strict mode that the query did not fall back to reading.
 
         Raises:
-            FallbackError: with the reasons.
+            FallbackError: with the reasons, if it did.
         """
         if self is not Mode.STRICT:
             return

@@ -1,4 +1,4 @@
-"""From a predicate as written to a filter: names resolved, literals typed, NOT gone, in normal form."""
+"""Convert a predicate as written to a filter in normal form: resolve names, type literals, remove NOT."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ from hindex.sql.predicate import columns as predicate_columns
 from hindex.store.manifest import IndexEntry
 from hindex.table.schema import TableSchema
 
-#: Lists with more literals than this are abbreviated in texts.
+#: Lists with more literals than this are abbreviated in messages.
 _LITERALS_SHOWN = 8
 _TEXT_LIMIT = 200
 
 
 class Resolved(Protocol):
-    """A column that a name stands for: its name as the table spells it, and its type."""
+    """A resolved column: its name as the table spells it, and its type."""
 
     @property
     def name(self) -> str: ...
@@ -90,16 +90,16 @@ def normalize(
 ) -> Filter:
     """Return the filter that keeps the rows for which a predicate is TRUE.
 
-    NOT is pushed down to the leaves, where three-valued logic ends: a leaf's domain has exactly the values
-    for which its part of the predicate, negated or not, is TRUE, and a residual says which truth it needs. AND, OR
-    and NOT do not recurse, so their depth is no limit.
+    NOT is pushed down to the leaves, where three-valued logic ends: a leaf's domain has exactly the values for
+    which its part of the predicate, negated or not, is TRUE, and a residual has the truth value that it needs.
+    AND, OR and NOT do not recurse, so their depth is not limited.
 
     Args:
-        zones: those of the query: with them, timestamps are compared as instants, and leaves on them have the keys that
-            columns store. Without them, wall clocks are compared, and instants with times of UTC.
-        instant: the time of `current_timestamp()`, in microseconds since 1970 of UTC; None where a predicate may not
+        zones: the query's time zones: with them, timestamps are compared as instants, and leaves have the keys
+            that columns store. Without them, wall clocks are compared, and instants with times in UTC.
+        instant: the time of `current_timestamp()`, in microseconds since 1970 in UTC; None if a predicate may not
             depend on the time.
-        expressions: those that indexes are on.
+        expressions: the expressions with indexes.
 
     Raises:
         ColumnError: if a column cannot be resolved.
@@ -187,8 +187,8 @@ def _bound(
         return leaf(column.name, column.type, domain, text)
     if isinstance(node, Like) and column is not None and column.type.kind in (Kind.STRING, Kind.VARCHAR):
         return _like(node, negated, column, schema, text)
-    # Spark reads literals of times as instants where a column is beside them. Expressions are computed with wall clock
-    # readings here, which are instants only if the session's clock is that of UTC
+    # Spark reads literals of times as instants if they are compared with a column. Expressions are computed with
+    # wall clocks here, which are instants only if the session's time zone is UTC
     has_instants = zones is not None and (is_plain or not zones.is_session_utc)
     clock = datetime.UTC if zones is None else zones.clock
     condition = typed_condition(node, _resolver(schema, has_instants=has_instants), clock)
@@ -212,14 +212,14 @@ def _on_local_time(
     """Return the filter of a condition on the local time of instants; None for any other condition."""
     types: dict[str, OrcType] = {}
     for ref in predicate_columns(node):
-        # not those of fields of elements
+        # fields of elements are not resolved
         with suppress(ColumnError):
             column = schema.resolve(ref.parts)
             types[column.name] = column.type
     kinds = {item.kind for item in types.values()}
     has_instants = Kind.TIMESTAMP_INSTANT in kinds
     if zones is None:
-        # not beside wall clocks
+        # not together with wall clocks
         has_instants &= Kind.TIMESTAMP not in kinds
     elif not zones.is_session_utc:
         # hour(n) of a wall clock n computes no time
@@ -241,10 +241,10 @@ def _on_local_time(
 
 
 def _check_clock(node: PredicateLeaf, schema: SchemaLookup) -> None:
-    """Check that no function of the clock is the name of a column, too: Spark reads ``current_date`` as the column.
+    """Check that no column has the name of a clock function: Spark reads ``current_date`` as the column.
 
     Raises:
-        PredicateError: if one is.
+        PredicateError: if there is one.
     """
     stack: list[Expression] = [node]
     while stack:
@@ -259,7 +259,7 @@ def _check_clock(node: PredicateLeaf, schema: SchemaLookup) -> None:
 
 
 def _like(node: Like, negated: bool, column: Resolved, schema: SchemaLookup, text: str) -> Filter:
-    """Return the filter of LIKE on strings: those with its prefix, and what else the pattern says."""
+    """Return the filter of LIKE on strings: a leaf for the prefix, and a residual if the pattern has more."""
     matching, is_exact = like_domain(node.pattern, node.escape)
     if negated:
         matching = matching.complement(null_allowed=False) if is_exact else Domain.all()
@@ -271,10 +271,10 @@ def _like(node: Like, negated: bool, column: Resolved, schema: SchemaLookup, tex
 
 
 def _check_zone(node: PredicateLeaf, schema: SchemaLookup, zones: TimeZones | None) -> None:
-    """Refuse what makes timestamps of other values by the session's clock, unless that is UTC's.
+    """Refuse conversions of other values to timestamps in a session time zone other than UTC.
 
     Raises:
-        PredicateError: if the leaf does, and is no comparison of a timestamp column with literals.
+        PredicateError: if the leaf has one, and does not compare a timestamp column with literals.
     """
     if zones is None or zones.is_session_utc or not makes_times(node):
         return
@@ -288,7 +288,7 @@ def _check_zone(node: PredicateLeaf, schema: SchemaLookup, zones: TimeZones | No
 
 
 def _word_beside_column(node: PredicateLeaf, schema: SchemaLookup) -> str:
-    """Return a word beside a column that is not one itself: perhaps a string without quotes. "" if there is none."""
+    """Return a name beside a column that is no column, perhaps a string without quotes; "" if there is none."""
     if not isinstance(node, Comparison | In):
         return ""
     columns: list[ColumnRef] = []
@@ -305,7 +305,7 @@ def _word_beside_column(node: PredicateLeaf, schema: SchemaLookup) -> str:
 
 
 def _untyped_domain(node: PredicateLeaf, data_type: OrcType, negated: bool) -> Domain | None:
-    """Return the domain of a test for NULL, or for many keys of the column's own type; None for any other leaf."""
+    """Return the domain of a test for NULL, or for many literals of the column's type; None for any other leaf."""
     match node:
         case IsNull():
             return Domain.not_null() if negated else Domain.only_null()
@@ -318,7 +318,7 @@ def _untyped_domain(node: PredicateLeaf, data_type: OrcType, negated: bool) -> D
 
 
 def _resolver(schema: SchemaLookup, *, has_instants: bool = False, has_local_times: bool = False) -> Resolve:
-    """Return what gives columns their types: all timestamps as instants, or all as local times, or as they are."""
+    """Return a resolver of columns: with all timestamps as instants, or as local times, or as they are."""
 
     def resolve(parts: tuple[str, ...]) -> tuple[str, OrcType]:
         column = schema.resolve(parts)
@@ -347,7 +347,7 @@ def index_filter(entry: IndexEntry, schema: TableSchema) -> Filter:
     """Return the filter on partition columns of an index that covers only some partitions.
 
     Raises:
-        HindexError: if the recorded predicate no longer fits the table.
+        HindexError: if the recorded predicate does not fit the table any more.
     """
     if entry.where is None:
         return ALWAYS

@@ -15,7 +15,7 @@ from hindex.value_class import value_class
 
 @value_class
 class Order:
-    """Rows by the values of a column. NULL comes first in ascending order and last in descending, as in Spark."""
+    """An order by one column. By default, NULL is first in ascending order and last in descending, as in Spark."""
 
     column: ColumnName
     descending: bool = False
@@ -40,8 +40,8 @@ def column_orders(
     """Return the order of each column.
 
     Args:
-        descending: for all columns, or one for each.
-        nulls_first: for all columns.
+        descending: one direction for all columns, or one for each.
+        nulls_first: the position of NULL for all columns; None for the default.
 
     Raises:
         ArgumentError: if there are more or fewer directions than columns.

@@ -1,4 +1,4 @@
-"""Conditions that are valid SQL and probably mean something else: notes for people.
+"""Notes on conditions that are valid SQL and probably not what was meant.
 
 Double quotes make a string in Spark, and a name in other databases. Comparisons with NULL match no row.
 """
@@ -34,7 +34,7 @@ def predicate_hints(where: Predicate | None, names: Iterable[str]) -> list[Note]
     """Return the notes on a condition.
 
     Args:
-        names: of the table's columns.
+        names: the names of the table's columns.
     """
     return [*quoted_names(where, names), *null_comparisons(where)]
 
@@ -60,19 +60,19 @@ def _compares_with_null(leaf: PredicateLeaf, negated: bool) -> bool:
         case In(_, LiteralArray() as items):
             return items.has_null and (negated or len(items) == 1)
         case In(_, items):
-            # beside other values, NULL changes nothing unless the list is negated
+            # among other values, NULL changes nothing unless the list is negated
             return any(item == NULL for item in items) if negated else all(item == NULL for item in items)
         case _:
             return False
 
 
 def quoted_names(where: Predicate | None, names: Iterable[str]) -> list[Note]:
-    """Note the conditions that name a column in double quotes and have no other: they are the same for every row.
+    """Note the conditions without a column that have a column's name in double quotes: they are constant.
 
-    Nothing is wrong with other texts that are called like a column.
+    A condition that also has a column may well compare it with such a string.
 
     Args:
-        names: of the table's columns.
+        names: the names of the table's columns.
     """
     texts = list(quoted_strings(where))
     names_by_lower = {name.lower(): name for name in names} if texts else {}
@@ -88,7 +88,7 @@ def quoted_names(where: Predicate | None, names: Iterable[str]) -> list[Note]:
 
 
 def quoted_strings(where: Predicate | None) -> Iterator[tuple[str, str]]:
-    """Yield the conditions without a column that have a string in double quotes, as SQL, and the string."""
+    """Yield the conditions without a column that have a string in double quotes: their SQL, and the string."""
     for leaf in () if where is None else leaves(where):
         source = leaf.source if isinstance(leaf, TruthValue) else leaf
         if source is not None and not columns(source):

@@ -1,6 +1,6 @@
-"""Reasons why an index, a file or a shortcut was not used: a code for machines and a sentence for people.
+"""Reasons why an index, a file or a shortcut was not used: a code for programs and a sentence for users.
 
-Falling back never changes an answer; a reason says what it cost and what would avoid it.
+A fallback never changes an answer; a reason gives its cost and the remedy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hindex.value_class import value_class
 
 
 class Reason(enum.Enum):
-    """The code is the member's name, ``noun`` names the subject, ``sentence`` gives the problem and the remedy."""
+    """A reason. Its code is the member's name; ``noun`` names the subject; ``sentence`` has problem and remedy."""
 
     NO_INDEX = ("column", "No index covers the column; CREATE INDEX on it lets a scan skip rows.")
     INDEX_MISSING = (
@@ -81,7 +81,7 @@ class Reason(enum.Enum):
         "column",
         "The file's own statistics of the column are not reliable here.",
     )
-    # of tables in queries that Spark runs: why Spark reads one by itself
+    # reasons why Spark itself reads a table of a query that it runs
     NO_CONDITION = ("table", "The query has no condition on the table, so Spark reads all of it.")
     TOO_SMALL = ("table", "Spark reads so few values sooner than indexes are looked up.")
     SETTING = (
@@ -103,7 +103,7 @@ class Reason(enum.Enum):
 
     @property
     def is_fallback(self) -> bool:
-        """Return True if no index covers rows that are read: strict mode rejects this reason.
+        """True if no index covers rows that are read; strict mode rejects this reason.
 
         Indexes that are skipped because they save nothing, and notes on decoding, are no fallbacks.
         """
@@ -111,12 +111,12 @@ class Reason(enum.Enum):
 
     @property
     def is_surprise(self) -> bool:
-        """Return True if a query is valid, and its result probably surprises: running it is a warning."""
+        """True if a valid query probably has a surprising result, so that running it issues a warning."""
         return self in _SURPRISES
 
     @property
     def is_problem(self) -> bool:
-        """Return True if an index is stale, damaged or unknown, and should have been used."""
+        """True if an index that should have been used is stale, damaged or of an unknown type."""
         return self in _PROBLEMS
 
 
@@ -195,7 +195,7 @@ class NoteGroup:
 
     @property
     def message(self) -> str:
-        """The notes for people, without the code: the subjects, the problem and the remedy."""
+        """The notes as a message, without the code: the subjects, the problem and the remedy."""
         subjects = str(self.example)
         if self.count > 1:
             subjects = f"{self.count:,} {plural(self.count, self.reason.noun)}, e.g. {subjects}"
@@ -212,7 +212,7 @@ def failure_reason(error: HindexError) -> Reason:
     cause = root_os_error(error)
     if isinstance(cause, FileNotFoundError):
         return Reason.INDEX_MISSING if isinstance(error, IndexFileError) else Reason.CORRUPT
-    # the other errors say nothing about the file's content
+    # other errors do not mean that the file's content is corrupt
     return Reason.CORRUPT if isinstance(cause, IsADirectoryError | None) else Reason.UNREADABLE
 
 

@@ -1,6 +1,6 @@
-"""Which n-grams a string must have for a condition to be TRUE, so that an index on them may find its rows.
+"""Derive the n-grams that a string needs for a condition to be TRUE, so that an index on n-grams finds its rows.
 
-The condition itself is then checked on the values, so a superset of its rows is enough.
+The condition is then evaluated on the values, so a superset of its rows is enough.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hindex.plan.column_domains import prefix_end
 from hindex.plan.filter import Atom, Filter, Leaf, Ngrams, Residual
 from hindex.plan.rules import transform
 
-#: Alternatives, such as members of an IN list, that are looked up.
+#: The most alternatives, such as members of an IN list, that are looked up.
 MAX_ALTERNATIVES = 16
 #: Functions whose result is a part of their first argument, in upper or lower case.
 _PART_OF_ARGUMENT = frozenset({"left", "lower", "ltrim", "right", "rtrim", "substring", "trim"})
 _KINDS = frozenset({Kind.STRING, Kind.VARCHAR})
 
-#: Texts that a string must contain: all of one alternative.
+#: Substrings that a string must contain: all substrings of one alternative.
 _Alternatives = tuple[tuple[str, ...], ...]
 
 
@@ -36,9 +36,9 @@ def with_ngrams(
     """Add the n-grams that conditions need to a filter.
 
     Args:
-        columns: the columns with an index on n-grams, and whether each has an index that finds the rows of values, too,
-            so that conditions that are sets of values need no n-grams. Expressions count as columns.
-        name_of: returns the name of an expression that has an index on n-grams; None for any other.
+        columns: the columns with an index on n-grams, each with True if it also has an index on values, so that
+            sets of values need no n-grams. Expressions count as columns.
+        name_of: returns the name of an expression with an index on n-grams; None for any other.
     """
 
     def atom(node: Atom) -> Filter:
@@ -56,7 +56,7 @@ def with_ngrams(
 
 
 def _ngrams(column: str, alternatives: _Alternatives) -> Ngrams | None:
-    """Return the n-grams of texts; None if some alternative has none, or there are too many."""
+    """Return the n-grams of substrings; None if an alternative has none, or if there are too many alternatives."""
     domains = [Domain.points({part for text in texts for part in ngrams(text)}) for texts in alternatives]
     if not 0 < len(domains) <= MAX_ALTERNATIVES or any(domain.is_none for domain in domains):
         return None
@@ -66,7 +66,7 @@ def _ngrams(column: str, alternatives: _Alternatives) -> Ngrams | None:
 def _of_expression(
     node: nodes.Node, name_of: Callable[[nodes.Node], str | None]
 ) -> tuple[str, _Alternatives] | None:
-    """Return a column and the texts that it must contain for an expression to be TRUE, if it must contain any."""
+    """Return a column and the substrings that it needs for an expression to be TRUE; None if it needs none."""
     match node:
         case Apply("MATCHES", (subject,), _, (regex, *_)):
             alternatives = required_texts(regex)
@@ -88,7 +88,7 @@ def _of_expression(
 
 
 def _source(node: nodes.Node, name_of: Callable[[nodes.Node], str | None]) -> str | None:
-    """Return the column of strings, or indexed expression, that a value is a part of, letter case aside; or None."""
+    """Return the column of strings, or indexed expression, that a value is a part of in any letter case."""
     while (name := name_of(node)) is None and isinstance(node, Apply) and node.function in _PART_OF_ARGUMENT:
         node = node.args[0]
     if name is None and isinstance(node, Column) and node.column_type.kind in _KINDS:
@@ -97,19 +97,19 @@ def _source(node: nodes.Node, name_of: Callable[[nodes.Node], str | None]) -> st
 
 
 def has_own_ngrams(expression: nodes.Node) -> bool:
-    """Return True for a string whose parts no index on a column finds, as of JSON; False for `lower(s)`."""
+    """Return True for a string that needs an own index on n-grams, as one from JSON; False for `lower(s)`."""
     return type_of(expression).kind in _KINDS and _source(expression, lambda _: None) is None
 
 
 def _of_domain(domain: Domain) -> _Alternatives:
-    """Return the texts that the strings of a domain begin with."""
+    """Return the prefixes of the strings of a domain."""
     if domain.null_allowed or len(domain.ranges) > MAX_ALTERNATIVES:
         return ()
     return tuple((_common_prefix(item),) for item in domain.ranges)
 
 
 def _common_prefix(strings: Range) -> str:
-    """Return what all strings of a range begin with."""
+    """Return the common prefix of all strings of a range."""
     low, high = strings.low, strings.high
     if not isinstance(low, bytes) or not isinstance(high, bytes):
         return ""

@@ -1,6 +1,6 @@
-"""Rules that bring filters to normal form, and the functions that build filters with them.
+"""Rules that bring filters to normal form, and functions that build filters with them.
 
-A rule is a small function from a node whose children are in normal form to an equal, simpler node.
+A rule maps a node whose children are in normal form to an equal, simpler node.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hindex.plan.filter import ALWAYS, NEVER, AllOf, AnyOf, Atom, Filter, Leaf
 
 N = TypeVar("N")
 
-#: How many texts of merged leaves are spelled out.
+#: The most texts of merged leaves that are written out.
 _TEXTS_SHOWN = 4
 
 
@@ -26,15 +26,15 @@ def build(
     atom: Callable[[N], Filter],
     conjunction: Callable[[Sequence[Filter]], Filter] | None = None,
 ) -> Filter:
-    """Make a filter in normal form of a tree, without recursion.
+    """Convert a tree to a filter in normal form, without recursion.
 
     Args:
         group: returns True for an AND or False for an OR, and its children; None for a node without children.
-        atom: the filter of a node without children.
-        conjunction: joins the filters of an AND, `all_of` by default.
+        atom: returns the filter of a node without children.
+        conjunction: joins the filters of an AND; `all_of` by default.
     """
     conjunction = conjunction or all_of
-    # one frame for each group that is open: whether it is an AND, its children, and the filters of those visited
+    # one frame for each open group: True for an AND, its children, and the filters of the visited children
     frames: list[tuple[bool, Sequence[N], list[Filter]]] = []
     node = root
     while True:
@@ -86,9 +86,9 @@ def leaf(column: str, data_type: OrcType, domain: Domain, text: str = "") -> Fil
 
 
 def open_ends(data_type: OrcType, domain: Domain) -> Domain:
-    """Open the ends of ranges that reach a type's least or greatest key.
+    """Remove the bounds of ranges that reach a type's least or greatest key.
 
-    So `flag OR NOT flag` is seen to be every value. Points stay points.
+    So the domain of `flag OR NOT flag` is every value. Points stay points.
     """
     limits = key_limits(data_type)
     if limits is None or not domain.ranges:
@@ -120,7 +120,7 @@ def flatten(node: Filter) -> Filter:
 
 
 def fold_constants(node: Filter) -> Filter:
-    """Fold constants: FALSE decides an AND and vanishes from an OR; TRUE the other way round."""
+    """Fold constants: FALSE decides an AND and is removed from an OR; TRUE the other way round."""
     if not isinstance(node, AllOf | AnyOf):
         return node
     deciding: Filter = NEVER if isinstance(node, AllOf) else ALWAYS

@@ -1,9 +1,9 @@
-"""Time zones of queries: timestamps of ORC files as instants, and the keys that indexes and statistics have of them.
+"""Time zones of queries: timestamps of ORC files as instants, and the keys of instants in indexes and statistics.
 
-An ORC ``timestamp`` column stores the writer's wall clock, and so do its indexes. A reader such as Spark's shows it as
-an instant, by a time zone of its own. So a condition on instants is a condition on stored wall clock readings: exactly,
-unless a transition of the reader's zone is near a bound of the condition. Then the stored readings are an upper bound,
-and rows are compared as instants.
+An ORC ``timestamp`` column stores the writer's wall clock, and so do its indexes. A reader such as Spark converts
+it to an instant in its own time zone. So a condition on instants is equivalent to a condition on stored wall
+clocks, unless a transition of the reader's zone is near a bound of the condition. Then the condition on stored
+wall clocks is an upper bound, and rows are compared as instants.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hindex.value_class import value_class
 
 #: Kinds of timestamps.
 TIMESTAMP_KINDS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT})
-#: Functions that make a timestamp of a date or a string, or depend on the session's clock.
+#: Functions that convert a date or a string to a timestamp, or depend on the session's time zone.
 _TIME_FUNCTIONS = CLOCK_FUNCTIONS | {"hour", "minute", "second", "date_trunc"}
 _UTC = frozenset({*UTC_NAMES, "+00:00", "UCT", "Etc/UCT", "GMT0", "Etc/GMT0", "Greenwich", "Etc/Greenwich"})
 
@@ -40,8 +40,8 @@ class TimeZones:
     """The time zones of a query.
 
     Attributes:
-        reader: turns ORC's wall clocks into instants: the default time zone of Spark's Java.
-        session: reads literals, strings, dates and the values of partitions: ``spark.sql.session.timeZone``.
+        reader: the zone that converts ORC's wall clocks to instants: the default time zone of Spark's Java.
+        session: the zone of literals, strings, dates and partition values: ``spark.sql.session.timeZone``.
     """
 
     reader: str
@@ -57,7 +57,7 @@ class TimeZones:
         """Parse the zones of a manifest.
 
         Raises:
-            ValueError: if these are not two.
+            ValueError: if there are not exactly two.
         """
         reader, session = recorded.split(" ")
         return cls(reader, session)
@@ -67,22 +67,22 @@ class TimeZones:
 
     @property
     def is_reader_utc(self) -> bool:
-        """Return True if instants are the stored readings themselves."""
+        """True if instants equal the stored wall clocks."""
         return canonical_zone(self.reader) == "UTC"
 
     @property
     def is_session_utc(self) -> bool:
-        """Return True if dates, and parts of a time, are those of UTC."""
+        """True if dates, and parts of a time, are those of UTC."""
         return canonical_zone(self.session) == "UTC"
 
     @property
     def is_utc(self) -> bool:
-        """Return True if parts of timestamps are those of the stored readings."""
+        """True if parts of timestamps are those of the stored wall clocks."""
         return self.is_reader_utc and self.is_session_utc
 
     @property
     def clock(self) -> datetime.tzinfo:
-        """The session's clock.
+        """The session's time zone.
 
         Raises:
             PredicateError: if the zone is unknown.
@@ -112,10 +112,10 @@ class TimeZones:
             ) from None
 
     def instant(self, wall_clock: int) -> int:
-        """Convert a reading of the session's clock to an instant, both in microseconds since 1970.
+        """Convert a wall clock of the session to an instant, both in microseconds since 1970.
 
         Raises:
-            PredicateError: if the zone's rules are unknown for that time.
+            PredicateError: if the zone's rules are unknown for that time, outside the years 1 to 9999.
         """
         instant = to_instant(wall_clock, self.clock)
         if instant is None:
@@ -123,7 +123,7 @@ class TimeZones:
         return instant
 
     def are_index_keys(self, data_type: OrcType) -> bool:
-        """Return True if the stored keys of a column's values are what the query compares and orders by."""
+        """Return True if the query compares and orders a column's values by their stored keys."""
         return self.is_reader_utc or not has_time(data_type)
 
 
@@ -137,26 +137,26 @@ def canonical_zone(zone: str) -> str:
     return (str(clock).removeprefix("UTC") or "UTC") if isinstance(clock, datetime.timezone) else name
 
 
-#: Gives the time zones of a query; None where wall clocks are compared.
+#: Returns the time zones of a query; None if wall clocks are compared.
 ZonesOf: TypeAlias = Callable[[], TimeZones | None]
 
 
 def no_zones() -> None:
-    """Compare wall clocks."""
+    """Return no time zones, so that wall clocks are compared."""
 
 
 def has_time(data_type: OrcType) -> bool:
-    """Return True if a type is a timestamp, or has some within."""
+    """Return True if a type is or contains a timestamp."""
     return any(part.kind in TIMESTAMP_KINDS for part in data_type.walk())
 
 
 def is_about_time(root: Expression, resolve: Callable[[tuple[str, ...]], OrcType]) -> bool:
     """Return True if a value or condition may depend on a time zone.
 
-    Besides columns, literals and casts can be timestamps: dates and strings beside these become timestamps, too.
+    Columns, literals and casts can be timestamps; dates and strings compared with these become timestamps, too.
 
     Args:
-        resolve: gives a column's type; columns for which it raises a ColumnError do not count.
+        resolve: returns a column's type; columns for which it raises a ColumnError do not count.
     """
     stack = [root]
     while stack:
@@ -173,7 +173,7 @@ def is_about_time(root: Expression, resolve: Callable[[tuple[str, ...]], OrcType
 
 
 def makes_times(root: Expression) -> bool:
-    """Return True if an expression makes timestamps of dates, strings or literals."""
+    """Return True if an expression converts dates, strings or literals to timestamps."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -184,7 +184,7 @@ def makes_times(root: Expression) -> bool:
 
 
 def is_time(node: Expression) -> bool:
-    """Return True if a node, whatever its operands, makes a timestamp of something else."""
+    """Return True if a node itself, without its operands, converts other values to a timestamp."""
     match node:
         case Literal(_, LiteralKind.TIMESTAMP) | Cast(_, "TIMESTAMP"):
             return True
@@ -215,7 +215,7 @@ def keyed_by_wall_clocks(root: Filter, zones: TimeZones) -> Filter:
 
 
 def _stored_keys(domain: Domain, kind: Kind, reader: str) -> tuple[Domain, bool]:
-    """Map instants to the keys of a column that a reader shows as them; and True if no other keys are among these."""
+    """Map instants to the stored keys that a reader converts to them; return True if these are no superset."""
     lows = np.array([MIN_KEY if item.low is None else item.low for item in domain.ranges], np.int64)
     highs = np.array([MAX_KEY if item.high is None else item.high for item in domain.ranges], np.int64)
     is_instant = kind is Kind.TIMESTAMP_INSTANT
@@ -226,7 +226,7 @@ def _stored_keys(domain: Domain, kind: Kind, reader: str) -> tuple[Domain, bool]
     shifts = (min_at_low.tolist(), max_at_low.tolist(), min_at_high.tolist(), max_at_high.tolist())
     for item, low_by, low_to, high_from, high_by in zip(domain.ranges, *shifts, strict=True):
         if item.is_point and low_by != high_by:
-            # an index looks up points sooner than a range
+            # an index looks up points faster than a range
             assert isinstance(item.low, int)
             is_exact = False
             ranges += _points(item.low, possible_shifts(item.low, reader, is_instant=is_instant))
@@ -242,7 +242,7 @@ def _points(key: int, shifts: Sequence[int]) -> list[Range]:
 
 
 def _moved(key: object, shift: int) -> int | None:
-    """Shift an end of a range; open it where it leaves 64 bits."""
+    """Shift a bound of a range; return None, no bound, if it leaves 64 bits."""
     if key is None:
         return None
     assert isinstance(key, int)
