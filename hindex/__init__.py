@@ -54,7 +54,7 @@ __all__ = [
     "lit",
 ]
 
-# executors import hindex.orc and pay for every import, so nothing is loaded before it is asked for
+# executors import hindex.orc and pay for every import, so modules are loaded at the first use of a name
 _HOMES = {
     "Connection": "hindex.api.connection",
     "Expr": "hindex.api.conditions",

@@ -57,8 +57,8 @@ def days_from_civil(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
 def julian_to_gregorian(days: Ints) -> Ints:
     """Convert days of the hybrid Julian calendar to days of the proleptic Gregorian calendar.
 
-    The year, month and day stay the same; days since 1582-10-15 are equal in both. 29 February of a leap year that
-    only the Julian calendar has becomes 1 March.
+    The year, month and day stay the same; days since 1582-10-15 are equal in both. 29 February of a year that is a
+    leap year only in the Julian calendar becomes 1 March.
     """
     is_julian = days < GREGORIAN_START
     if not is_julian.any():
@@ -74,7 +74,7 @@ def julian_to_gregorian(days: Ints) -> Ints:
 
 
 def julian_to_gregorian_micros(micros: Ints) -> Ints:
-    """Convert wall clock readings, in microseconds since 1970, as `julian_to_gregorian` converts days."""
+    """Convert wall clocks in microseconds since 1970, as `julian_to_gregorian` converts days."""
     days = micros // MICROS_PER_DAY
     gregorian = julian_to_gregorian(days)
     return micros if gregorian is days else micros + (gregorian - days) * MICROS_PER_DAY

@@ -1,8 +1,8 @@
 """Compression: the chunks of ORC streams, and the codecs that decompress them.
 
 Source: ORC specification v1, "Compression". A chunk is a 3-byte little-endian header, ``length * 2 + is_original``, and
-that many bytes. The format does not record how long a chunk is once decompressed: only the block size in the postscript
-bounds it. So every codec here writes into a buffer of a given size and returns the true length.
+that many bytes. The format does not record the decompressed length of a chunk: only the block size in the
+postscript bounds it. So every codec here writes into a buffer of a given size and returns the actual length.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hindex.errors import OrcError
 from hindex.orc import kernel
 from hindex.value_class import value_class
 
-# not at the first chunk of zstd: an import there is what a process that is forked meanwhile would wait for
+# imported here, not at the first zstd chunk: a process that is forked during that import would wait for its lock
 try:
     from zstandard.backend_cffi import ffi, lib  # type: ignore[attr-defined]
 except ImportError:
@@ -31,11 +31,11 @@ except ImportError:
 
 HEADER_LENGTH = 3
 
-#: Chunk lengths have 23 bits, so no file needs a larger block than this.
+#: Chunk lengths have 23 bits, so no file needs larger blocks than this.
 MAX_BLOCK_SIZE = 1 << 23
 
-#: The maximum of chunks of a stream that are listed together, each in some 80 bytes of memory: 64 GiB in blocks of
-#: 64 KiB. Chunks without content have three bytes in a file.
+#: The most chunks of a stream that are listed together, each in some 80 bytes of memory: 64 GiB in blocks of 64
+#: KiB. Chunks without content have three bytes in a file.
 MAX_CHUNKS = 1 << 20
 
 Bytes = npt.NDArray[np.uint8]
@@ -45,7 +45,7 @@ _ZERO: Ints = np.zeros(1, np.int64)
 
 _TOO_LARGE = "it has more bytes than a block, {}"
 
-#: Threads may not share a context of zstd.
+#: Threads must not share a zstd context.
 _local = threading.local()
 
 
@@ -61,12 +61,14 @@ _CODEC_ERRORS: tuple[Any, ...] = (
 
 @value_class
 class Codec:
-    """A way to decompress chunks.
+    """A codec of chunks.
 
-    ``decompress(body, out)`` fills ``out`` and returns the number of bytes written, or more if there are more; it is
-    None for zstd, which the kernel calls. ``is_partial`` codecs stop when ``out`` is full, so that the beginning of a
-    chunk costs less than the whole; the others need room for all of it, or raise an error. ``recorded_size`` is the
-    kernel's ZSTD or SNAPPY if a chunk records the size of its content so, else 0.
+    Attributes:
+        decompress: ``decompress(body, out)`` fills ``out`` and returns the number of bytes written, or a greater
+            number if there are more; None for zstd, which the kernel calls.
+        is_partial: True if the codec stops when ``out`` is full, so that the beginning of a chunk costs less than
+            all of it. Other codecs need a buffer for the whole chunk, or raise an error.
+        recorded_size: the kernel's ZSTD or SNAPPY if a chunk records the size of its content in that way, else 0.
     """
 
     name: str
@@ -76,7 +78,7 @@ class Codec:
 
 
 def _decompress_zlib(body: memoryview, out: Bytes) -> int:
-    # one more byte than fits: if it is there, the chunk is larger
+    # one more byte than fits, which shows whether the chunk is larger
     data = isal_zlib.decompressobj(wbits=-15).decompress(body, len(out) + 1)
     count = min(len(data), len(out))
     out[:count] = np.frombuffer(data, np.uint8, count)
@@ -88,7 +90,7 @@ def _decompress_snappy(body: memoryview, out: Bytes) -> int:
 
 
 def _decompress_lz4(body: memoryview, out: Bytes) -> int:
-    # without the length, cramjam takes the first four bytes for one
+    # without the length, cramjam reads it from the first four bytes
     return int(cramjam.lz4.decompress_block_into(body, out.data, output_len=len(out)))
 
 
@@ -104,7 +106,7 @@ def _decompress_brotli(body: memoryview, out: Bytes) -> int:
     return int(cramjam.brotli.decompress_into(body, out.data))
 
 
-#: By the numbers of the specification's ``CompressionKind``; 0 is NONE, which has no chunks.
+#: The codecs by the numbers of the specification's ``CompressionKind``; 0 is NONE, which has no chunks.
 CODECS: dict[int, Codec] = {
     1: Codec("zlib", _decompress_zlib, is_partial=True),
     2: Codec("snappy", _decompress_snappy, kernel.SNAPPY),
@@ -119,7 +121,7 @@ def zstd_functions() -> npt.NDArray[np.uint64]:
     """Return the addresses of zstd's functions and of this thread's context, see `kernel.list_chunks`.
 
     Raises:
-        OrcError: if they are not installed.
+        OrcError: if zstd's functions are not available.
     """
     addresses: npt.NDArray[np.uint64] | None = getattr(_local, "zstd", None)
     if addresses is None:
@@ -160,8 +162,11 @@ def codec_of(kind: int) -> Codec | None:
 class Chunks:
     """Chunks of a stream, ascending; arrays of equal length.
 
-    ``offsets`` are those of the headers, ``lengths`` the bytes of the bodies, ``originals`` 1 for a body that is not
-    compressed, and ``sizes`` the bytes of the contents, -1 if unknown before decompression.
+    Attributes:
+        offsets: the offsets of the headers.
+        lengths: the bytes of the bodies.
+        originals: 1 for a body that is not compressed.
+        sizes: the bytes of the contents, -1 if unrecorded.
     """
 
     offsets: Ints
@@ -182,7 +187,7 @@ class Chunks:
 
 
 class Decompressor:
-    """Decompresses the chunks of a file, and counts them."""
+    """A decompressor of the chunks of a file, which counts them."""
 
     def __init__(self, codec: Codec | None, block_size: int) -> None:
         self.codec = codec
@@ -206,11 +211,11 @@ class Decompressor:
         """List the chunks that begin in ascending ranges of a stream's bytes.
 
         Args:
-            extras: the number of chunks to list behind each range.
+            extras: the number of chunks to list after each range.
 
         Raises:
-            OrcError: if a chunk runs past the end of the bytes, its header is corrupt, it has more than a block, or
-                there are more than `MAX_CHUNKS`.
+            OrcError: if a chunk ends after the bytes, its header is corrupt, it is larger than a block, or there
+                are more than `MAX_CHUNKS`.
         """
         assert self.codec is not None
         codec, zstd, room = self.codec.recorded_size, self._zstd(), 64
@@ -238,16 +243,16 @@ class Decompressor:
     def decompress(
         self, data: Bytes, chunks: Chunks, wanted: Ints, needed: Ints, out: Bytes
     ) -> tuple[Ints, Ints]:
-        """Decompress the beginnings of chunks into ``out``, one behind the other.
+        """Decompress the beginnings of chunks into ``out``, contiguously.
 
         Args:
             data: the bytes of the stream.
-            wanted: int64[N], the number of bytes of each chunk.
-            needed: int64[N], where a segment begins, the number of bytes that suffice for it: once there are so many,
-                chunks are left out up to the begin of the next segment. -1 for other chunks.
+            wanted: int64[N], the number of bytes to decompress of each chunk.
+            needed: int64[N], for the first chunk of a segment, the number of bytes that suffice for the segment:
+                later chunks of it are then left out. -1 for other chunks.
 
         Returns:
-            the begin of each chunk in ``out``, and its number of bytes, 0 if it was left out.
+            the start of each chunk in ``out``, and its number of bytes, 0 if it was left out.
 
         Raises:
             OrcError: if a chunk is corrupt, or shorter than its recorded size.
@@ -296,7 +301,7 @@ class Decompressor:
         if status:
             raise self._corrupt_by_status(status)
         if codec.decompress is None:
-            # frames that do not tell their size
+            # frames without a recorded size
             for index in np.flatnonzero((chunks.sizes < 0) & (loaded == self.block_size)).tolist():
                 with zstandard.ZstdDecompressor().stream_reader(body_of(index)) as frame:
                     if len(frame.read(self.block_size + 1)) > self.block_size:
@@ -315,7 +320,7 @@ class Decompressor:
         return OrcError(f"corrupt {self.codec.name} chunk at byte {offset}: {why}")
 
     def decompress_all(self, data: memoryview, limit: int) -> bytes:
-        """Decompress a whole metadata section, or stream: at most ``limit`` bytes.
+        """Decompress a whole metadata section or stream of at most ``limit`` bytes.
 
         Raises:
             OrcError: if a chunk is corrupt, or there are more bytes.

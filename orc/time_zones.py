@@ -1,8 +1,8 @@
-"""Offsets of time zones to UTC as Java has them: of writers' clocks, and of readers' instants.
+"""The offsets of time zones to UTC as in Java: of writers' wall clocks, and of readers' instants.
 
-Source: ORC specification v1, "Timestamp Columns". The Java writer and reader, and so Spark, go by
-``java.util.TimeZone``: before 1900 a zone has the standard offset of its last rule, and from 2038 on that rule alone
-holds. pyarrow has local mean time before 1900, and no daylight saving time from 2038 on.
+Source: ORC specification v1, "Timestamp Columns". The Java writer and reader, and so Spark, use
+``java.util.TimeZone``: before 1900 a zone has the standard offset of its last rule, and from 2038 on only that
+rule applies. pyarrow has local mean time before 1900, and no daylight saving time from 2038 on.
 
 Java's edition of the time zone database has other Saturdays than this one for the last rule of Asia/Gaza and
 Asia/Hebron: from 2038 on these may be an hour apart for a week or two of a year.
@@ -24,7 +24,7 @@ from hindex.orc.calendars import DAYS_PER_CYCLE, MICROS_PER_SECOND, SECONDS_PER_
 
 Ints = npt.NDArray[np.int64]
 
-#: Names of zones whose clocks show UTC itself.
+#: The names of zones that are UTC itself.
 UTC_NAMES = frozenset(
     {"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "Zulu", "Universal", "Etc/Universal", "Etc/Zulu"}
 )
@@ -32,7 +32,7 @@ UTC_NAMES = frozenset(
 
 @lru_cache(maxsize=64)
 def base_seconds(zone: str) -> int:
-    """Return 2015-01-01 00:00:00 in a zone, in seconds since 1970: ORC counts timestamps from there."""
+    """Return 2015-01-01 00:00:00 in a zone, in seconds since 1970: ORC counts timestamps from this time."""
     if zone in UTC_NAMES:
         return 1_420_070_400
     return int(datetime.datetime(2015, 1, 1, tzinfo=_clock(zone)).timestamp())
@@ -42,7 +42,7 @@ def check_zone(name: str) -> None:
     """Refuse an unknown time zone.
 
     Args:
-        name: as Java names it.
+        name: the name of the zone in Java.
 
     Raises:
         OrcError: if it is unknown.
@@ -95,33 +95,33 @@ def normalize_zone(name: str) -> str:
     return f"{custom[1]}{int(custom[2]):02}:{custom[3] or '00'}"
 
 
-#: 1900-01-01 and 2038-01-01 of UTC, in seconds since 1970.
+#: 1900-01-01 and 2038-01-01 in UTC, in seconds since 1970.
 _FIRST, _LAST = -2_208_988_800, 2_145_916_800
 
 #: Before this instant, in microseconds since 1970, Java's older calendar has a single offset to UTC for each zone.
 FIRST_TRANSITIONS = _FIRST * MICROS_PER_SECOND
 
-#: 1800-01-01 of UTC, before any zone had a transition, in seconds since 1970.
+#: 1800-01-01 in UTC, before any zone had a transition, in seconds since 1970.
 _BEGINNING = -5_364_662_400
 
-#: After so many seconds the calendar repeats, and a zone's last rule with it.
+#: The seconds after which the calendar repeats, and with it a zone's last rule.
 _CYCLE = DAYS_PER_CYCLE * SECONDS_PER_DAY
-#: A cycle so late that no edition of the time zone database has single transitions in it, in seconds since 1970.
+#: The start of a cycle without single transitions in any edition of the time zone database, in seconds since 1970.
 _CYCLE_START = 430 * 31_556_952
 
-#: Standard offsets to UTC where Java takes another than the lesser one of the last rule, in seconds.
+#: Standard offsets to UTC, in seconds, of zones for which Java does not use the lesser one of the last rule.
 _STANDARD = {"Africa/Casablanca": 0, "Africa/El_Aaiun": 0, "Africa/Windhoek": 3600}
 
-#: The instant from which Java has one offset for good, and that offset, where the last rule differs; in seconds.
+#: The instant from which Java has a constant offset, and that offset, if the last rule differs; in seconds.
 _FOR_GOOD = {"Africa/Windhoek": (2_114_377_200, 3600)}
 
-#: No zone has had two transitions within so many seconds that cancel each other.
+#: No zone has had two transitions within this many seconds that cancel each other.
 _STEP = 7 * SECONDS_PER_DAY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Offsets:
-    """A clock's offsets to UTC: ``values[i]`` holds from ``starts[i]`` on; both in seconds."""
+    """The offsets of a zone to UTC: ``values[i]`` applies from ``starts[i]`` on; both in seconds."""
 
     starts: Ints
     values: Ints
@@ -169,7 +169,7 @@ def to_local_time(instants: Ints, zone: str) -> Ints:
 
 
 def to_instants(clocks: Ints, stored: Ints, zone: str) -> Ints:
-    """Convert wall clock readings of a writer to the instants that a Java reader in ``zone`` shows them at.
+    """Convert wall clocks of a writer to the instants that a Java reader in ``zone`` returns for them.
 
     If the writer's zone is the reader's, the result is ``stored``, so that a repeated hour stays distinct.
 
@@ -194,7 +194,7 @@ def to_instants(clocks: Ints, stored: Ints, zone: str) -> Ints:
     offsets = _true_offsets(seconds - _true_offsets(stored // MICROS_PER_SECOND, zone), zone)
     early = seconds - _standard(zone) < _FIRST
     if early.any():
-        # only the reading counts: the older calendar has one offset before 1900
+        # only the wall clock matters: the older calendar has one offset before 1900
         old = seconds[early]
         after = _true_offsets(old + SECONDS_PER_DAY, zone)
         is_after = _true_offsets(old - after, zone) == after
@@ -202,21 +202,21 @@ def to_instants(clocks: Ints, stored: Ints, zone: str) -> Ints:
     return clocks - offsets * MICROS_PER_SECOND
 
 
-#: Seconds around an instant within which a reader's offsets count for it: zones are at most 26 hours apart, and local
-#: mean times 32.
+#: The seconds around an instant within which a reader's offsets matter for it: zones are at most 26 hours apart,
+#: and local mean times 32.
 _MARGIN = 3 * SECONDS_PER_DAY
 _AROUND: Ints = np.arange(-_MARGIN, _MARGIN + 1, 3600, dtype=np.int64)
 
 
 def instant_shifts(micros: Ints, zone: str, *, is_instant: bool) -> tuple[Ints, Ints]:
-    """Find by how much, at least and at most, stored timestamps are ahead of the instants that a reader makes of them.
+    """Return the least and greatest difference of stored timestamps to the instants that a reader returns.
 
     Both are equal unless a transition of the reader's zone is near. See `to_instants`.
 
     Args:
         micros: int64[N], instants in microseconds since 1970 UTC.
         zone: the reader's zone, as Java names it.
-        is_instant: True if the file stores instants, False if it stores wall clock readings.
+        is_instant: True if the file stores instants, False if it stores wall clocks.
 
     Returns:
         two int64[N], in microseconds.
@@ -250,7 +250,7 @@ def _shifts(micros: Ints, zone: str, *, is_instant: bool) -> Ints:
 
 
 def _standard(zone: str) -> int:
-    """Return the offset before 1900 by Java's older calendar."""
+    """Return the offset before 1900 in Java's older calendar."""
     rule = _offsets(zone, _CYCLE_START, _CYCLE_START + _CYCLE)
     return _STANDARD.get(zone, int(rule.values.min()))
 
@@ -267,7 +267,7 @@ def _true_offsets(seconds: Ints, zone: str) -> Ints:
     return offsets
 
 
-# room for all zones: a hostile file may name them by turns
+# large enough for all zones: a hostile file may alternate between them
 @lru_cache(maxsize=2048)
 def _offsets(zone: str, start: int, end: int) -> _Offsets:
     """Find the offsets of a zone between two instants."""

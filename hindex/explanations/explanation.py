@@ -1,6 +1,6 @@
-"""Explanations: what a scan decided, as a value, as text, as JSON and as HTML for notebooks.
+"""Explanations: the decisions of a scan as a value, as text, as JSON and as HTML for notebooks.
 
-Whoever plans a scan fills in an `Explanation`; nothing here looks at data, files or indexes.
+`hindex.explanations.scan_explanation` makes an `Explanation`; this module reads no data, files or indexes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hindex.plan.filter import AllOf, AnyOf, Filter, Indexable, Leaf, Residual
 from hindex.plan.reasons import Note, NoteGroup, Reason, group_notes
 from hindex.value_class import value_class
 
-#: Version of the JSON form: it grows when a key's meaning changes, not when keys are added.
+#: The version of the JSON form: it increases when a key's meaning changes, not when keys are added.
 JSON_VERSION = 1
 
 
@@ -27,15 +27,15 @@ _WIDTH = 100
 _INDENT = "  "
 
 
-#: The predicate as written is cut to so many characters; its tree follows anyway.
+#: The most characters of the predicate as written; its tree follows anyway.
 _HEADER_PREDICATE = 300
 
 
-#: Widest a predicate is shown before the columns to its right.
+#: The greatest width of a predicate before the columns to its right.
 _PREDICATE_WIDTH = 48
 
 
-# Text and lines take the page's own colour, and fills are seen on light and on dark.
+# Text and lines have the page's own colour, and fills are visible on light and on dark pages.
 STYLE = """
 .hindex{font:13px/1.45 system-ui,sans-serif;color:inherit;max-width:72em}
 .hindex h4{margin:.9em 0 .3em;font-size:1em}
@@ -68,7 +68,7 @@ MEANINGS = {
 }
 
 
-#: Most stripes, and most row groups, that a map shows.
+#: The most stripes, and the most row groups, that a map shows.
 MAX_STRIPES = 300
 
 
@@ -77,7 +77,7 @@ MAX_CELLS = 20_000
 
 @value_class
 class StripeMap:
-    """One stripe, ``number`` counted from 0, with a character for each row group."""
+    """One stripe, with its ``number`` from 0 and a character for each row group."""
 
     number: int
     cells: str
@@ -85,7 +85,7 @@ class StripeMap:
 
 @value_class
 class FileMap:
-    """One data file. Of one that was skipped before it was opened, there are no stripes to show."""
+    """One data file. It has no stripes if it was skipped before it was opened."""
 
     path: str
     stripes: tuple[StripeMap, ...] = ()
@@ -94,7 +94,7 @@ class FileMap:
 
 @value_class
 class TableMap:
-    """The files that are shown, in order of path, and how many files, stripes and row groups there are besides."""
+    """The files that are shown, in order of path, and the numbers of hidden files, stripes and row groups."""
 
     files: tuple[FileMap, ...] = ()
     more_files: int = 0
@@ -102,7 +102,7 @@ class TableMap:
     more_groups: int = 0
 
     def __str__(self) -> str:
-        """Describe the part that is not shown; empty if all is."""
+        """Describe the part that is not shown; "" if all is shown."""
         counts = (
             (self.more_files, "file", "files"),
             (self.more_stripes, "stripe", "stripes"),
@@ -113,7 +113,7 @@ class TableMap:
 
 
 def table_map(files: Iterable[FileMap]) -> TableMap:
-    """The map of a table's files, cut where it would be too large."""
+    """Return the map of a table's files, truncated if it is too large."""
     shown: list[FileMap] = []
     stripes = cells = more_files = more_stripes = more_groups = 0
     for file in files:
@@ -137,7 +137,7 @@ def table_map(files: Iterable[FileMap]) -> TableMap:
 
 
 class ReadPath(enum.Enum):
-    """The way the rows are read; the value is shown to people."""
+    """The way the rows are read; the value is shown to users."""
 
     NOTHING = "nothing: no row can match"
     INDEX_ONLY = "indexes only: no column is read"
@@ -161,12 +161,12 @@ class RowCount:
 
     @property
     def share(self) -> float | None:
-        """From 0.0 to 1.0; None where unknown or of nothing."""
+        """The share from 0.0 to 1.0; None if it is unknown or the total is 0."""
         return None if self.kept is None or not self.total else self.kept / self.total
 
     @property
     def percent(self) -> str:
-        """The share with two digits after the point, but never 0 % of something or 100 % of less than all."""
+        """The share with two decimal places, but never 0 % for some items, or 100 % for less than all."""
         share = self.share
         if share is None:
             return ""
@@ -177,10 +177,10 @@ class RowCount:
 
 @value_class
 class IndexAnswer:
-    """One of those that were asked about a leaf, and the rows that it and those before it leave.
+    """The answer of one source to a leaf, and the rows that may match by it and the sources before it.
 
-    ``index`` is None where it is what the data files say of themselves: ``index_type`` then names that, and
-    ``row_groups`` are those left of the row groups that it was asked about, if it was about any.
+    ``index`` is None for statistics of the data files: ``index_type`` then names these, and ``row_groups`` are the
+    row groups that may match, of those that were tested; None if none were.
     """
 
     index: str | None
@@ -201,12 +201,12 @@ class LeafExplanation:
     """The decision about one leaf of the predicate: by an index, by partition values, or by none for a reason.
 
     Args:
-        index: name of the index, or None; the last one of several.
-        index_type: ``BITMAP`` and so on, ``PARTITION`` where directory names decided, or what of the data file itself
-            did.
-        exact: True if the rows are certain, so that the data need no check.
-        rows: rows that may match, where known.
-        reason: why no index, or not only an index, was used.
+        index: the name of the index, the last one of several; or None.
+        index_type: ``BITMAP`` and so on, ``PARTITION`` if directory names decided, or the statistics of the data
+            file that decided.
+        exact: True if the rows are certain, so that no data is checked.
+        rows: the rows that may match, or None if unknown.
+        reason: the reason why no index, or not only an index, was used.
         sources: the indexes and statistics that were looked up, in order; may be empty if there is at most one.
     """
 
@@ -219,7 +219,7 @@ class LeafExplanation:
 
     @property
     def by(self) -> str:
-        """Return the source of the decision in words."""
+        """The source of the decision in words."""
         if self.sources:
             return ", ".join(map(str, self.sources))
         return " ".join(word for word in (self.index_type, self.index) if word) or "no index"
@@ -239,7 +239,7 @@ class LeafExplanation:
 class ExplainedNode:
     """A node of the predicate's tree: ``kind`` is AND, OR, LEAF, TRUE or FALSE.
 
-    ``text`` and ``answer`` are of leaves, ``children`` of AND and OR.
+    Leaves have ``text`` and ``answer``; AND and OR have ``children``.
     """
 
     kind: str
@@ -249,11 +249,11 @@ class ExplainedNode:
 
 
 def explain_filter(root: Filter, answers: Mapping[Indexable, LeafExplanation] | None = None) -> ExplainedNode:
-    """The tree of a filter. Leaves without an answer have none because the rest of the tree decided.
+    """Return the tree of a filter. A leaf has no answer if the rest of the tree decided.
 
     Args:
-        answers: what decided each leaf; leaves of equal column and domain share an answer. Expressions without one are
-            checked on rows.
+        answers: the decision about each leaf; leaves with equal column and domain share one. Expressions without
+            an answer are checked on rows.
     """
     answers_by_node = answers or {}
     if isinstance(root, Leaf):
@@ -274,12 +274,13 @@ class Analyzed:
     """The cost of running a query.
 
     Args:
-        seconds: from beginning to end; ``steps`` are summed over threads, so that together they may be more.
-        ranges: requests to data files, which brought ``bytes_fetched``; of these, so many ``chunks`` were decompressed
-            to ``bytes_decompressed``.
-        row_groups: decoded through the row index, each counted once a column.
-        whole_columns: columns of stripes that were decoded from their first row on.
-        index_pages: read from index files, ``index_bytes`` together; ``cache_hits`` were in memory.
+        seconds: the elapsed time.
+        steps: the seconds of each step, summed over threads, so that their total may be greater.
+        ranges: the requests to data files, which fetched ``bytes_fetched``.
+        chunks: the chunks of these bytes that were decompressed, to ``bytes_decompressed``.
+        row_groups: the row groups that were decoded through the row index, counted once for each column.
+        whole_columns: the columns of stripes that were decoded from their first row on.
+        index_pages: the pages read from index files, with ``index_bytes``; ``cache_hits`` more were in memory.
     """
 
     rows: int
@@ -297,7 +298,7 @@ class Analyzed:
     cache_misses: int
 
     def lines(self) -> list[tuple[str, str]]:
-        """Names and texts, for people."""
+        """Return the names and formatted values, for display."""
         return [
             ("rows", f"{self.rows:,} returned"),
             ("time", f"{1000 * self.seconds:,.1f} ms"),
@@ -326,26 +327,25 @@ class Explanation:
         table: the table as the user wrote it.
         predicate: the WHERE clause as understood, or "" without one.
         tree: `explain_filter` of its filter.
-        columns: the columns returned.
-        files, stripes, row_groups, rows, bytes: what is left to read, out of the table's.
-        path: how it is read.
+        columns: the returned columns.
+        files, stripes, row_groups, rows, bytes: the amounts to read, out of the table's.
+        path: the way the rows are read.
         exact: whether indexes alone decided every row, so that no predicate is checked on data.
-        fixed: the columns that are not read, as the predicate leaves them one value.
-        from_indexes: the columns that are not read, as an index has their values.
-        included: indexes of type ROWS, and the columns that are read from them in place of the data.
-        notes: everything that was not used, in any order, duplicates allowed.
-        cache: what of the index files was found in memory, and what was read; in JSON only, as it changes from one time
-            to the next.
-        group: the column that rows are grouped by, or "".
-        order: what rows are ordered by and how, or "".
-        limit: the greatest number of rows; None for all.
-        offset: the number of rows that are skipped before them.
-        analyzed: what running it took, where it was run.
-        table_map: what becomes of each row group; in HTML only.
-        shown: the columns returned as SQL writes them; as they are called where empty.
-        spelled: columns of the table that SQL writes otherwise than they are called, each with how.
-        deleted, invisible: rows of a transactional table that indexes leave, and that are deleted or of a transaction
-            which is not seen.
+        fixed: the columns that are not read because the predicate allows only one value.
+        from_indexes: the columns that are not read because an index has their values.
+        included: the indexes of type ROWS, and the columns that are read from them in place of the data.
+        notes: the indexes, files and shortcuts that were not used, in any order, duplicates allowed.
+        cache: the counts of cached and read parts of index files; in JSON only, as they differ between runs.
+        group: the grouping columns, or "".
+        order: the order of the rows, or "".
+        limit: the most rows; None for all.
+        offset: the number of rows that are skipped first.
+        analyzed: the cost of running it, if it was run.
+        table_map: the state of each row group; in HTML only.
+        shown: the returned columns in SQL spelling; if empty, their names are used.
+        spelled: the columns of the table whose SQL spelling differs from their name, with that spelling.
+        deleted, invisible: the rows of a transactional table that indexes keep, and that are deleted or belong to
+            a transaction that is not visible.
     """
 
     table: str
@@ -390,7 +390,7 @@ class Explanation:
 
     @property
     def reading(self) -> str:
-        """Return how rows are read, in words."""
+        """The way rows are read, in words."""
         if self.limit == 0:
             return "nothing: the limit is 0"
         if self.files.total == 0:
@@ -401,14 +401,14 @@ class Explanation:
 
     @property
     def checked(self) -> str:
-        """Return if rows are checked after the indexes, in words."""
+        """Whether rows are checked after the indexes, in words."""
         return (
             "exact: nothing is left to check" if self.exact else "the predicate is checked on undecided rows"
         )
 
     @property
     def columns_not_read(self) -> list[str]:
-        """Return the columns that are not read from data files, in words, by the reason why."""
+        """The columns that are not read from data files, in words, one line for each reason."""
         spelled = dict(self.spelled)
         by_reason = {
             "constant under the predicate": self.fixed,
@@ -424,7 +424,7 @@ class Explanation:
         ]
 
     def note_groups(self) -> tuple[NoteGroup, ...]:
-        """The notes by their reasons, for people."""
+        """Return the notes grouped by reason."""
         spelled = dict(self.spelled)
         return group_notes(
             replace(note, subject=spelled.get(note.subject, note.subject))
@@ -434,14 +434,14 @@ class Explanation:
         )
 
     def to_html(self) -> str:
-        """HTML without scripts, with a map of the table; notebooks show it by themselves."""
+        """Return HTML without scripts, with a map of the table; notebooks display it automatically."""
         return explanation_html(self)
 
     def _repr_html_(self) -> str:
         return self.to_html()
 
     def to_text(self) -> str:
-        """Plain text, at most 100 characters wide where no name is longer."""
+        """Return plain text, at most 100 characters wide unless a name is longer."""
         lines = [f"Scan of {self.table}"]
         for name, text in self.header():
             lines += _wrapped(f"{name:<10} {text}", hang=11)
@@ -476,7 +476,7 @@ class Explanation:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for ``json.dumps``: stable keys, None where not known; every note is listed."""
+        """Return plain values for ``json.dumps``: with stable keys, None for unknown values, and every note."""
         return {
             "version": JSON_VERSION,
             "table": self.table,
@@ -576,7 +576,7 @@ def _wrapped(text: str, hang: int) -> list[str]:
 
 
 def explanation_html(explanation: Explanation) -> str:
-    """One ``div`` with its own style."""
+    """Return the explanation as one ``div`` with its own style."""
     parts = [f'<div class="hindex"><style>{STYLE}</style>', f"<h4>Scan of {escape(explanation.table)}</h4>"]
     parts.append(rows_html([(name, f"<code>{escape(text)}</code>") for name, text in explanation.header()]))
     parts += ["<h4>Predicate</h4>", _tree(explanation.tree)]

@@ -1,4 +1,4 @@
-"""Filling in an explanation: ask the indexes as a scan would, and read no rows."""
+"""Explain a scan: look up indexes as the scan does, and read no rows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from hindex.table.location import is_local
 from hindex.table.schema import spelled
 from hindex.value_class import value_class
 
-#: Why a column has no index.
+#: The reasons why a column has no index.
 _NO_INDEX = (Reason.NO_INDEX, Reason.UNSUPPORTED_TYPE, Reason.ROW_KEY)
 
 
@@ -76,21 +76,21 @@ class _Totals:
     undecided: int = 0
     notes: list[Note] = field(default_factory=list)
     leaf_rows: dict[Indexable, int] = field(default_factory=dict)
-    # rows and row groups that each index or statistic leaves of a leaf, in the order of lookups
+    # rows and row groups that may match a leaf after each index or statistic, in lookup order
     leaf_answers: dict[Indexable, dict[str | StatisticsSource, _LeafTotals]] = field(default_factory=dict)
     uses_index: bool = False
     inexact_leaves: set[Indexable] = field(default_factory=set)
     unanswered_leaves: set[Indexable] = field(default_factory=set)
     uncounted_leaves: set[Indexable] = field(default_factory=set)
-    # stripes whose data is read; the bytes are those of the columns and row groups
+    # stripes whose data is read; the bytes are of their columns and row groups
     read_stripes: int = 0
-    # rows that indexes leave, and that a transactional table's deletes and visibility take
+    # rows that indexes keep, and that a transactional table's deletes and visibility remove
     deleted: int = 0
     invisible: int = 0
     by_keys: bool = False
     bytes: int = 0
     walked: dict[str, None] = field(default_factory=dict)
-    # columns whose values the predicate tells
+    # columns for which the predicate allows only one value
     fixed: set[str] = field(default_factory=set)
     # columns whose values an index has in some stripes, and those that are read in some
     from_indexes: set[str] = field(default_factory=set)
@@ -102,7 +102,7 @@ class _Totals:
 
 @dataclass(slots=True)
 class _LeafTotals:
-    """Rows left, and row groups left of so many."""
+    """The rows that may match, and the row groups that may match of those tested."""
 
     rows: int = 0
     kept: int = 0
@@ -116,7 +116,7 @@ class _StripePlan:
     Attributes:
         read: the columns of the result that are read.
         walked: the index that gives the first rows of an order, if one does.
-        bytes: about the stored bytes of all columns that are read, those of conditions and orders among them.
+        bytes: the approximate stored bytes of all columns that are read, also for conditions and orders.
         block_reads: the columns that are read from indexes of type ROWS.
     """
 
@@ -144,8 +144,9 @@ def explain_plan(
     """Explain the decisions of a scan: indexes are looked up stripe by stripe, data is not read.
 
     Args:
-        labels: what the result's columns are called, where they are not the plan's; ``shown`` as SQL writes them.
-        is_index_only: whether a stripe's part of an aggregate needs no data; None where rows are wanted.
+        labels: the names of the result's columns, if they are not the plan's.
+        shown: the SQL spelling of the result's columns.
+        is_index_only: returns True if a stripe's part of an aggregate needs no data; None if rows are returned.
     """
     totals = _Totals()
     before = shared_cache().counts
@@ -156,7 +157,7 @@ def explain_plan(
 
     def plan_stripe(task: ScanTaskReader, result: StripeResult, _: ThreadPool) -> _StripePlan:
         read = _columns_to_read(task, output, result)
-        # an order's column is read, too, where no index is walked for it
+        # an order's column is also read, unless an index is walked for it
         sorts = bool(orders and plan.columns)
         sorted_by = _columns_to_read(task, plan.lookups, result) if sorts else []
         is_answered = not (result.undecided or read or sorted_by)
@@ -190,7 +191,7 @@ def explain_plan(
 
     units = run_lookups(plan.tasks, every=True)
     is_remote = bool(plan.tasks) and not is_local(plan.tasks[0].uri)
-    # of local files, one is open at a time: a table may have more than a process may hold open
+    # of local files, one is open at a time: a table may have more files than a process may open
     for stripe_plan in (
         run_units(units, plan_stripe) if is_remote else (plan_stripe(*unit, SERIAL) for unit in units)
     ):
@@ -231,7 +232,7 @@ def explain_plan(
         shown=tuple(shown or (names.get(column.name, column.name) for column in plan.columns)),
         spelled=tuple(names.items()),
         exact=not totals.undecided,
-        # what is checked on data is read
+        # columns that are checked on data are read
         fixed=()
         if totals.undecided
         else tuple(column.name for column in output if column.name in totals.fixed),
@@ -258,7 +259,7 @@ def _spelled(plan: ScanPlan) -> dict[str, str]:
     """Return the SQL spelling of the columns that need backquotes."""
     spellings = {}
     for name in (*(column.name for column in (*plan.columns, *plan.lookups)), *columns(plan.filter)):
-        with suppress(ColumnError):  # a row key, which needs none
+        with suppress(ColumnError):  # a row key needs no backquotes
             text = spelled(plan.snapshot.schema.resolve(name, is_stored=True).path)
             if text != name:
                 spellings[name] = text
@@ -268,7 +269,7 @@ def _spelled(plan: ScanPlan) -> dict[str, str]:
 def _columns_to_read(
     task: ScanTaskReader, columns: Sequence[OutputColumn], result: StripeResult
 ) -> list[OutputColumn]:
-    """Return the columns that neither the partition, nor the predicate, nor an index has the values of."""
+    """Return the columns whose values come from neither the partition, nor the predicate, nor an index."""
     return [
         column
         for column in columns
@@ -277,7 +278,7 @@ def _columns_to_read(
 
 
 def _walked(plan: ScanPlan, task: ScanTaskReader, result: StripeResult) -> str | None:
-    """The index that the order's first rows of a stripe are taken from."""
+    """Return the index that gives the first rows of a stripe in the order, or None."""
     keyed = task.keyed(plan.lookups[0].name) if plan.is_walkable else None
     rows = len(result.bounds.upper)
     if keyed is None or not rows or not is_key_walk_worthwhile(keyed[1].key_count(result.stripe), rows):
@@ -292,7 +293,7 @@ def _orders_text(orders: Sequence[Order], totals: _Totals) -> str:
 
 
 class _DefaultValues:
-    """Results of the leaves that the defaults of missing columns decide: the plan has dropped them from the tasks."""
+    """The results of leaves that the defaults of missing columns decide. The tasks' filters do not have them."""
 
     def __init__(self, plan: ScanPlan) -> None:
         schema = plan.snapshot.schema
@@ -311,7 +312,7 @@ class _DefaultValues:
         }
 
     def results(self, task: ScanTaskReader, result: StripeResult) -> list[LeafResult]:
-        """Return the results for a stripe, by the columns that its file lacks."""
+        """Return the results for a stripe, given the columns that its file lacks."""
         view = self._views[task.task.path]
         return [
             LeafResult(leaf, None, result.num_rows if matches else 0, source=StatisticsSource.DEFAULT)
@@ -421,7 +422,7 @@ def _tree(plan: ScanPlan, totals: _Totals) -> ExplainedNode:
             explanations[leaf] = LeafExplanation(None, "PARTITION", exact=True)
             continue
         answers: dict[str | StatisticsSource, _LeafTotals] = {}
-        # indexes on the columns of an expression are shown, too; each source once
+        # indexes on the columns of an expression are also shown; each source once
         for item in every_indexable(leaf):
             for by, section in totals.leaf_answers.get(item, {}).items():
                 if by not in answers or section.kept < answers[by].kept:
@@ -479,11 +480,11 @@ def explain_analyze(
     run: Callable[[], tuple[ScanPlan, int]],
     explain: Callable[[ScanPlan], Explanation],
 ) -> Explanation:
-    """The explanation of a query that is run now.
+    """Run a query and explain it.
 
     Args:
-        meter: what the run is measured with.
-        run: gives the plan, and how many rows there were.
+        meter: collects the metrics of the run.
+        run: runs the query; returns the plan and the number of rows.
     """
     before = shared_cache().counts
     started = time.perf_counter()
@@ -511,9 +512,9 @@ def explain_analyze(
 
 
 def _as_run(plan: ScanPlan, notes: Sequence[Note]) -> ScanPlan:
-    """The plan without the indexes that turned out not to be usable while it ran, and with the notes of these.
+    """Return the plan without the indexes that turned out to be unusable while it ran, and with their notes.
 
-    An explanation reads no pages that answers are taken from, and would find them well.
+    An explanation does not read the pages of answers, and would not notice that they are corrupt.
     """
     failed = {note.subject: note for note in notes}
     used: list[Note] = []

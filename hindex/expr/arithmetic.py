@@ -199,7 +199,7 @@ def _arithmetic(
     least, greatest = limits(data_type)
     overflow = (result < least) | (result > greatest)
     if data_type.kind is Kind.LONG:
-        # doubles tell where the result may not be what 64 bits hold; there it is computed exactly
+        # doubles show where the result may exceed 64 bits; there it is computed exactly
         may_overflow = np.abs(function(a.astype(np.float64), b.astype(np.float64))) >= 2.0**62
         for at in np.flatnonzero(may_overflow & valid).tolist():
             whole = int(exact(Decimal(int(a[at])), Decimal(int(b[at]))))

@@ -4,8 +4,8 @@ Spark reads a document with Jackson, up to the end of its outermost object or ar
 behind the value. Names and strings may have single quotes, and strings characters such as line ends. Of fields of the
 same name, the first in which the path ends at a value other than null counts.
 
-Python's scanner reads most documents as Jackson does. Those that it refuses are NULL, or are read again with double
-quotes in place of single ones.
+Python's scanner reads most documents as Jackson does. Documents that it refuses are NULL, or are read again with
+double quotes in place of single ones.
 
 Source: Spark's ``GetJsonObjectEvaluator`` and ``JsonPathParser``; Jackson's ``ReaderBasedJsonParser``,
 ``StreamReadConstraints`` and ``UTF8JsonGenerator``.

@@ -1,7 +1,8 @@
 """LIKE patterns and Java regular expressions as patterns of RE2, which take time linear in the value.
 
-Only what both understand alike is taken from Java's syntax: characters, ``.``, ``^`` and ``$`` at the ends, classes,
-groups, alternatives, quantifiers. Source: ``java.util.regex.Pattern``, https://github.com/google/re2/wiki/Syntax
+Only syntax with the same meaning in Java and RE2 is supported: characters, ``.``, ``^`` at the beginning and ``$``
+at the end, classes, groups, alternatives, quantifiers. Source: ``java.util.regex.Pattern``,
+https://github.com/google/re2/wiki/Syntax
 """
 
 from __future__ import annotations

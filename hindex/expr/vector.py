@@ -1,7 +1,7 @@
-"""Values of one expression for many rows, with the rows for which it has none because Spark would raise an error.
+"""The values of one expression for many rows, with the rows that have none because Spark would raise an error.
 
-Whether an error is raised depends on what the value is used for: ``b <> 0 AND a / b > 1`` has none where b is 0. So
-errors are carried along row by row, and whoever asks for the truth of a predicate raises those that are left.
+Whether an error is raised depends on the use of the value: ``b <> 0 AND a / b > 1`` raises none where b is 0. So
+errors are recorded row by row, and the evaluation of a predicate raises those that remain.
 """
 
 from __future__ import annotations

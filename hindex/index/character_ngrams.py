@@ -38,8 +38,7 @@ _LOWER = np.arange(256, dtype=np.uint8)
 _LOWER[ord("A") : ord("Z") + 1] += ord("a") - ord("A")
 #: The only character whose lower case is two characters, in UTF-8.
 _DOTTED_I = "İ".encode()
-#: From this code point on, only characters without case are stable in all versions of Unicode; below, all but a
-#: few.
+#: From this code point on, only characters without case are stable in all versions of Unicode; below, nearly all.
 _LAST_CASED = 0x0530
 _NEWLY_CASED = frozenset("ƛɤ")
 #: Stands for bytes that are not UTF-8: decoders write different numbers of it.

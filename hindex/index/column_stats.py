@@ -220,7 +220,7 @@ class StatsColumn:
         stripe_rows: for each file, the rows of its stripes.
 
     Raises:
-        ValueError: if the lists contradict each other.
+        ValueError: if the lists are inconsistent.
     """
 
     def __init__(self, column: pa.StructArray, stripe_rows: pa.ListArray) -> None:
@@ -295,8 +295,7 @@ class StatsColumn:
             kind: the kind of the domain's keys. The result is undefined for files with keys of another kind.
 
         Returns:
-            a mask of the stripes in which every row is certainly a member, and one of those in which some row may
-            be.
+            a mask of the stripes in which every row is a member, and one of those in which some row may be.
         """
         mins, maxs = self._bytes if kind is KeyKind.BYTES else self._ints
         nulls, rows = _numbers(self._nulls.values), _numbers(self._rows.values)

@@ -67,8 +67,7 @@ _KEY_KIND_NUMBERS = {kind: number for number, kind in _KEY_KINDS.items()}
 
 #: The bytes that are decompressed in one call; they should fit into the processor's cache.
 _CONTENTS_AT_ONCE = 1 << 19
-#: Up to this many blocks, one call each takes less time than one for all: 20 µs and 55 µs for the blocks of a
-#: leaf.
+#: Up to this many blocks, one call each takes less time than one for all: 20 and 55 µs for a leaf's blocks.
 _FEW_BLOCKS = 20
 
 #: Distinguishes the cache key of a stored page from that of its decoded value.

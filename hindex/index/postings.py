@@ -337,8 +337,7 @@ def _is_one_key_frequent(sample: Sequence[Key]) -> bool:
 def _needed(data_type: OrcType, sample: Sequence[Key], count: int) -> float:
     """Estimate the bytes that grouping all rows at once takes."""
     distinct = len(set(sample))
-    # if most keys of the sample are distinct, so are most of all keys; else there are few more keys than in the
-    # sample
+    # if most sampled keys are distinct, so are most of all keys; else there are few more keys than in the sample
     many = distinct > len(sample) // 4
     if key_kind(data_type) is KeyKind.BYTES:
         width = sum(map(len, sample)) / len(sample) if sample else 0  # type: ignore[arg-type]

@@ -20,8 +20,7 @@ MAX_ROWS = (1 << 32) - 1
 
 _COOKIE_NO_RUNS = 12346
 _CHUNK = 1 << 16
-#: The most bytes of a container with its header, if it consists of runs of one row; and those of the bitmap's
-#: header.
+#: The most bytes of a container with its header, if all its runs are one row; and those of the bitmap's header.
 _CONTAINER_BYTES = 2 + 4 * (_CHUNK // 2) + 9
 _HEAD_BYTES = 8
 #: Containers of more rows than this are bitsets.

@@ -341,8 +341,7 @@ class TreeReader:
         """Estimate the rows of selected keys, the rows that are unpacked one by one, and the leaves to read.
 
         The estimate uses only the directory. It assumes that all keys of a leaf have equally many rows, and that a
-        range which ends within a leaf has half of it. Keys with many rows have bitmaps, which take a small part of
-        the time.
+        range which ends within a leaf has half of it. Keys with many rows have bitmaps, which take little time.
         """
         rows, keys = self._leaf_rows[selection.leaves], self._leaf_keys[selection.leaves]
         points, ranges = selection.count_points(), selection.ends - selection.begins

@@ -1,12 +1,13 @@
-"""Advice: which indexes a workload wants, judged on a sample of the table's stripes.
+"""Advise indexes for a workload, by a sample of the table's stripes.
 
-Each candidate is built in memory on the sample and asked, so that its answers are those of the index itself. The work
-of a query is counted in rows: those of every row group that it reads, weighed for decompression and for decoding, and
-an amount for every file that it opens. The index that saves most is taken first, and then what saves most beside it.
+Each candidate is built in memory on the sample and looked up, so that its answers are those of a real index. The
+work of a query is counted in rows: the rows of every row group that it reads, weighted for decompression and for
+decoding, and an amount for every file that it opens. The index that saves most is chosen first, then the one that
+saves most in addition to it.
 
-The number of distinct values is estimated from how many values the sample has once and twice. Source: Chao and Lin,
-"Nonparametric lower bound estimation of species richness and shared species richness under sampling without
-replacement", Biometrics 68, 2012.
+The number of distinct values is estimated from the number of values that the sample has once and twice. Source:
+Chao and Lin, "Nonparametric lower bound estimation of species richness and shared species richness under sampling
+without replacement", Biometrics 68, 2012.
 """
 
 from __future__ import annotations
@@ -501,7 +502,7 @@ class _Sample:
         self.table_rows = sum(view.num_rows for view in self.files)
         self._binding = tuple(item.name for item in snapshot.schema.data_columns)
         self._names = names
-        #: Those of the names that are expressions.
+        #: The names that are expressions.
         self.expressions = expressions
         partitioning = snapshot.listing.partitioning
         self.partitions = {view.file.path: partitioning.keys(view.file.partition) for view in self.files}

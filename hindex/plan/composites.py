@@ -1,8 +1,7 @@
 """Combine conditions on several columns into a domain of the composite keys of one index.
 
 An index on ``(a, b)`` has the rows of each combination of values. It answers both conditions of
-``a = 1 AND b > 5``, as one range of `hindex.keys.composite_keys`; of ``a > 1 AND b = 5`` it answers only the
-first.
+``a = 1 AND b > 5``, as one range of `hindex.keys.composite_keys`; of ``a > 1 AND b = 5`` only the first one.
 """
 
 from __future__ import annotations

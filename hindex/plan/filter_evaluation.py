@@ -228,8 +228,7 @@ def bounds(root: Filter, lookup: Callable[[Indexable], Bounds | None], n: int) -
 
     Args:
         lookup: returns the bounds of a leaf, or of a residual with n-grams; None if there are none. It is not
-            called for conditions that cannot change the result: the rest of an AND that is empty, or of an OR that
-            is full.
+            called for conditions that cannot change the result: the rest of an empty AND, or of a full OR.
         n: the number of rows of the stripe.
     """
 

@@ -1,9 +1,9 @@
 """Spark's optimized plans, with tables read through their indexes where few rows match.
 
-The rule of the optimizer (`hindex.spark.optimizer_rule`) hands over each plan that reads ORC files. For a relation
-below a condition, the rows that may satisfy it take its place, under its attributes; Spark's ``Filter`` stays above.
-Those rows are of exactly the files that the relation would read. Whatever is uncertain leaves the relation as it is,
-with a reason.
+The rule of the optimizer (`hindex.spark.optimizer_rule`) passes each plan that reads ORC files. A relation below a
+condition is replaced by the rows that may satisfy it, with the same attributes; Spark's ``Filter`` stays above.
+The rows are of exactly the files that the relation would read. In case of doubt, the relation stays as it is, with
+a reason.
 """
 
 from __future__ import annotations

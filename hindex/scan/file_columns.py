@@ -139,10 +139,10 @@ class FileColumns:
         return data_type.with_instants() if self._has_instants else data_type
 
     def _check_same(self, task: ScanTask) -> None:
-        """Refuse a file that has other columns than the manifest: it has been replaced.
+        """Check that the file has the columns that the manifest records; otherwise it has been replaced.
 
         Raises:
-            TableError: if it has.
+            TableError: if it has other columns.
         """
         tail = self._reader.tail
         if task.tail_checksum in (None, tail.checksum) or tail.file_length != task.length:
@@ -156,10 +156,10 @@ class FileColumns:
             )
 
     def _check_types(self, task: ScanTask) -> None:
-        """Refuse a file whose types cannot be converted to the plan's: it has been replaced.
+        """Check that the file's types can be converted to the plan's; otherwise it has been replaced.
 
         Raises:
-            TableError: for such a column.
+            TableError: if a type cannot be converted.
         """
         for column in self._columns:
             if column.name not in self._names:

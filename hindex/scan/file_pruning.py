@@ -433,7 +433,7 @@ class RowIdBounds:
         self._binding = binding
 
     def answers(self, group: FileGroup, leaf: Leaf, wanted: Mask) -> Iterator[StripeAnswer]:
-        """Yield the files of which all rows match, or none do."""
+        """Yield an answer for the files in which all rows match, or none."""
         acids = group.views.files.acids
         if not acids or not is_row_key(leaf.column, self._binding):
             return

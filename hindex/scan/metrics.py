@@ -14,7 +14,7 @@ from hindex.plan.reasons import Note
 
 
 class Step(enum.Enum):
-    """A part of the work; the value is shown to people."""
+    """A part of the work; the value is shown to users."""
 
     LISTING = "listing and manifest"
     PLAN = "planning"

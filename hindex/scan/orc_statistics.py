@@ -55,7 +55,7 @@ _EXACT_KINDS = INTEGER_KINDS | {Kind.DATE, Kind.BOOLEAN}
 
 
 class StatisticsSource(enum.Enum):
-    """The source of an answer; the value is shown to people."""
+    """The source of an answer; the value is shown to users."""
 
     STATISTICS = "ORC statistics"
     BLOOM_FILTER = "ORC bloom filter"

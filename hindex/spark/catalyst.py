@@ -120,8 +120,8 @@ class Relation:
         database: the current database, whose tables need no qualifier.
         node: the number of its node.
         table: its name in the catalog, in backquotes; None for files by path.
-        paths: the paths or URIs that it was made for. Those of a catalog's table may be of some partitions only.
-        location: that of the catalog's table.
+        paths: the paths or URIs that it reads; for a catalog's table, perhaps of only some partitions.
+        location: the location of the catalog's table.
         has_metadata: True if the plan reads the hidden column ``_metadata``.
     """
 

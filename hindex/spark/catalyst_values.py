@@ -21,7 +21,7 @@ _ARITHMETIC = {
     "Remainder": ArithmeticOp.REMAINDER,
     "IntegralDivide": ArithmeticOp.DIV,
 }
-#: Functions by Spark's classes. Those with the name of their class in lower case are in `_SAME_NAME`.
+#: Functions by Spark's classes. Functions with the name of their class in lower case are in `_SAME_NAME`.
 _FUNCTIONS = {
     "ElementAt": "[]",
     "GetMapValue": "[]",

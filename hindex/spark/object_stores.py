@@ -10,7 +10,7 @@ from hindex.spark.session import java_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Hadoop's settings of who reads S3, and the variables that say the same.
+#: Hadoop's settings of credentials for S3, and the environment variables with the same meaning.
 _KEYS = {
     "fs.s3a.access.key": "AWS_ACCESS_KEY_ID",
     "fs.s3a.secret.key": "AWS_SECRET_ACCESS_KEY",

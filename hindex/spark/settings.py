@@ -1,7 +1,7 @@
 """Settings of Spark and Hadoop that may change how files are read or expressions computed.
 
-Settings that are not known to be neutral are a reason to leave reading to Spark: a version of Spark may add any. Those
-that hindex follows, such as the time zone of the session, are checked where they matter.
+If a setting is set that is not known to be neutral, Spark itself reads: any version of Spark may add settings.
+Settings that hindex supports, such as the time zone of the session, are checked where they matter.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The store: manifests, commits and where index files lie."""
+"""The store: manifests, commits and the locations of index files."""

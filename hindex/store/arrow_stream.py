@@ -1,8 +1,8 @@
 """Read the uncompressed size of an Arrow IPC stream's buffers from its headers.
 
-Each buffer begins with its raw length, which a reader allocates. Where the buffers are is in the messages' flatbuffers,
-of which only the few fields on the way are read. Source: Arrow columnar format, "Serialization and Interprocess
-Communication", and its ``Message.fbs``.
+Each buffer begins with its raw length, which a reader allocates. The messages' flatbuffers have the offsets of the
+buffers; only the fields that lead to these are read. Source: Arrow columnar format, "Serialization and
+Interprocess Communication", and its ``Message.fbs``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _U32: Final = struct.Struct("<I")
 _RAW: Final = struct.Struct("<q")
 _BUFFER: Final = struct.Struct("<qq")
 
-# of the tables, by the numbers of their fields
+# the numbers of fields of the tables
 _VERSION, _HEADER_KIND, _HEADER = 0, 1, 2
 _DICTIONARY_DATA = 1
 _BUFFERS, _COMPRESSION = 2, 3
 _DICTIONARY, _BATCH = 2, 3
-# the first version with a compression field in its messages
+# the first metadata version with a compression field
 _VERSION_5 = 4
 #: The raw length of a buffer that is stored uncompressed.
 _STORED = -1
@@ -35,10 +35,10 @@ _STORED = -1
 def raw_bytes(data: bytes) -> int:
     """Return the uncompressed size of all record batches and dictionaries of a stream, from its headers.
 
-    No reader allocates more for them: it refuses a buffer that decompresses to another length.
+    No reader allocates more for them: readers refuse a buffer that decompresses to another length.
 
     Raises:
-        ValueError: if it is no stream.
+        ValueError: if the data is not a stream.
     """
     try:
         return sum(_message_bytes(message) for message in pa.ipc.MessageReader.open_stream(data))
@@ -81,7 +81,7 @@ class _Table:
     """A table of a flatbuffer.
 
     Args:
-        at: where it begins.
+        at: the position of its first byte.
     """
 
     def __init__(self, data: memoryview, at: int) -> None:
@@ -92,14 +92,14 @@ class _Table:
 
     @classmethod
     def at(cls, data: memoryview, position: int) -> _Table:
-        """Return the table that the offset at a position points to."""
+        """Return the table to which the offset at a position points."""
         return cls(data, position + _unpacked(_U32, data, position))
 
     def has(self, field: int) -> bool:
         return self._place(field) is not None
 
     def number(self, field: int, layout: struct.Struct) -> int:
-        """Return a field that is a number; 0 if it is missing."""
+        """Return a number field; 0 if it is missing."""
         position = self._place(field)
         return 0 if position is None else self._read(layout, position)
 
@@ -108,7 +108,7 @@ class _Table:
         return None if position is None else _Table.at(self._data, position)
 
     def pairs(self, field: int) -> Iterator[tuple[int, int]]:
-        """Yield the elements of a field that is a list of pairs of 64-bit numbers."""
+        """Yield the elements of a field of pairs of 64-bit numbers."""
         position = self._place(field)
         if position is None:
             return

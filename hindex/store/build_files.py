@@ -1,8 +1,9 @@
-"""Files of builds under way: index files before they are published, and notices for other processes.
+"""Files of running builds: index files before they are published, and notices for other processes.
 
 A builder writes a notice into ``builds/`` before it starts and deletes it when it ends; nothing relies on it. The name
 has the host, the process id and its start time; the content is framed as a manifest, with the entries of the indexes.
-A killed builder leaves its notice: processes on the same host see that it has ended, elsewhere VACUUM deletes it.
+A killed builder leaves its notice behind: processes on the same host detect that it has ended; on other hosts,
+VACUUM deletes the notice.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from hindex.value_class import value_class
 #: The directory of notices within a store.
 BUILDS = "builds"
 
-#: Longer ones are not read.
+#: Longer notices are not read.
 MAX_NOTICE_BYTES = 1 << 20
 
 _NAME = re.compile(r"(?P<host>[A-Za-z0-9.-]+)_(?P<pid>[0-9]+)_(?P<began>[0-9]+)_[0-9a-f]{32}", re.ASCII)
@@ -36,11 +37,11 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9.-]")
 
 @value_class
 class Builder:
-    """The process that builds.
+    """The process of a build.
 
     Attributes:
-        began: ticks from the host's start to the process's, which distinguish it from an earlier process of the same
-            number; 0 if the system does not report it.
+        began: the start of the process in ticks since the host's boot, which distinguishes it from an earlier
+            process with the same id; 0 if the system does not report it.
     """
 
     host: str
@@ -54,24 +55,21 @@ class Builder:
 
     @property
     def is_gone(self) -> bool:
-        """Return True if the process has certainly ended.
-
-        Processes of other hosts are assumed to run.
-        """
+        """True if the process has certainly ended. Processes of other hosts are assumed to run."""
         if self.host != _host():
             return False
         try:
             os.kill(self.pid, 0)
         except (ProcessLookupError, OverflowError):
-            return True  # of a number that no process has, or can have
+            return True  # no process has, or can have, this id
         except OSError:
-            pass  # it runs, as another user
+            pass  # it runs as another user
         return bool(self.began) and _began(self.pid) != self.began
 
 
 @value_class
 class BuildMarker:
-    """A build under way, of some indexes, since ``started_ms`` (since 1970)."""
+    """A running build of some indexes; ``started_ms`` is in milliseconds since 1970."""
 
     builder: Builder
     started_ms: int
@@ -84,7 +82,7 @@ def notice_name(builder: Builder) -> str:
 
 
 def parse_notice_name(name: str) -> Builder | None:
-    """Return the process in a notice's name; None if the name is of another kind."""
+    """Return the process in a notice's name; None if it is not the name of a notice."""
     match = _NAME.fullmatch(name)
     return None if match is None else Builder(match["host"], int(match["pid"]), int(match["began"]))
 
@@ -99,9 +97,9 @@ def _began(pid: int) -> int | None:
         status = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
         return None
-    # the second field, a name in brackets, may hold anything
+    # the second field, a name in brackets, may contain anything
     state, *rest = status.rpartition(")")[2].split()
-    # a zombie has ended and is only remembered
+    # a zombie has ended and only its entry remains
     return -1 if state == "Z" else int(rest[18])
 
 
@@ -112,11 +110,11 @@ class StagedFile:
         sink: the sink of an index builder: the file's path, or an open temporary file.
 
     Args:
-        directory: absolute local path, or URI.
-        data_file: URI of the data file whose values it holds; None for several.
+        directory: the absolute local path, or URI.
+        data_file: the URI of the data file whose values it contains; None for several.
 
     Raises:
-        OSError: if it cannot be begun.
+        OSError: if the file cannot be created.
     """
 
     def __init__(self, directory: str, name: str, data_file: str | None = None) -> None:
@@ -131,7 +129,7 @@ class StagedFile:
             self.sink = self._temporary = tempfile.NamedTemporaryFile(prefix="hindex-")  # noqa: SIM115 see close
 
     def restrict(self) -> None:
-        """Give a local file in a table's own store the permissions of the data; call it before values are written.
+        """Give a local file in a table's own store the permissions of the data, before values are written.
 
         Raises:
             OSError: if they cannot be set.
@@ -142,7 +140,7 @@ class StagedFile:
                 permissions.apply(Path(self._directory, self._name))
 
     def publish(self) -> None:
-        """Put the whole file in its place, durably; the builder has finished it.
+        """Move the finished file to its final location, durably.
 
         Raises:
             OSError: if it cannot be written there.
@@ -154,7 +152,7 @@ class StagedFile:
         self.close()
 
     def close(self) -> None:
-        """Close a temporary file, which deletes it; its content has been published or is given up."""
+        """Close a temporary file, which deletes it; its content has been published or is discarded."""
         if self._temporary is not None:
             # on a full disk, buffered bytes cannot be written
             with contextlib.suppress(OSError):
@@ -165,8 +163,8 @@ def data_permissions(directory: str, data_file: str | None) -> Permissions | Non
     """Return the permissions of a new index file; None for those of the process.
 
     Args:
-        directory: absolute local path, or URI, of the index file.
-        data_file: URI of the data file whose values it holds; None for several.
+        directory: the absolute local path, or URI, of the index file's directory.
+        data_file: the URI of the data file whose values it contains; None for several.
     """
     if not is_local(directory):
         return None
@@ -175,9 +173,9 @@ def data_permissions(directory: str, data_file: str | None) -> Permissions | Non
 
 
 def discard_files(directory: str, prefix: str) -> None:
-    """Delete the files of a directory whose names begin with some text, and the directory where it is empty then.
+    """Delete the files of a directory whose names have a prefix, and the directory if it is empty then.
 
-    Errors are ignored: this follows another error, which must not be hidden.
+    Errors are ignored: they would hide the error that led here.
     """
     storage = open_storage(directory)
     with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
-"""Definitions of indexes as strings, which a catalog keeps where the store beside a table is deleted with its files.
+"""Definitions of indexes as table properties in a catalog: they survive if a table's files and store are deleted.
 
-A property of the table for each index: ``hindex.index.<id>``, and its definition as JSON, compressed, in hexadecimal
-digits. Catalogs compare keys by letter case, bound the length of values, and show ``(redacted)`` in place of properties
-that look like a URL or a password; nothing in such a property does.
+Each index has a property ``hindex.index.<id>`` with its definition as compressed JSON in hexadecimal digits.
+Catalogs compare keys by letter case, limit the length of values, and show ``(redacted)`` in place of properties
+that look like a URL or a password; these properties do not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hindex.store.manifest import IndexEntry, Manifest, check_new_index
 
 #: The prefix of the properties' keys.
 PREFIX = "hindex.index."
-#: Characters of a value that every metastore of Hive takes.
+#: The most characters of a value that every Hive metastore accepts.
 MAX_LENGTH = 4000
 
 _VERSION = 1
@@ -33,11 +33,11 @@ class Definitions(Protocol):
     """The definitions of one table's indexes, in its catalog."""
 
     def read(self) -> tuple[IndexEntry, ...]:
-        """Return the definitions, oldest first; none if the catalog cannot be read."""
+        """Return the definitions, oldest first; () if the catalog cannot be read."""
         ...
 
     def write(self, entries: Sequence[IndexEntry], dropped: Sequence[str] = ()) -> bool:
-        """Set the definitions of some indexes, and remove others by their ids; True if the catalog took a change.
+        """Set the definitions of some indexes, and remove others by their ids; return True if the catalog changed.
 
         Errors of the catalog are logged as warnings: the indexes themselves are correct.
         """
@@ -57,7 +57,7 @@ def decode_definition(key: str, value: str) -> IndexEntry:
     """Decode a property.
 
     Raises:
-        StoreError: if it is no definition, or one of a newer version.
+        StoreError: if it is not a definition, or has a newer version.
     """
     try:
         inflate = zlib.decompressobj()
@@ -79,7 +79,7 @@ def decode_definition(key: str, value: str) -> IndexEntry:
 
 
 def lost_indexes(manifest: Manifest, definitions: Sequence[IndexEntry]) -> tuple[IndexEntry, ...]:
-    """Return the definitions whose indexes a store does not have, and could have beside its own."""
+    """Return the definitions of indexes that a store lacks, and that do not conflict with its own indexes."""
     existing = {entry.id for entry in manifest.indexes}
     lost = []
     for entry in definitions:
@@ -88,7 +88,7 @@ def lost_indexes(manifest: Manifest, definitions: Sequence[IndexEntry]) -> tuple
         try:
             check_new_index(manifest, entry)
         except IndexExistsError:
-            # another index of the name, or on the same column, has been created since
+            # another index with the same name, or on the same column, has been created since
             continue
         lost.append(entry)
         manifest = replace(manifest, indexes=(*manifest.indexes, entry))
@@ -96,7 +96,7 @@ def lost_indexes(manifest: Manifest, definitions: Sequence[IndexEntry]) -> tuple
 
 
 def with_indexes(manifest: Manifest, lost: Sequence[IndexEntry]) -> Manifest:
-    """Return the manifest with lost indexes, which have no files; without those that it has or cannot have."""
+    """Return the manifest with lost indexes, without files; indexes that it has or that conflict are left out."""
     return replace(manifest, indexes=(*manifest.indexes, *lost_indexes(manifest, lost)))
 
 

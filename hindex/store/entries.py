@@ -28,14 +28,14 @@ from hindex.store.segment import (
     string_array,
 )
 
-#: Greatest number of data files in a segment: a commit rewrites at most so many entries for each changed file.
+#: The most data files of a segment: a commit rewrites at most so many entries for each changed file.
 SEGMENT_FILES = 2048
-#: Approximate limit of their uncompressed bytes, well below `MAX_RAW_BYTES`.
+#: The approximate limit of their uncompressed bytes, well below `MAX_RAW_BYTES`.
 SEGMENT_RAW_BYTES = MAX_RAW_BYTES // 2
-# segments that are read at once
+# the number of segments that are read at once
 _READ_TOGETHER = 64
 
-#: Reads segments: the bytes of each, in order, or raises StoreError.
+#: Reads segments: returns the bytes of each, in order, or raises StoreError.
 Load: TypeAlias = Callable[[Sequence[StoredSegment]], Sequence[bytes]]
 
 
@@ -44,7 +44,7 @@ class Segment:
 
     Attributes:
         summary: its summary, available without a read.
-        stored: the file that holds it, if there is one.
+        stored: its file; None if it has none.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Segment:
         """Its bytes.
 
         Raises:
-            StoreError: if it cannot be read, or is more than a segment may be.
+            StoreError: if it cannot be read, or exceeds a limit of segments.
         """
         # threads share segments: another thread may drop the bytes at any time
         data, table = self._data, self._table
@@ -131,17 +131,17 @@ class Segment:
         table = self._table
         if table is not None:
             return table.file_paths()
-        # all segments are decoded for this: none of them stays in memory
+        # all segments are decoded for this, so none stays in memory
         with self._as_corrupt():
             return file_paths(decode_segment(self.data))
 
     def keep(self, stored: StoredSegment, load: Load) -> None:
-        """Set the file that it was written to."""
+        """Set the file to which the segment was written."""
         self.stored, self._load, self._data = stored, load, None
 
     @staticmethod
     def fetch(segments: Iterable[Segment]) -> list[bytes]:
-        """Return the bytes of segments, which keep them; those that are missing are read together."""
+        """Return the bytes of segments, and keep them in the segments; missing ones are read together."""
         cached = [(segment, segment._data) for segment in segments]
         missing = [segment for segment, data in cached if data is None]
         read: Iterator[bytes] = iter(())
@@ -162,7 +162,7 @@ class Segment:
 
     @contextmanager
     def _as_corrupt(self) -> Iterator[None]:
-        """Name the segment in errors about its bytes."""
+        """Add the segment's name to errors about its bytes."""
         try:
             yield
         except (ValueError, TypeError) as error:
@@ -177,14 +177,14 @@ class Segment:
 
 
 class FileEntries(Sequence[FileEntry]):
-    """Entries of data files in ascending order of path, in segments. Immutable, equal to any sequence of the same."""
+    """Entries of data files in ascending order of path, in segments. Immutable; equal to any equal sequence."""
 
     def __init__(self, segments: Sequence[Segment] = ()) -> None:
         self.segments = tuple(segments)
 
     @classmethod
     def from_entries(cls, entries: Iterable[FileEntry]) -> FileEntries:
-        """Given entries, sorted by path."""
+        """Return some entries, sorted by path."""
         entries = list(entries)
         return cls(_split([EntryTable.from_entries(entries)]) if entries else ())
 
@@ -227,11 +227,11 @@ class FileEntries(Sequence[FileEntry]):
         return f"<entries of {len(self)} data files>"
 
     def shared(self) -> dict[str, SharedIndexEntry]:
-        """Everything that covers several data files, by id, in the order of these."""
+        """Return the entries of shared indexes by id, in the order of the data files that name them."""
         return {item.id: item for segment in self.segments for item in segment.summary.shared}
 
     def own_bytes(self, index_id: str) -> int:
-        """Return the total length of an index's files that cover a single data file."""
+        """Return the total length of an index's files that cover a single data file, in bytes."""
         summaries = (segment.summary.indexes.get(index_id) for segment in self.segments)
         return sum(item.length for item in summaries if item is not None)
 
@@ -247,7 +247,7 @@ class FileEntries(Sequence[FileEntry]):
         )
 
     def difference(self, other: FileEntries) -> FileEntries:
-        """Return the entries in segments that other entries do not have."""
+        """Return the entries of the segments that ``other`` does not have."""
         others = set(other.segments)
         return FileEntries([segment for segment in self.segments if segment not in others])
 
@@ -259,7 +259,7 @@ class FileEntries(Sequence[FileEntry]):
     def updated(self, changes: Mapping[str, FileEntry | None]) -> FileEntries:
         """Return the entries with those of some paths added or replaced, or removed if the change is None.
 
-        Segments without such a path are kept as they are.
+        Segments without such a path are not changed.
         """
         firsts = [segment.summary.first for segment in self.segments]
         touched: dict[int, dict[str, FileEntry | None]] = {}
@@ -293,7 +293,7 @@ class FileEntries(Sequence[FileEntry]):
         return self._replace_segments(change, touched)
 
     def find(self, paths: Iterable[str]) -> dict[str, FileEntry]:
-        """Return the entries of those paths that have one."""
+        """Return the entries of the paths that have one."""
         firsts = [segment.summary.first for segment in self.segments]
         paths_by_segment: dict[int, list[str]] = {}
         for path in paths:
@@ -311,7 +311,7 @@ class FileEntries(Sequence[FileEntry]):
     def _replace_segments(
         self, change: Callable[[int, EntryTable], EntryTable], touched: Collection[int]
     ) -> FileEntries:
-        """Return the entries with some segments changed; changed neighbours are joined.
+        """Return the entries with some segments changed; adjacent changed segments are joined.
 
         Args:
             change: returns the table itself if nothing changes.
@@ -353,12 +353,12 @@ class FileEntries(Sequence[FileEntry]):
 
 
 def _is_small(num_files: int, neighbour: Segment) -> bool:
-    """Return True if so many entries should join a neighbour that has room for some."""
+    """Return True if some entries are few enough to join a neighbouring segment, and fit into it."""
     return 0 < num_files < SEGMENT_FILES // 4 and neighbour.summary.num_files < SEGMENT_FILES
 
 
 def _split(tables: Sequence[EntryTable]) -> list[Segment]:
-    """Join tables that follow each other, and split them into segments of about the same length, none too long."""
+    """Join consecutive tables, and split them into segments of about the same length within the limits."""
     tables = [table for table in tables if len(table)]
     if not tables:
         return []

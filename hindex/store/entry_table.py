@@ -45,14 +45,15 @@ class EntryTable:
     """The entries of a segment. Immutable; an object is made for an entry only when it is needed.
 
     Args:
-        batch: as `hindex.store.segment.entry_batch` makes it.
+        batch: the columns, as `hindex.store.segment.entry_batch` returns them.
         shared: the entries of shared indexes that its rows may name.
 
     Attributes:
-        paths: ascending.
+        paths: the paths of the files, ascending.
         stripe_ends: for each file, the number of its last stripe plus 1, counted through all files.
-        stripe_rows: rows of each stripe, through all files.
-        schemas: the distinct texts of the files' types; ``schema_numbers`` are those of the files.
+        stripe_rows: the rows of each stripe, through all files.
+        schemas: the distinct types of the files, as strings.
+        schema_numbers: for each file, the number of its type among them.
     """
 
     def __init__(self, batch: pa.RecordBatch, shared: Iterable[SharedIndexEntry]) -> None:
@@ -80,7 +81,7 @@ class EntryTable:
         """Decode a segment.
 
         Raises:
-            ValueError: if it is not one, or a row contradicts itself, or leaves the table or store.
+            ValueError: if it is not a segment, a row is inconsistent, or a path leaves the table or store.
         """
         table = cls(decode_segment(data), shared)
         table._check()
@@ -95,7 +96,7 @@ class EntryTable:
 
     @classmethod
     def concat(cls, tables: Sequence[EntryTable]) -> EntryTable:
-        """Concatenate at least one table; their ranges of paths ascend."""
+        """Concatenate one or more tables, whose ranges of paths are ascending."""
         if len(tables) == 1:
             return tables[0]
         shared = {item.id: item for table in tables for item in table.shared}
@@ -107,7 +108,7 @@ class EntryTable:
         return tuple(self._shared[id_] for id_ in self._shared_ids[0])
 
     def summary(self) -> Summary:
-        """Summarize at least one entry."""
+        """Return the summary of the entries, of which there must be at least one."""
         indexes = {}
         for index_id in sorted(batch_indexes(self.batch)):
             column = self.batch.column(INDEX_PREFIX + index_id)
@@ -116,11 +117,11 @@ class EntryTable:
         return Summary(len(self), self.path(0), self.path(-1), self.shared, indexes)
 
     def take(self, rows: Int64s) -> EntryTable:
-        """Return the entries of some rows, which ascend."""
+        """Return the entries of some rows, which are ascending."""
         return EntryTable(take_rows(self.batch, int64_array(rows)), self._shared.values())
 
     def split(self, max_files: int, max_bytes: int) -> Iterator[EntryTable]:
-        """Yield tables of about the same number of entries, with limits of their number and of their bytes."""
+        """Split the table into tables with about the same number of entries, within limits of files and bytes."""
         parts = max(-(-len(self) // max_files), min(2, len(self)) if self.batch.nbytes > max_bytes else 1)
         if parts == 1:
             yield self
@@ -132,7 +133,7 @@ class EntryTable:
     def updated(self, changes: Mapping[str, FileEntry | None]) -> EntryTable:
         """Return the table with the entries of some paths added or replaced, or removed if the change is None.
 
-        The table itself is returned if it has all changes already.
+        Return the table itself if nothing changes.
         """
         paths = sorted(changes)
         rows = self.find(string_array(paths))
@@ -149,7 +150,7 @@ class EntryTable:
     def without_index(self, index_id: str, files: Mask) -> EntryTable:
         """Return the table without the index files of an index for some data files.
 
-        Those of them without any other index are removed. The table itself is returned if there are no such files.
+        Data files without any other index are removed. Return the table itself if nothing changes.
         """
         batch = self.batch
         files = files & self.is_covered(index_id)
@@ -222,7 +223,7 @@ class EntryTable:
     def _row_sums(self) -> Int64s:
         rows = self.stripe_rows.view(np.uint64)
         if rows.sum(dtype=np.float64) >= _SAFE_SUM:
-            # only damaged segments have as many; what leaves 64 bits equals nothing that is stored
+            # only damaged segments have so many rows; a sum beyond 64 bits equals no stored value
             sums = [sum(rows.tolist()[a:b]) for a, b in self._stripe_slices()]
             return np.array([item if item < 1 << 63 else -1 for item in sums], np.int64)
         return _sums(self.stripe_rows, self.stripe_ends)
@@ -246,12 +247,12 @@ class EntryTable:
 
     @cached_property
     def _shared_ids(self) -> tuple[list[str], Int64s]:
-        """The distinct ids of shared entries, and the number of each name in the column among them."""
+        """The distinct ids of shared entries, and for each name in the column the number of its id."""
         encoded = self.batch.column("shared").flatten().dictionary_encode()
         return encoded.dictionary.to_pylist(), _int64s(encoded.indices)
 
     def shared_of(self, index_id: str) -> tuple[list[SharedIndexEntry], Int64s]:
-        """Return the shared entries of an index, and for each file the number of its own among them, or -1."""
+        """Return the shared entries of an index, and for each file the number of its entry among them, or -1."""
         ids, numbers = self._shared_ids
         entries = [self._shared[id_] for id_ in ids]
         own = [item for item in entries if item.index_id == index_id]
@@ -266,7 +267,7 @@ class EntryTable:
 
     @cached_property
     def has_shared(self) -> Mask:
-        """A mask of the files that some index covers together with others."""
+        """A mask of the files that are covered by a shared index."""
         return np.diff(_int64s(self.batch.column("shared").offsets)) > 0
 
     @cached_property
@@ -295,18 +296,18 @@ class EntryTable:
         return pair
 
     def has_own_file(self, index_id: str) -> Mask:
-        """Return a mask of the files with a file of an index of their own."""
+        """Return a mask of the data files that have an own file of an index."""
         name = INDEX_PREFIX + index_id
         if name not in self.batch.schema.names:
             return np.zeros(len(self), np.bool_)
         return _mask(self.batch.column(name).is_valid())
 
     def is_covered(self, index_id: str) -> Mask:
-        """Return a mask of the files that an index covers, in files of their own or in shared ones."""
+        """Return a mask of the data files that an index covers, by an own or a shared index file."""
         return self.has_own_file(index_id) | (self.shared_of(index_id)[1] >= 0)
 
     def has_index_file(self, index_id: str, kind: KeyKind | None) -> Mask:
-        """Return a mask of the files with an index file of their own whose statistics, if any, have keys of a kind."""
+        """Return a mask of the data files with an own index file whose statistics, if any, have keys of a kind."""
         result = self.has_own_file(index_id)
         stats = self.stats(index_id)
         if stats is not None:
@@ -399,7 +400,7 @@ def _metadata_copies(batch: pa.RecordBatch) -> list[MetadataCopy | None]:
 
 
 def _values(array: pa.Array) -> list[Any]:
-    """Return the values of an array; equal ones of a dictionary are one object, however long each is."""
+    """Return the values of an array; equal values of a dictionary array are one object."""
     if not pa.types.is_dictionary(array.type):
         return array.to_pylist()  # type: ignore[no-any-return]
     dictionary = array.dictionary.to_pylist()

@@ -1,4 +1,4 @@
-"""Data files beside their manifest entries, as columns: freshness is compared for all files at once."""
+"""Data files with their manifest entries, as columns: freshness is compared for all files at once."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from hindex.value_class import value_class
 
 Columns: TypeAlias = tuple[tuple[str, OrcType], ...]
 
-#: What `FileViews` has of each file, and all that it is made of.
+#: The columns of `FileViews` with a value for each file, and all arguments of its constructor.
 _COLUMNS = (
     *("segment_numbers", "rows", "tail_checksums"),
     *("kind_numbers", "num_rows", "num_stripes", "num_row_groups"),
 )
 _ARGUMENTS = ("files", "segments", "kinds", *_COLUMNS)
 
-#: Views that an iteration makes at once.
+#: The number of views that an iteration makes at once.
 _CHUNK = 4096
 
 
@@ -37,8 +37,8 @@ class FileKind:
     """The schema of data files that have the same columns.
 
     Attributes:
-        columns: the file's own columns with their types; those of the ACID schema are the user's.
-        names: of these.
+        columns: the file's own columns with their types; for the ACID schema, the user's columns.
+        names: the names of these columns.
         is_flat: False for files of the ACID schema.
     """
 
@@ -59,16 +59,17 @@ class FileKind:
 
 @value_class
 class FileView:
-    """One data file as it is now.
+    """One data file in its current state.
 
     Attributes:
-        entry: its manifest entry, fresh or stale.
-        num_row_groups: 0 also where an older build recorded the file.
-        tail_checksum: of its tail now, where this was read.
-        is_listed_fresh: whether length and time are the recorded ones, and the checksum of the tail where it was read.
-            Otherwise it is compared when a task opens the file.
+        entry: its manifest entry, fresh or stale; None if it has none.
+        num_row_groups: 0 also if an older build recorded the file.
+        tail_checksum: the checksum of its current tail, if that was read.
+        is_listed_fresh: whether length and time, and the checksum of the tail if it was read, are the recorded
+            ones. A checksum that was not read is compared when a task opens the file.
         is_replaced: whether the tail differs from the recorded one, although length and time are the same.
-        has_recorded_version: whether its store lists the version whose metadata was copied: it has the recorded tail.
+        has_recorded_version: whether its store lists the version whose metadata was copied, so that it has the
+            recorded tail.
         is_certainly_fresh: whether it is certainly the recorded file, without opening it.
     """
 
@@ -96,14 +97,15 @@ class FileView:
 
 
 class FileViews(Sequence[FileView]):
-    """The data files of a table beside their manifest entries, as columns. Immutable.
+    """The data files of a table with their manifest entries, as columns. Immutable.
 
     Args:
-        segments: with the manifest entries.
-        segment_numbers: for each file the number of the segment with its entry, or -1.
-        rows: for each file the row of its entry in the segment.
-        tail_checksums: for each file the checksum of its tail, or -1 where it was not read.
-        kinds: the distinct kinds of the files; ``kind_numbers`` are those of the files.
+        segments: the segments of manifest entries.
+        segment_numbers: for each file, the number of the segment with its entry, or -1.
+        rows: for each file, the row of its entry in the segment.
+        tail_checksums: for each file, the checksum of its tail, or -1 if it was not read.
+        kinds: the distinct kinds of the files.
+        kind_numbers: for each file, the number of its kind.
     """
 
     def __init__(
@@ -139,10 +141,10 @@ class FileViews(Sequence[FileView]):
         *,
         only_listed: bool = False,
     ) -> tuple[FileViews, list[str]]:
-        """Return the files beside their entries, and the paths of the entries of other files.
+        """Return the files with their entries, and the paths of entries without a file.
 
         Args:
-            only_listed: read entries of the files only, and return no other paths.
+            only_listed: read only the entries of the files, and return no other paths.
 
         Raises:
             StoreError: if entries cannot be read.
@@ -175,7 +177,7 @@ class FileViews(Sequence[FileView]):
 
     @classmethod
     def of(cls, views: Iterable[FileView]) -> FileViews:
-        """Return the columns of some views, whose paths ascend."""
+        """Return the columns of some views, whose paths are ascending."""
         if isinstance(views, FileViews):
             return views
         views = list(views)
@@ -220,19 +222,19 @@ class FileViews(Sequence[FileView]):
         return self._with(files=self.files.with_acids(acids)) if acids else self
 
     def without_entries(self, positions: Mask | None = None) -> FileViews:
-        """Return the files without the entries of some, or of all."""
+        """Return the files without the entries of some files, or of all."""
         numbers = np.full(len(self), -1, np.int64)
         return self._with(
             segment_numbers=numbers if positions is None else np.where(positions, -1, self.segment_numbers)
         )
 
     def _with(self, **changes: object) -> FileViews:
-        # not a copy: it would have masks that were computed from the values before
+        # not a copy, which would keep masks that were computed from the old values
         arguments: dict[str, Any] = {name: getattr(self, name) for name in _ARGUMENTS} | changes
         return FileViews(**arguments)
 
     def take(self, positions: Int64s) -> FileViews:
-        """Return some of the files, whose positions ascend."""
+        """Return some of the files, whose positions are ascending."""
         if len(positions) == len(self):
             return self
         columns = {name: getattr(self, name)[positions] for name in _COLUMNS}

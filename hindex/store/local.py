@@ -20,7 +20,7 @@ from hindex.errors import StoreError
 from hindex.store.permissions import directory_permissions, file_permissions
 from hindex.store.storage import TEMPORARY_PREFIX, LatestFile, StoredFile, another_store
 
-#: Attempts to create a directory that other processes remove because it is empty.
+#: The most attempts to create a directory that other processes remove because it is empty.
 ATTEMPTS = 20
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
@@ -33,7 +33,7 @@ def create_file(path: Path) -> int:
         OSError: if it cannot be created; nothing is left behind.
     """
     permissions = file_permissions(path)
-    # until its permissions are set, only its owner opens it
+    # until its permissions are set, only its owner may open it
     initial_mode = 0o666 if permissions is None else stat.S_IRUSR | stat.S_IWUSR
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, initial_mode)
     if permissions is not None:
@@ -50,11 +50,11 @@ def create_if_absent(directory: Path, name: str, data: bytes) -> bool:
     """Create ``directory/name`` durably, never visible with part of its content.
 
     Returns:
-        False if the name exists already: it is left alone.
+        False if the name exists already; that file is not changed.
 
     Raises:
         OSError: if it cannot be written; nothing is left behind.
-        StoreError: if the file system has no hard links, or the file is there but may not be durable.
+        StoreError: if the file system has no hard links, or the file exists but may not be durable.
     """
     temporary = directory / f"{TEMPORARY_PREFIX}{os.getpid()}-{uuid.uuid4().hex}"
     try:
@@ -65,10 +65,10 @@ def create_if_absent(directory: Path, name: str, data: bytes) -> bool:
         finally:
             os.close(descriptor)
         try:
-            # unlike rename, link fails where the name exists
+            # unlike rename, link fails if the name exists
             os.link(temporary, directory / name)
         except FileExistsError:
-            # over NFS the answer that it is made may be lost, and the request that is sent again finds it there
+            # over NFS the response to the request may be lost, and the retried request finds the file
             if not _is_same(temporary, directory / name):
                 return False
         except OSError as error:
@@ -84,7 +84,7 @@ def create_if_absent(directory: Path, name: str, data: bytes) -> bool:
     try:
         sync_directory(directory)
     except OSError as error:
-        # others may have seen it and built on it, so it cannot be taken back
+        # others may have read it and committed after it, so it cannot be withdrawn
         raise StoreError(
             f"{str(directory / name)!r} was committed, but its directory could not be written to disk "
             f"({error.strerror}): the change is visible now and may be lost if the machine fails. Check the disk"
@@ -123,7 +123,7 @@ def read_whole(path: Path, limit: int) -> bytes:
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: if it is larger, or no regular file.
+        ValueError: if it is larger, or not a regular file.
     """
     # without O_NONBLOCK a pipe of that name would block for ever
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -133,17 +133,17 @@ def read_whole(path: Path, limit: int) -> bytes:
             raise ValueError("it is no regular file")
         if status.st_size > limit:
             raise ValueError(f"it has {status.st_size} bytes, more than the {limit} that are supported")
-        # a buffer of the limit would be taken whole, however short the file is
+        # reading up to the limit would allocate a buffer of the limit, however short the file is
         return file.read(status.st_size)
 
 
 def make_directories(path: Path) -> None:
-    """Create a directory and those above it, durably.
+    """Create a directory and its parents, durably.
 
     Other processes may remove them again while they are empty.
 
     Raises:
-        OSError: if one cannot be created.
+        OSError: if a directory cannot be created.
     """
     for _ in range(ATTEMPTS):
         if path.is_dir():
@@ -186,7 +186,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 T = TypeVar("T")
 
-#: How long a writer waits at most for those before it; one of them may be stopped.
+#: The most seconds that a writer waits for the writers before it, of which one may hang.
 TURN_S = 10.0
 
 # the directories whose locks a thread holds
@@ -207,7 +207,7 @@ class LocalStorage:
     def locate(self, path: str) -> str:
         location = f"{self.root}/{path}"
         directory = location.rpartition("/")[0]
-        # a table has many index files in few directories, and resolving a path takes a system call for each part
+        # a table has many index files in few directories, and resolving a path takes a system call per part
         if directory in self._safe and not os.path.islink(location):  # noqa: PTH114 pathlib takes ten times as long
             return location
         if not Path(location).resolve().is_relative_to(Path(self.root).resolve()):
@@ -284,18 +284,18 @@ class LocalStorage:
 
     @contextlib.contextmanager
     def commit_lock(self, directory: str) -> Iterator[None]:
-        """Hold the lock of a directory, which its holder's death frees; without it after `TURN_S` seconds."""
+        """Hold the lock of a directory; go on without it after `TURN_S` seconds. It is freed if its owner dies."""
         directory_path = Path(self.root, directory)
         held_locks: set[Path] = _turns.__dict__.setdefault("mine", set())
         try:
             descriptor = os.open(directory_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
-            # it is missing before the first commit; the commit reports any other error
+            # the directory is missing before the first commit; the commit reports any other error
             descriptor = -1
         if descriptor < 0:
             yield
             return
-        # a commit within another one's change has its turn already
+        # a commit within the change of another commit already has the lock
         is_outer = directory_path not in held_locks
         held_locks.add(directory_path)
         try:
@@ -318,7 +318,7 @@ class LocalStorage:
         root = Path(self.root)
         directory_path = root / directory
         while directory_path == root or directory_path.is_relative_to(root):
-            # one that is not empty stays
+            # a directory that is not empty stays
             try:
                 directory_path.rmdir()
             except OSError:
@@ -327,7 +327,7 @@ class LocalStorage:
 
 
 def _in_directory(directory: Path, write: Callable[[], T]) -> T:
-    """Write into a directory, which is made where it is missing: VACUUM, or a build that ends, may find it empty."""
+    """Write into a directory; create it if VACUUM, or a build that ends, has removed it because it was empty."""
     for _ in range(ATTEMPTS - 1):
         make_directories(directory)
         with contextlib.suppress(FileNotFoundError):

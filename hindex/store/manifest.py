@@ -1,4 +1,4 @@
-"""Manifests: the immutable states of a table's index store, and the changes that lead from one to the next.
+"""Manifests: the immutable states of a table's index store, and the changes between them.
 
 A manifest lists the indexes and, for each indexed data file, its fingerprint and its index files. The
 functions here are pure; `hindex.store.store` reads and writes.
@@ -48,23 +48,23 @@ class IndexEntry:
     """One index of the table.
 
     Args:
-        id: 32 hexadecimal digits, never used again; see `new_index_id`.
-        column: dotted name of the column, as the table spells it; an expression as SQL; or several columns.
-        type: name of the index type, such as ``bitmap``.
-        column_type: text of the column's type (`hindex.table.type_text.type_text`).
+        id: 32 hexadecimal digits, never reused; see `new_index_id`.
+        column: the dotted name of the column, as the table spells it; an expression as SQL; or several columns.
+        type: the name of the index type, such as ``bitmap``.
+        column_type: the column's type as a string (`hindex.table.type_text.type_text`).
         properties: sorted by key.
         where: the predicate on partition columns that selects the indexed files, or None.
         created_ms: milliseconds since 1970.
         creator: the user that created it.
         level: the scope of one index file: ``stripe``, ``partition`` or ``table``.
-        refreshed_ms: when files were last added or exchanged; 0 where that never happened.
-        deferred: created without being built, and not built since: it has no files.
+        refreshed_ms: the last time that files were added or replaced, in milliseconds since 1970; 0 for never.
+        deferred: True if it was created without being built, and has not been built since: it has no files.
         annotations: sorted by key; for display only.
         quarantined: the reason why it must not be used until it is rebuilt; None if it may be used.
-        inputs: the columns of the expression or list with their types, as text of a struct's type; "" for an index on a
-            column.
-        time_zones: of an expression of timestamps, the time zone of Java, a blank, and that of the session; "" if it
-            is computed from the stored wall clocks.
+        inputs: the columns of the expression or list with their types, as the string of a struct type; "" for an
+            index on a column.
+        time_zones: for an expression of timestamps, the time zone of Java, a blank, and that of the session; "" if
+            it is computed from the stored wall clocks.
     """
 
     id: str
@@ -87,7 +87,7 @@ class IndexEntry:
 
     @property
     def stores_columns(self) -> bool:
-        """True if it stores copies of columns, and answers no condition."""
+        """True if the index stores copies of columns, and answers no conditions."""
         return self.type.upper() == "ROWS"
 
     @property
@@ -102,8 +102,8 @@ class Manifest:
     Args:
         number: 0 before the first commit, then 1, 2, ...
         indexes: in order of creation.
-        files: sorted by path; each has at least one index file, its own or shared. They become
-            `hindex.store.entries.FileEntries`, whose segments are read from the store on demand.
+        files: the entries of data files, sorted by path; each has at least one index file, its own or shared. They
+            are converted to `hindex.store.entries.FileEntries`, whose segments are read from the store on demand.
     """
 
     number: int
@@ -135,7 +135,7 @@ class Manifest:
         """Return the index of a name.
 
         Raises:
-            IndexNotFoundError: naming those that exist.
+            IndexNotFoundError: if there is none; the message names the existing indexes.
         """
         entry = self.find_index(name)
         if entry is None:
@@ -143,7 +143,7 @@ class Manifest:
         return entry
 
     def shared_indexes(self) -> tuple[SharedIndexEntry, ...]:
-        """Everything that covers several data files and is named by one at least, in the order of these."""
+        """Return the entries of shared indexes that at least one data file names."""
         return tuple(self.entries.shared().values())
 
     def file_paths(self) -> frozenset[str]:
@@ -152,22 +152,22 @@ class Manifest:
         return frozenset({*self.entries.own_paths(), *shared})
 
     def segment_paths(self) -> frozenset[str]:
-        """Return the paths of the files of its segments."""
+        """Return the paths of the segments' files."""
         stored = (segment.stored for segment in self.entries.segments)
         return frozenset(item.path for item in stored if item is not None)
 
     def index_bytes(self, index_id: str) -> int:
-        """Return the total length of an index's files."""
+        """Return the total length of an index's files, in bytes."""
         shared = (item for item in self.shared_indexes() if item.index_id == index_id)
         return self.entries.own_bytes(index_id) + sum(file.length for item in shared for file in item.files)
 
     def same_content(self, other: Manifest) -> bool:
-        """Return True if a manifest has the indexes and the very segments of the one that it was made from."""
+        """Return True if this manifest has the same indexes and the identical segments as ``other``."""
         return (self.indexes, self.entries.segments) == (other.indexes, other.entries.segments)
 
 
 def no_such_index(name: str, existing: Sequence[str]) -> IndexNotFoundError:
-    """Return the error for a name that no index of a table has, with those that exist."""
+    """Return the error for a name that no index of a table has; it names the existing indexes."""
     names = ", ".join(map(repr, existing)) or "none"
     return IndexNotFoundError(
         f"Index {name!r} does not exist; {suggestion(name, existing)}the table's indexes are: {names}"
@@ -180,7 +180,7 @@ def new_index_id() -> str:
 
 
 def check_new_index(manifest: Manifest, entry: IndexEntry) -> None:
-    """Refuse an index that the table has already.
+    """Refuse an index that the table already has.
 
     Raises:
         IndexExistsError: for the same name, or the same column, type and ``where``.
@@ -202,7 +202,7 @@ def add_indexes(manifest: Manifest, entries: Iterable[IndexEntry]) -> Manifest:
     """Return the manifest with new indexes.
 
     Raises:
-        IndexExistsError: see `check_new_index`; also for two alike among the new ones.
+        IndexExistsError: see `check_new_index`; also if two new indexes conflict.
     """
     for entry in entries:
         check_new_index(manifest, entry)
@@ -257,14 +257,14 @@ def merge_build_result(
 ) -> Manifest:
     """Return the manifest with the result of a build or refresh.
 
-    A built file whose fingerprint is recorded already gains its index files, replacing those of the same
-    indexes. Where the fingerprint differs, the new entry replaces the old with all its index files. Index
-    files of an index that has been dropped since are left out.
+    If the fingerprint of a built file is already recorded, its entry gets the new index files, which replace those
+    of the same indexes. If the fingerprint differs, the new entry replaces the old one with all its index files.
+    Index files of an index that has been dropped meanwhile are left out.
 
     Args:
-        new_indexes: those to create in the same commit.
-        vanished: paths of data files to forget.
-        since: the manifest that the build began with. A file that another writer has recorded in another version
+        new_indexes: the indexes to create in the same commit.
+        vanished: the paths of data files to remove.
+        since: the manifest with which the build began. A file that another writer has recorded in another version
             meanwhile keeps that entry.
 
     Raises:
@@ -286,7 +286,7 @@ def merge_build_result(
 
 
 def _is_overtaken(built: FileEntry, begun: FileEntry | None, recorded: FileEntry | None) -> bool:
-    """Return True if another version than a built one was recorded since the build began."""
+    """Return True if another version of a file than the built one was recorded since the build began."""
     if recorded is None or recorded.fingerprint == built.fingerprint:
         return False
     return begun is None or recorded.fingerprint != begun.fingerprint

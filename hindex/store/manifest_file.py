@@ -29,10 +29,10 @@ from hindex.store.segment import MAX_SEGMENT_BYTES, IndexSummary, StoredSegment,
 MAGIC = b"HINDEXMF"
 VERSION = 1
 
-#: Longer manifests are refused: they are hostile or damaged.
+#: Longer manifests are refused as hostile or damaged.
 MAX_BYTES = 1 << 30
 
-#: A table of one segment no longer than this keeps it within the manifest: that is one file fewer to read.
+#: A manifest contains its table's only segment if that is not longer than this, which saves reading a file.
 INLINE_BYTES = 1 << 18
 
 _HEADER = struct.Struct("<8sIQ")
@@ -45,7 +45,7 @@ def encode(manifest: Manifest, locations: Places | None = None, commit_id: bytes
     """Encode a manifest.
 
     Args:
-        places: where segments that are in no file yet are going to be; the others are put within the manifest.
+        locations: the future files of new segments; new segments without one are written into the manifest.
         commit_id: distinguishes this manifest from an equal one of another writer.
 
     Raises:
@@ -62,14 +62,14 @@ def encode(manifest: Manifest, locations: Places | None = None, commit_id: bytes
 
 
 def unsaved_segments(manifest: Manifest) -> list[Segment]:
-    """Return the segments that need a file of their own and have none yet."""
+    """Return the segments that need an own file and do not have one yet."""
     segments = manifest.entries.segments
     pending = [segment for segment in segments if segment.stored is None]
     return [] if len(segments) == 1 and pending and len(pending[0].data) <= INLINE_BYTES else pending
 
 
 def no_segments(segments: Sequence[StoredSegment]) -> Sequence[bytes]:
-    """Loads segments where there is no store."""
+    """Refuse to load segments, if there is no store."""
     raise StoreError(f"there is no store to read {segments[0].path!r} from")
 
 
@@ -82,9 +82,9 @@ def decode(
     """Decode a manifest.
 
     Args:
-        path: name of the file for messages.
-        load: reads segments that are files of their own, at the first use of their entries.
-        known_segments: segments of other manifests, which may be in memory; new ones are added.
+        path: the name of the file for messages.
+        load: reads segments that have an own file, at the first use of their entries.
+        known_segments: the segments of other manifests, which may be in memory; new segments are added.
 
     Raises:
         StoreError: if the bytes are damaged.

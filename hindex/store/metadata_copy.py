@@ -1,9 +1,9 @@
-"""Copies of the metadata of remote data files: what a reader fetches first, kept in the store.
+"""Copies of the metadata of remote data files in the store: the bytes that a reader needs before rows.
 
-The tail of a remote file, the footers of its stripes and their row indexes take three requests one after the other. The
-builds of a remote table copy these bytes as they are, so that the first request to a data file is for rows. A copy
-belongs to one version of the file: readers use it only if the listing has that version, and they request the data of
-no other.
+The tail of a remote file, the footers of its stripes and their row indexes take three sequential requests. The
+builds of a remote table copy these bytes, so that the first request to a data file is for rows. A copy belongs to
+one version of the file: readers use it only if the listing has that version, and they request the data of no other
+version.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from hindex.store.segment import MetadataCopy
 
 _LOG = logging.getLogger("hindex.scan")
 
-#: The most bytes that are copied of a file: a part of its length within bounds. What does not fit, a reader fetches.
+#: The limits of the bytes copied of a file, which are a part of its length. A reader fetches the rest itself.
 _MAX_BYTES = 1 << 20
 _MIN_BYTES = 1 << 14
 _PART = 1 / 64
 
-#: Files with copies that are read at once.
+#: The number of files with copies that are read at once.
 _FILES_AT_ONCE = 32
 
-#: The limit of the bytes of copies that the process keeps. One that cannot be read is kept without bytes.
+#: The most bytes of copies that the process keeps. A copy that cannot be read is kept without bytes.
 _CACHE_BYTES = 32 << 20
 COPIES: LruCache[MetadataCopy, bytes] = LruCache(_CACHE_BYTES)
 
@@ -46,7 +46,7 @@ def copy_metadata(source: RequestSource) -> tuple[int, bytes] | None:
     The tail comes first, then the footers of the stripes, then the row indexes of as many stripes as fit.
 
     Returns:
-        the checksum of the tail, and the bytes to store; None if already the tail is too long.
+        the checksum of the tail, and the bytes to store; None if the tail alone is too long.
 
     Raises:
         OrcError: if the file is not readable as ORC.
@@ -84,7 +84,7 @@ def copy_metadata(source: RequestSource) -> tuple[int, bytes] | None:
 
 
 def _joined(ranges: Iterable[Range]) -> list[Range]:
-    """Join ranges that adjoin, as a stripe's footer and the indexes of the next stripe do."""
+    """Join adjacent ranges, such as a stripe's footer and the indexes of the next stripe."""
     joined: list[Range] = []
     for start, length in sorted(ranges):
         if joined and sum(joined[-1]) == start:
@@ -95,12 +95,12 @@ def _joined(ranges: Iterable[Range]) -> list[Range]:
 
 
 def fetch_copies(copies: Iterable[MetadataCopy]) -> None:
-    """Fetch copies together, for `keep_metadata` in this process. Those that cannot be read are left out.
+    """Fetch copies together, for `keep_metadata` in this process. Unreadable copies are left out.
 
-    Those that would drop others from the cache before their use are left out, too.
+    Copies that would evict others from the cache before their use are left out, too.
 
     Args:
-        copies: with absolute paths.
+        copies: the copies, with absolute paths.
     """
     by_path: dict[str, list[MetadataCopy]] = {}
     room = _CACHE_BYTES // 2
@@ -119,11 +119,11 @@ def _fetch(copies: Sequence[MetadataCopy]) -> None:
     try:
         with contextlib.closing(open_source(copies[0].path, length=copies[0].file_length)) as source:
             for copy, data in zip(copies, source.read(ranges), strict=True):
-                # bytes of their own, so that the cache does not keep the others
+                # a copy of the bytes, so that the cache does not keep other bytes of the request
                 COPIES.put(copy, bytes(data), copy.length)
     except HindexError as error:
         for copy in copies:
-            # not tried again for each data file
+            # not read again for each data file
             COPIES.put(copy, b"")
         _LOG.warning(
             "copies of metadata cannot be read (%s): the data files are read instead; ALTER INDEX ... REBUILD writes "
@@ -133,11 +133,11 @@ def _fetch(copies: Sequence[MetadataCopy]) -> None:
 
 
 def keep_metadata(source: ByteSource, copy: MetadataCopy) -> None:
-    """Let a source serve the metadata of a data file from its copy.
+    """Make a source serve the metadata of a data file from its copy.
 
     Args:
-        source: of the version of the file that was copied.
-        copy: with an absolute path.
+        source: the source of the version of the file that was copied.
+        copy: the copy, with an absolute path.
     """
     if not isinstance(source, RequestSource):
         return

@@ -1,6 +1,6 @@
-"""Mode and group of the files that a store within a table writes: index files and manifests hold values of the data.
+"""Mode and group of the files of a store within a table: index files and manifests contain values of the data.
 
-A local store in ``_hindex`` takes both from the data, whatever the umask; other stores follow the umask.
+A local store in ``_hindex`` copies both from the data, whatever the umask; other stores follow the umask.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _LOG = logging.getLogger("hindex")
 #: Names directly in a table's own store; the directories of a store for several tables end in a hash.
 _OWN_NAMES = frozenset({"manifests", "segments", "data", "builds", "files"})
 
-# tables whose group could not be set, which is logged once
+# the tables whose group could not be set, which is logged once per table
 _reported: set[Path] = set()
 
 
 @value_class
 class Permissions:
-    """Mode and group for new files or directories; ``table`` is named if the group cannot be set."""
+    """The mode and group of new files or directories; a warning names ``table`` if the group cannot be set."""
 
     mode: int
     group: int
     table: Path
 
     def apply(self, path: Path | int) -> None:
-        """Set mode and group of a file or directory; if the group cannot be set, it gets no more than others.
+        """Set mode and group of a file or directory; if the group cannot be set, it may do no more than others.
 
         Raises:
             OSError: if the mode cannot be set.
@@ -42,7 +42,7 @@ class Permissions:
             try:
                 os.chown(path, -1, self.group)
             except OSError as error:
-                # the bits of the data's group would admit another group
+                # the bits of the data's group would give access to another group
                 mode = mode & ~stat.S_IRWXG | (mode & mode << 3 & stat.S_IRWXG)
                 if self.table not in _reported:
                     _reported.add(self.table)
@@ -57,7 +57,7 @@ class Permissions:
 
 
 def directory_permissions(path: Path) -> Permissions | None:
-    """Return the permissions of a new directory: those of the table's directory; None outside of ``_hindex``."""
+    """Return the permissions of a new directory, those of the table's directory; None outside ``_hindex``."""
     table = _table_path(path)
     if table is None:
         return None
@@ -67,11 +67,11 @@ def directory_permissions(path: Path) -> Permissions | None:
 
 
 def file_permissions(path: Path, data_file: str | None = None) -> Permissions | None:
-    """Return the permissions of a new file; None outside of ``_hindex``.
+    """Return the permissions of a new file; None outside ``_hindex``.
 
     Args:
-        data_file: local path of the data file whose values it holds. If None, the mode is the table directory's,
-            restricted by that of one of its data files.
+        data_file: the local path of the data file whose values it contains. If None, the mode is that of the
+            table's directory, restricted by that of one of its data files.
     """
     table = _table_path(path)
     if table is None:
@@ -90,7 +90,7 @@ def file_permissions(path: Path, data_file: str | None = None) -> Permissions | 
 
 
 def _table_path(path: Path) -> Path | None:
-    """Return the table, a directory or a file, to which a path in its own store belongs."""
+    """Return the table, a directory or a file, whose own store contains a path."""
     parts = path.parts
     for at in range(len(parts) - 1, 0, -1):
         if parts[at] == STORE_NAME:

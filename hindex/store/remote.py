@@ -14,7 +14,7 @@ from hindex.orc.io.source import one_line
 from hindex.orc.io.thread_pool import ThreadPool
 from hindex.store.storage import TEMPORARY_PREFIX, LatestFile, StoredFile, another_store
 
-#: The name of a copy of the latest file of a directory, and the greatest length of such a file.
+#: The name of a copy of the latest file of a directory, and the most bytes of such a file.
 _HINT = "latest.hint"
 _MAX_HINT_BYTES = 1 << 20
 
@@ -45,7 +45,7 @@ class RemoteStorage:
             reading = pool.submit(self._read_hint, directory)
             names = self.names(directory)
             version, latest = reading.result()
-        # another file of that name had another version
+        # a hint with another version is of another file of that name
         return names, None if version is None or names.get(latest.name) != version else latest
 
     def directories(self) -> list[str]:
@@ -84,14 +84,14 @@ class RemoteStorage:
         return True
 
     def _write_hint(self, path: str, version: str, data: bytes) -> None:
-        """Write a copy of a file under a fixed name. It may be of an older file, if another writer was slower."""
+        """Write a copy of a file under a fixed name. A slower writer may replace it by a copy of an older file."""
         directory, _, name = path.rpartition("/")
         # without a hint, readers make one more request
         with contextlib.suppress(OSError):
             self._files.write(self._path(f"{directory}/{_HINT}"), f"{name}\n{version}\n".encode() + data)
 
     def _read_hint(self, directory: str) -> tuple[str | None, LatestFile]:
-        """Return the file that was created last by the hint, and its version; None if there is no hint."""
+        """Return the version of the latest file and that file, according to the hint; None if there is no hint."""
         try:
             hint = self.read(f"{directory}/{_HINT}", 2 * _MAX_HINT_BYTES)
             name, version, data = hint.split(b"\n", 2)
@@ -105,7 +105,7 @@ class RemoteStorage:
         request_all(lambda item: self._files.write(self._path(item[0]), item[1]), files.items())
 
     def upload(self, path: str, local: str) -> None:
-        """Write a file from a local one, under a name that no other writer uses."""
+        """Upload a local file, under a name that no other writer uses."""
         self._files.upload(self._path(path), local)
 
     def delete(self, path: str) -> None:
@@ -120,7 +120,7 @@ class RemoteStorage:
         return contextlib.nullcontext()
 
     def tidy(self, directory: str) -> None:
-        # one that is not empty stays
+        # a directory that is not empty stays
         with contextlib.suppress(OSError):
             while True:
                 self._files.remove_directory(self._path(directory))
@@ -152,17 +152,17 @@ class RemoteStorage:
         return "/".join(part for part in (self._opened[1], path) if part)
 
     def _listed(self, directory: str, *, recursive: bool = False) -> Iterator[FileInfo]:
-        """Yield what is in a directory; nothing if there is none."""
+        """Yield the entries of a directory; nothing if there is no such directory."""
         with contextlib.suppress(FileNotFoundError):
             yield from self._files.entries(self._path(directory), recursive=recursive)
 
     def _is_own_file(self, path: str, data: bytes, error: OSError) -> bool:
-        """Return True if a file exists because our own request to create it succeeded, and only its answer was lost."""
+        """Return True if a file exists because our own request created it, and only the response was lost."""
         try:
             stored = self.read(path, len(data))
         except FileNotFoundError:
             if isinstance(error, FileExistsError):
-                return False  # it is deleted already, or not yet written
+                return False  # it is already deleted, or not yet written
             raise error from None
         except ValueError:
             return False
@@ -176,7 +176,7 @@ class RemoteStorage:
         return stored == data
 
     def _prove_exclusive(self) -> None:
-        """Make sure that a file cannot be created twice here: commits rely on it, and some servers ignore it.
+        """Check that a file cannot be created twice here: commits rely on that, and some servers do not ensure it.
 
         Raises:
             StoreError: if it can.
@@ -187,7 +187,7 @@ class RemoteStorage:
         probe = self._path(f"manifests/{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
         self._files.make_directory(probe.rpartition("/")[0])
         try:
-            # the name is new: it exists if an answer was lost and the library has sent the request again
+            # the name is new: it exists only if a response was lost and the library repeated the request
             self._files.create(probe, b"first")
             self._files.create(probe, b"second")
         except FileExistsError:

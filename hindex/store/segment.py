@@ -25,9 +25,9 @@ class IndexFileEntry:
 
     Args:
         path: relative to the store's directory, with forward slashes.
-        length: bytes.
-        footer_checksum: crc32c of the index file's footer.
-        stripe_stats: the statistics of each stripe, to skip stripes and files by; empty if the index type has none.
+        length: in bytes.
+        footer_checksum: the crc32c of the index file's footer.
+        stripe_stats: the statistics of each stripe, by which scans skip files; empty if the index type has none.
     """
 
     index_id: str
@@ -43,9 +43,9 @@ class SharedFileEntry:
 
     Args:
         path: relative to the store's directory, with forward slashes.
-        length: bytes.
-        footer_checksum: crc32c of the index file's footer.
-        stats: its keys; ``rows`` are pairs of a key and a row group, ``null_count`` row groups with a null.
+        length: in bytes.
+        footer_checksum: the crc32c of the index file's footer.
+        stats: its keys; ``rows`` counts pairs of a key and a row group, ``null_count`` row groups with a null.
     """
 
     path: str
@@ -59,11 +59,11 @@ class SharedIndexEntry:
     """The files that one build wrote for an index over many data files.
 
     Args:
-        id: 32 hexadecimal digits, never used again.
-        column_type: text of the type whose keys are in the files.
-        partition: the partition that it covers, as its directories are named, or None for the table.
-        num_files: data files that were covered when it was written; those that changed do not name it any more.
-        files: in order of their keys; no key is in two of them.
+        id: 32 hexadecimal digits, never reused.
+        column_type: the type whose keys are in the files, as a string.
+        partition: the partition that it covers, by the names of its directories; None for the table.
+        num_files: the data files that were covered when it was written; changed files no longer name it.
+        files: the index files in key order; no key is in two of them.
     """
 
     id: str
@@ -77,16 +77,16 @@ class SharedIndexEntry:
 
 @value_class
 class MetadataCopy:
-    """A copy of what a reader of a remote data file fetches first, see `hindex.store.metadata_copy`.
+    """A copy of the metadata of a remote data file, see `hindex.store.metadata_copy`.
 
     Args:
-        version: of the data file, as its store lists it.
-        path: the file that holds it among others: relative to the store's directory, with forward slashes; absolute in
-            a scan task.
-        file_length: bytes of that file.
-        offset: the first byte there.
-        length: bytes.
-        checksum: crc32c of these bytes.
+        version: the version of the data file, as its store lists it.
+        path: the file that contains this and other copies: relative to the store's directory, with forward
+            slashes; absolute in a scan task.
+        file_length: the bytes of that file.
+        offset: the position of the first byte in it.
+        length: in bytes.
+        checksum: the crc32c of these bytes.
     """
 
     version: str
@@ -103,14 +103,14 @@ class FileEntry:
 
     Args:
         path: relative to the table, with forward slashes.
-        stripe_rows: rows of each stripe, in file order.
-        schema: text of the file's root type (`hindex.table.type_text.type_text`).
-        index_files: sorted by index id; at most one an index.
-        shared: index files that cover other data files too, sorted by index id; at most one entry an index.
-        changed_ns: when the status of the file had last changed (``DataFile.changed_ns``); 0 where that is not known.
-        num_row_groups: of all stripes; 0 where that is not known, or there is no row.
-        lacks_time_zone: True if an index is on a timestamp column of which a stripe names no writer time zone.
-        metadata: the copy of its metadata; None for local files, and where its store has no versions.
+        stripe_rows: the rows of each stripe, in file order.
+        schema: the file's root type as a string (`hindex.table.type_text.type_text`).
+        index_files: its own index files, sorted by index id; at most one per index.
+        shared: the entries of shared index files, sorted by index id; at most one per index.
+        changed_ns: the last change of the file's status (``DataFile.changed_ns``); 0 if unknown.
+        num_row_groups: the row groups of all stripes; 0 if unknown or without rows.
+        lacks_time_zone: True if an index is on a timestamp column whose writer time zone a stripe does not name.
+        metadata: the copy of its metadata; None for local files, and if its store has no versions.
     """
 
     path: str
@@ -132,15 +132,15 @@ class FileEntry:
         return Fingerprint(self.length, self.mtime_ns, self.tail_checksum)
 
     def index_file(self, index_id: str) -> IndexFileEntry | None:
-        """Return the file of one index, or None if it does not cover this data file."""
+        """Return the own file of an index, or None if this data file has none."""
         return next((item for item in self.index_files if item.index_id == index_id), None)
 
     def shared_index(self, index_id: str) -> SharedIndexEntry | None:
-        """Return the entry of the index files that cover this data file among others, or None."""
+        """Return the entry of an index's shared files that cover this data file, or None."""
         return next((item for item in self.shared if item.index_id == index_id), None)
 
     def is_covered_by(self, index_id: str) -> bool:
-        """Return True if an index covers this data file, in a file of its own or in a shared one."""
+        """Return True if an index covers this data file, by an own or a shared index file."""
         return self.index_file(index_id) is not None or self.shared_index(index_id) is not None
 
 
@@ -168,14 +168,14 @@ def int64_array(numbers: Int64s) -> pa.Int64Array:
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
-#: Longer segments are refused: they are hostile or damaged.
+#: Longer segments are refused as hostile or damaged.
 MAX_SEGMENT_BYTES = 1 << 28
-#: Segments with more uncompressed bytes than this, and than so many times their length, are refused: earlier versions
-#: wrote longer segments of files with many stripes.
+#: Segments with more uncompressed bytes than both this and so many times their length are refused: earlier
+#: versions wrote longer segments of files with many stripes.
 MAX_RAW_BYTES = 1 << 26
 MAX_RAW_FACTOR = 256
 
-#: Names of the columns: of an index, with its id; of its statistics; and of the copies of metadata.
+#: The column names: the prefix of an index, before its id; the prefix of its statistics; and the metadata copies.
 INDEX_PREFIX, STATS_PREFIX, METADATA_COLUMN = "index ", "extents ", "metadata"
 _PLAIN = pa.schema(
     [
@@ -214,8 +214,8 @@ class IndexSummary:
     """The summary of an index in a segment.
 
     Attributes:
-        num_files: data files with an index file of their own.
-        length: bytes of these.
+        num_files: the data files with an own index file.
+        length: the bytes of these index files.
     """
 
     num_files: int
@@ -224,9 +224,9 @@ class IndexSummary:
 
 @value_class
 class Summary:
-    """The summary of a segment, known without reading it.
+    """The summary of a segment, available without reading it.
 
-    ``shared`` are the shared files that occur in it.
+    ``shared`` are the entries of shared indexes that it names.
     """
 
     num_files: int
@@ -238,7 +238,7 @@ class Summary:
 
 @value_class
 class StoredSegment:
-    """The file that holds a segment: its path relative to the store, bytes, and their crc32c."""
+    """The file of a segment: its path relative to the store, its length in bytes, and its crc32c."""
 
     path: str
     length: int
@@ -284,7 +284,7 @@ def encode_segment(batch: pa.RecordBatch) -> bytes:
 
 
 def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return the rows of batches of entries one after the other; a column that one of them lacks is null there."""
+    """Concatenate batches of entries; a column that a batch lacks is null in its rows."""
     others = {name: None for batch in batches for name in batch.schema.names[len(_PLAIN) :]}
     names = [*_PLAIN.names, *sorted(others)]
     columns = [
@@ -300,7 +300,7 @@ def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def take_rows(batch: pa.RecordBatch, rows: pa.Int64Array) -> pa.RecordBatch:
-    """Return some rows of a batch of entries, without unused schemas and columns that are null in all of them."""
+    """Return some rows of a batch of entries, without unused schemas and columns that are null in all rows."""
     batch = batch.take(rows)
     columns = {
         name: column
@@ -321,7 +321,7 @@ def with_nulls(column: pa.StructArray, name: str, mask: Mask) -> pa.StructArray:
 
 
 def check_size(data: bytes) -> None:
-    """Refuse an oversized segment before anything of it is decompressed.
+    """Refuse an oversized segment before it is decompressed.
 
     Raises:
         ValueError: if it exceeds a limit.
@@ -335,7 +335,7 @@ def check_size(data: bytes) -> None:
 
 
 def _null_column(name: str, num_rows: int) -> pa.StructArray:
-    """Return an optional column of a segment without values; nothing within it is null."""
+    """Return an optional column of a segment with only nulls, whose fields have no nulls."""
     nothing = [None] * num_rows
     if name.startswith(INDEX_PREFIX):
         return _index_column(nothing)
@@ -378,7 +378,7 @@ def decode_segment(data: bytes) -> pa.RecordBatch:
     """Decode a segment.
 
     Raises:
-        ValueError: if it is not one.
+        ValueError: if the data is not a segment.
     """
     try:
         with pa.ipc.open_stream(data) as reader:
@@ -424,7 +424,7 @@ def batch_indexes(batch: pa.RecordBatch) -> dict[str, int]:
 
 
 def file_paths(batch: pa.RecordBatch) -> list[str]:
-    """Return the files of the store that single data files have in a segment: index files, and copies of metadata."""
+    """Return the store's files that belong to single data files of a segment: index files and metadata copies."""
     paths: list[str] = []
     for column in batch.columns[len(_PLAIN) :]:
         if column.type.get_field_index("path") >= 0:

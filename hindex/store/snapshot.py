@@ -43,10 +43,10 @@ from hindex.table.transactional import AcidOptions, with_row_ids
 from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
 
-#: Files whose tails are read at once.
+#: The number of files whose tails are read at once.
 _TAIL_READERS = 8
 _REMOTE_TAIL_READERS = 32
-#: Parts into which the files are split for each of them.
+#: The number of parts of the files for each reader.
 _CHUNKS_PER_READER = 16
 
 T = TypeVar("T")
@@ -54,31 +54,32 @@ T = TypeVar("T")
 
 @value_class
 class _RecentListing:
-    """A listing, when it began, and the number of the manifest that it was compared with."""
+    """A listing, the time when it began, and the number of the manifest with which it was compared."""
 
     began: float
     manifest_number: int
     listing: Listing
 
 
-#: Listings of tables, for snapshots that may use them; weighed by their files.
+#: Listings of tables, for snapshots that may use them; weighted by their files.
 _LISTINGS: LruCache[Hashable, _RecentListing] = LruCache(1 << 20)
 
 
 def forget_listings() -> None:
-    """Drop the listings of earlier snapshots: the next one lists its table."""
+    """Drop the listings of earlier snapshots, so that the next snapshot lists its table."""
     _LISTINGS.clear()
 
 
 @value_class
 class Snapshot:
-    """A table at one moment. ``files`` have rows, are sorted by path; ``vanished`` are recorded but deleted.
+    """A table at one moment.
 
-    ``files`` become `FileViews`.
-
-    ``store_problem`` is the error of reading the manifest; ``manifest`` is empty then, so that queries read
-    the files, and whatever changes or lists indexes raises it. ``declared`` is the catalog's schema, from which
-    ``schema`` is; None where it is inferred from the files.
+    Attributes:
+        files: the data files with rows, sorted by path; converted to `FileViews`.
+        vanished: the paths of recorded files that are deleted.
+        store_problem: the error of reading the manifest, if there was one. ``manifest`` is empty then: queries
+            read the files, and operations that change or list indexes raise the error.
+        declared: the catalog's schema, from which ``schema`` is taken; None if that is inferred from the files.
     """
 
     name: str
@@ -102,7 +103,7 @@ class Snapshot:
 
     @property
     def num_rows(self) -> int:
-        """Return the rows of all files, deleted ones of transactional tables included."""
+        """The number of rows of all files, including deleted rows of transactional tables."""
         return int(self.views.num_rows.sum())
 
     def check_store(self) -> None:
@@ -127,20 +128,20 @@ def take_snapshot(
 ) -> Snapshot:
     """List a table, load its manifest and derive its schema.
 
-    The schema is the declared one, or else that of all files. The content of unchanged files comes from the manifest;
-    the tails of the others are read, and of those that may have changed although length and time are the same. An error
-    of reading the manifest becomes ``store_problem``.
+    The schema is the declared one, or else that of all files. The content of unchanged files comes from the
+    manifest. The tails are read of all other files, and of files that may have changed although length and time
+    are the same. An error of reading the manifest becomes ``store_problem``.
 
     Args:
-        options: how transactional directories are read.
-        partitions: those of a catalog. Without them nothing is known of partitions elsewhere: entries of files there
-            are neither used nor taken for vanished.
-        declared: the schema that a catalog has of the table.
-        manifest: used in place of the latest one.
-        within: which partitions are wanted, see `hindex.table.listing.list_data_files`. If the listing is pruned, no
-            file is known to have vanished.
+        options: the options of reading transactional directories.
+        partitions: the partitions of a catalog. Without them, partitions at other locations are unknown: entries
+            of their files are not used, and do not count as vanished.
+        declared: the catalog's schema of the table.
+        manifest: the manifest to use in place of the latest one.
+        within: the partitions to list, see `hindex.table.listing.list_data_files`. If the listing is pruned, no
+            file counts as vanished.
         known: the last inferred schema of the whole table: files that are not listed may have its columns.
-        max_age: seconds for which the listing of an earlier snapshot serves, beside the same manifest; see
+        max_age: the seconds for which the listing of an earlier snapshot is reused, with the same manifest; see
             `forget_listings`.
         trusts_times: False to read the tails of remote files that only their modification time proves unchanged.
 
@@ -167,7 +168,7 @@ def take_snapshot(
             latest, problem = loading.result()
         views, others, problem = _match(listing, latest, problem)
         if not listing.unseen.issuperset(others):
-            # the manifest may name newer files than those of the listing, which would count as deleted
+            # the manifest may name newer files than the listing, and these would count as deleted
             listing = list_files()
             views, others, problem = _match(listing, latest, problem)
     else:
@@ -210,7 +211,7 @@ def take_snapshot(
         manifest=manifest,
         schema=schema,
         files=views,
-        # files that another user may see are not deleted, and empty files are there
+        # files that another user may see are not deleted, and neither are empty files
         vanished=tuple(
             path
             for path in others
@@ -224,7 +225,7 @@ def take_snapshot(
 def declared_snapshot(
     table: str, store: Store, declared: DeclaredSchema, *, name: str | None = None, min_files: int = 1
 ) -> Snapshot | None:
-    """Make a snapshot without files from the schema of a catalog; the table is not listed.
+    """Make a snapshot without files from the schema of a catalog, without listing the table.
 
     Args:
         min_files: the least number of recorded files.
@@ -251,7 +252,7 @@ def _number(manifest: Manifest | None) -> int:
 def _load(
     store: Store, manifest: Manifest | None, *, is_whole: bool
 ) -> tuple[Manifest | None, HindexError | None]:
-    """Return a manifest, the latest one if None is given; or the error of reading it.
+    """Return the given manifest, or load the latest one; or return the error of reading it.
 
     Args:
         is_whole: read all entries at once.
@@ -268,9 +269,9 @@ def _load(
 def _match(
     listing: Listing, manifest: Manifest | None, problem: HindexError | None
 ) -> tuple[FileViews, list[str], HindexError | None]:
-    """Return the files with rows beside their entries, and the paths of the entries of files that are not there.
+    """Return the non-empty files with their entries, the paths of entries without a file, and an error.
 
-    The last is the error of reading the manifest.
+    The error is that of reading the manifest, or None.
     """
     entries = FileEntries() if manifest is None else manifest.entries
     files = listing.columns
@@ -285,9 +286,9 @@ def _match(
 def _is_binding_uncertain(binding: Sequence[str], own: Sequence[str]) -> bool:
     """Return True if the binding of names to a file's columns depends on other columns of the table.
 
-    The file may then have been indexed with another binding. It depends on them if the file has several columns that
-    differ in letter case only, and the table calls one of them otherwise; and if the table uses the name of one column
-    of a file without names for another: a path has the file's names, a catalog its own.
+    The file may then have been indexed with another binding. This is the case if the file has columns that differ
+    only in letter case, and the table spells one of them otherwise; and if the table uses the name of one column
+    of a file without names for another column: a table by path has the file's names, a catalog its own.
     """
     bound = bind_file_columns(binding, own)
     if are_positional(own):
@@ -306,7 +307,7 @@ def _recorded_schemas(
 ) -> list[tuple[str, Columns]]:
     """Return the columns of the files that were indexed before all rows of a transactional table were deleted.
 
-    Newest first, without those whose types do not fit newer ones: their files are deleted.
+    The newest come first. Columns whose types do not fit newer ones are left out: their files are deleted.
     """
     newest: dict[str, FileEntry] = {}
     for entry in sorted(entries, key=lambda entry: (entry.mtime_ns, entry.path), reverse=True):
@@ -327,10 +328,10 @@ def _recorded_schemas(
 
 
 def find_fresh_files(snapshot: Snapshot) -> Mask:
-    """Return a mask of the files that are unchanged since they were indexed: length, time and the ORC tail's checksum.
+    """Return a mask of the files whose length, time and ORC tail are unchanged since they were indexed.
 
-    Reads the tails of files that neither a version nor the time of a local status change proves unchanged: the times of
-    a remote file system can be set.
+    Reads the tails of files that neither a version nor the time of a local status change proves unchanged: the
+    modification times of a remote file system can be set.
 
     Raises:
         OrcError: if such a file is not readable as ORC.
@@ -341,7 +342,7 @@ def find_fresh_files(snapshot: Snapshot) -> Mask:
 
 
 def _is_proved(views: FileViews, *, trusts_times: bool) -> Mask:
-    """Return a mask of the files that are listed as fresh and are certainly so without another read.
+    """Return a mask of the files that are listed as fresh, and are certainly fresh without another read.
 
     Args:
         trusts_times: whether the modification time of a remote file is a proof.
@@ -353,13 +354,13 @@ def _is_proved(views: FileViews, *, trusts_times: bool) -> Mask:
 
 
 def _compare_tails(views: FileViews, *, trusts_times: bool) -> FileViews:
-    """Return the files, with the checksums of their tails if they are listed as fresh and nothing else proves it."""
+    """Return the files, with the checksums of the tails of those that are listed as fresh without a proof."""
     unread = views.is_listed_fresh & ~_is_proved(views, trusts_times=trusts_times)
     return _with_tails(views, unread, _tail_checksum)
 
 
 def _with_tails(views: FileViews, unread: Mask, read: Callable[[DataFile], int | None]) -> FileViews:
-    """Return the files with the checksums of the tails of some of them; those that are None stay unknown."""
+    """Return the files with the tail checksums of some files; unreadable tails have none."""
     positions = np.flatnonzero(unread).tolist()
     if not positions:
         return views
@@ -383,10 +384,10 @@ def _read_each(files: Sequence[DataFile], read: Callable[[DataFile], T]) -> list
     if len(files) < 2:
         return [read(file) for file in files]
     readers = _TAIL_READERS if is_local(files[0].uri) else _REMOTE_TAIL_READERS
-    # to submit one costs as much as to read a local tail
+    # submitting one file costs as much as reading a local tail
     together = -(-len(files) // (readers * _CHUNKS_PER_READER))
     with ThreadPool(readers) as pool:
-        # this thread waits, so that an interrupt comes through
+        # this thread waits, so that an interrupt reaches it
         reads = [
             pool.submit(lambda some: list(map(read, some)), files[at : at + together])
             for at in range(0, len(files), together)
@@ -406,10 +407,10 @@ class _Content:
 
 
 def _with_contents(views: FileViews) -> FileViews:
-    """Return the files with their columns and rows: of entries where these describe the files, else of their tails.
+    """Return the files with their columns and rows: from their entries if these describe them, else from tails.
 
-    An entry describes its file if that is listed as fresh: a scan that opens it compares the checksum of its tail. That
-    helps no other file, and row keys depend on the rows of the files before.
+    An entry describes its file if the file is listed as fresh: a scan that opens it compares the checksum of its
+    tail. That does not protect other files, and row keys depend on the rows of the files before.
     """
     files = views.files
     is_acid = np.zeros(len(views), np.bool_)
@@ -423,7 +424,7 @@ def _with_contents(views: FileViews) -> FileViews:
             if not here.any():
                 continue
             places, places_in_table = at[here], rows[here]
-            # by the number of a recorded schema, that of its kind; -1 if this version cannot read it
+            # for each recorded schema, the number of its kind; -1 if this version cannot read it
             numbers = [_kind_number(_recorded_kind(schema, acid), kinds) for schema in table.schemas]
             own_numbers = np.array(numbers, np.int64)[table.schema_numbers[places_in_table]]
             is_recorded[places[own_numbers < 0]] = False
@@ -459,7 +460,7 @@ def _content(file: DataFile) -> _Content:
     return _read_content(file) if file.changed_ns is None else _cached_content(file)
 
 
-# as many files as large tables have: a table with more would evict all of its own entries
+# as many files as large tables have: a table with more files would evict all of its own entries
 @lru_cache(maxsize=1 << 18)
 def _cached_content(file: DataFile) -> _Content:
     """Return the cached content of a local file's tail; after any change of the file's status, it is read again."""
@@ -477,7 +478,7 @@ def read_file_tail(file: DataFile) -> FileTail:
     """Read the tail of a data file.
 
     Raises:
-        OrcError: if it is not readable as ORC.
+        OrcError: if the file is not readable as ORC.
     """
     if file.acid is not None:
         return file_tail(file.acid.file)

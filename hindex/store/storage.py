@@ -1,4 +1,4 @@
-"""Storage: the few things that a store needs of the file system or object store it lies on."""
+"""Storage: the operations that a store needs of its file system or object store."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hindex.value_class import value_class
 #: The directory within a table; Spark and Hive skip names that begin with an underscore.
 STORE_NAME = "_hindex"
 
-#: How the names of unfinished files begin.
+#: The prefix of the names of unfinished files.
 TEMPORARY_PREFIX = ".tmp-"
 
 
 @value_class
 class StoredFile:
-    """A file of the store: its path relative to the root, bytes, and when it was written (ns since 1970)."""
+    """A file of the store: its path relative to the root, its bytes, and its time in nanoseconds since 1970."""
 
     path: str
     length: int
@@ -31,7 +31,7 @@ class StoredFile:
 
 @value_class
 class LatestFile:
-    """The file of a directory that was created last: its name, and its content."""
+    """The name and the content of the file that was created last in a directory."""
 
     name: str
     data: bytes = field(repr=False)
@@ -40,7 +40,7 @@ class LatestFile:
 class Storage(Protocol):
     """A directory, or all objects below a prefix. Paths are relative to it, with forward slashes.
 
-    All methods raise `OSError`, whatever the library below does.
+    All methods raise `OSError`, whatever the underlying library raises.
     """
 
     @property
@@ -52,23 +52,23 @@ class Storage(Protocol):
         """Return the absolute local path or URI of a file, which need not exist.
 
         Raises:
-            StoreError: if it would not lie within the root.
+            StoreError: if it would be outside the root.
         """
         ...
 
     def names(self, directory: str) -> dict[str, Hashable | None]:
-        """Return the names of the files directly in a directory; none if there is no such directory.
+        """Return the names of the files directly in a directory; {} if there is no such directory.
 
-        Each has its `version`, where a listing has that.
+        Each has its `version`, or None if the listing does not have it.
         """
         ...
 
     def names_and_latest(self, directory: str) -> tuple[dict[str, Hashable | None], LatestFile | None]:
-        """Return `names`, and the latest of these files if a hint has its content, which saves the request for it."""
+        """Return `names`, and the latest of these files if a hint has its content, which saves a request."""
         ...
 
     def directories(self) -> list[str]:
-        """Return the names of the directories directly in the root; none if there is no root."""
+        """Return the names of the directories directly in the root; [] if there is no root."""
         ...
 
     def files(self, directory: str) -> Iterator[StoredFile]:
@@ -88,12 +88,12 @@ class Storage(Protocol):
 
         Raises:
             FileNotFoundError: if there is none.
-            ValueError: if it is longer, or no regular file.
+            ValueError: if it is longer, or not a regular file.
         """
         ...
 
     def check_access(self, path: str) -> None:
-        """Check that a file can be opened, where that takes no request."""
+        """Check that a file can be opened, if that takes no request."""
         ...
 
     def read_all(self, paths: Sequence[str], limit: int) -> list[bytes]:
@@ -101,16 +101,16 @@ class Storage(Protocol):
         ...
 
     def create(self, path: str, data: bytes, *, is_first: bool = True) -> bool:
-        """Put if absent: create a file with its whole content, durably, and only if there is none of that name.
+        """Create a file with its whole content, durably, only if the name does not exist (put if absent).
 
         Args:
             is_first: True if its directory may be missing.
 
         Returns:
-            False if there is another one: it is left alone.
+            False if the name exists; that file is not changed.
 
         Raises:
-            StoreError: if this storage cannot do that, or the outcome is unknown.
+            StoreError: if this storage does not support it, or the outcome is unknown.
         """
         ...
 
@@ -119,23 +119,23 @@ class Storage(Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Delete a file; nothing where there is none."""
+        """Delete a file; do nothing if it does not exist."""
         ...
 
     def prepare(self, directory: str) -> None:
-        """Make a directory, where there are such things, and fail where nothing can be written there."""
+        """Create a directory, if the storage has directories; fail if nothing can be written there."""
         ...
 
     def commit_lock(self, directory: str) -> AbstractContextManager[None]:
-        """Wait for other writers of the same machine, where possible.
+        """Wait for other writers on the same machine, where possible.
 
-        This keeps a writer from losing every race; correctness does not rely on it, and the wait ends after
-        some seconds.
+        This keeps a writer from losing every race. Correctness does not rely on it, and the wait ends after some
+        seconds.
         """
         ...
 
     def tidy(self, directory: str) -> None:
-        """Remove a directory and those above it, up to the root, as long as they are empty."""
+        """Remove a directory and its parents, up to the root, as long as they are empty."""
         ...
 
 
@@ -143,7 +143,7 @@ def open_storage(location: str) -> Storage:
     """Return the storage of a local path or URI; nothing is read or created.
 
     Raises:
-        StoreError: if nothing here can read such a URI.
+        StoreError: if the scheme of the URI is not supported.
     """
     if is_local(location):
         from hindex.store.local import LocalStorage
@@ -161,7 +161,7 @@ def open_storage(location: str) -> Storage:
 
 
 def another_store(location: str) -> str:
-    """Return the remedy of a store at another location."""
+    """Return the remedy for messages: use a store at another location."""
     return f"name {location} as the store: store= of connect(), --store of the command, or HINDEX_STORE"
 
 
@@ -182,10 +182,10 @@ def write_remedy(error: OSError) -> str:
 
 
 def is_missing(location: str) -> bool:
-    """Return True if nothing exists at the place of a store.
+    """Return True if nothing exists at the location of a store.
 
-    An object store counts as missing if it has no directories there. If the answer is unknown, return False: reading
-    from the store reports the error.
+    A store on an object store counts as missing if it has no directories there. On errors, return False: reading
+    from the store reports them.
     """
     try:
         return not (

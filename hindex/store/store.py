@@ -1,7 +1,7 @@
-"""The store: the directory that holds a table's manifests and index files.
+"""The store: the directory of a table's manifests and index files.
 
-Manifests are immutable and numbered; a commit creates the next number if it is absent, so that of two racing
-writers one sees that it lost, rebases and tries again. Readers take the highest number and never wait.
+Manifests are immutable and numbered. A commit creates the next number if it is absent: of two racing writers, one
+loses, rebases and tries again. Readers use the highest number and never wait.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ from hindex.value_class import value_class
 #: The directory of copies of the data files' metadata.
 METADATA = "metadata"
 
-#: Default retention of VACUUM: longer than a build takes.
+#: The default retention of VACUUM, longer than a build takes.
 RETAIN_HOURS = 168.0
 
-#: Tries of one commit. After a lost race, a writer waits up to the duration of the try, doubled with each of the first.
+#: The most attempts of a commit. After a lost race, a writer waits up to the duration of the attempt, doubled with
+#: each of the first attempts.
 COMMIT_ATTEMPTS = 100
 
 _MAX_DOUBLINGS = 5
@@ -67,11 +68,11 @@ _MANIFEST_NAME = re.compile(r"([0-9]{20})\.manifest", re.ASCII)
 _INDEX_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
-#: Data files that the cached manifests may describe together: about a kilobyte each.
+#: The most data files of all cached manifests: about a kilobyte each.
 _MAX_CACHED_FILES = 1 << 18
-#: Cached manifests, however small they are.
+#: The most cached manifests, however small they are.
 _MAX_CACHED_MANIFESTS = 256
-#: The manifest that was decoded last of each store of the process, with its identity, weighed by its data files: a
+#: The last decoded manifest of each store of the process, with its identity, weighted by its data files. A
 #: manifest never changes.
 RECENT: LruCache[str, tuple[Hashable, Manifest]] = LruCache(_MAX_CACHED_FILES, _MAX_CACHED_MANIFESTS)
 
@@ -94,9 +95,9 @@ class GarbageFile:
 
     Args:
         path: relative to the store's directory.
-        length: bytes.
-        mtime_ns: when the file became garbage: the time of a superseded manifest's successor, or the file's own
-            modification time. A recent file may belong to a build that has not committed yet.
+        length: in bytes.
+        mtime_ns: the time when the file became garbage: that of a superseded manifest's successor, or the file's
+            own modification time. A recent file may belong to a build that has not committed yet.
     """
 
     path: str
@@ -106,12 +107,12 @@ class GarbageFile:
 
 
 class Store:
-    """The index store of one table. Cheap to make: nothing is read or created before it is needed.
+    """The index store of one table. Nothing is read or created before it is needed.
 
     Args:
-        root: local directory, or URI, that holds ``manifests/`` and ``data/``.
+        root: the local directory, or URI, with ``manifests/`` and ``data/``.
         table_uri: the table's normalised URI.
-        named: the place of the stores of all tables, where one was named.
+        named: the configured location of the stores of all tables, or None.
     """
 
     def __init__(self, root: str, table_uri: str, named: str | None = None) -> None:
@@ -120,7 +121,7 @@ class Store:
         self.table_uri = table_uri
         self._storage = open_storage(root)
         self._cached: tuple[Hashable, Manifest] | None = None
-        # segments of the manifests in use, which share most of theirs with the manifest before
+        # segments of the manifests in use: a manifest shares most of its segments with the manifest before it
         self._segments: WeakValueDictionary[StoredSegment, Segment] = WeakValueDictionary()
         self._latest_seen = 0
 
@@ -135,17 +136,17 @@ class Store:
         """Return the store of a table: ``_hindex`` within (or beside) it, or a directory within ``store``.
 
         Args:
-            table_uri: any spelling of the table's place.
-            store: any spelling of a directory or of a URI.
+            table_uri: the table's location in any spelling.
+            store: a directory or URI in any spelling.
 
         Raises:
-            StoreError: if nothing here can hold a store of that URI.
+            StoreError: if a store is not supported at that URI.
         """
         uri = normalize_uri(table_uri)
         if store is not None:
             base = normalize_uri(store)
             return cls(join_uri(base, shared_name(uri)), uri, base)
-        # for remote tables the name decides: a directory of such a name finds its store as well
+        # for remote tables the name decides: a directory with such a name finds its store, too
         is_file = os.path.isfile(uri) if is_local(uri) else uri.endswith(".orc")  # noqa: PTH113 pathlib raises
         if is_file:
             directory, _, name = uri.rpartition("/")
@@ -158,10 +159,10 @@ class Store:
         return location if location is not None and is_local(location) and is_missing(location) else None
 
     def check_hidden(self) -> None:
-        """Refuse a place within the table whose files every reader would take for the table's.
+        """Refuse a store inside the table where readers would mistake its files for data.
 
         Raises:
-            StoreError: if it is one.
+            StoreError: for such a location.
         """
         within = self.root.removeprefix(f"{self.table_uri}/")
         if within != self.root and not any(map(is_hidden, within.split("/"))):
@@ -171,7 +172,7 @@ class Store:
             )
 
     def load(self) -> Manifest | None:
-        """Return the latest manifest, or None if nothing was ever committed.
+        """Return the latest manifest, or None before the first commit.
 
         Raises:
             StoreError: if it cannot be read or is corrupt.
@@ -194,7 +195,7 @@ class Store:
                 with contextlib.suppress(HindexError):
                     manifest = self._read(number, versions[number], latest.data)
             if manifest is None:
-                # None: cleaned up since it was listed, so that a later one exists
+                # None: VACUUM deleted it after it was listed, so a later one exists
                 manifest = self._read(number, versions[number])
             if manifest is not None:
                 return manifest
@@ -209,13 +210,13 @@ class Store:
         """Read one manifest as written; None if there is none.
 
         Args:
-            version: of its file, if a listing has it.
-            data: its bytes, if they are known.
+            version: the version of its file, if a listing has it.
+            data: its bytes, if they have already been read.
         """
         path = f"{_MANIFESTS}/{_manifest_name(number)}"
         name = self._message_path(path)
         try:
-            # a manifest never changes, so one that was decoded serves until there is a later one
+            # a manifest never changes, so a decoded one is used until there is a later one
             identity = (self.root, path, self._storage.version(path) if version is None else version)
             if self._cached is not None and self._cached[0] == identity:
                 return self._cached[1]
@@ -243,13 +244,13 @@ class Store:
             self._cached = (identity, manifest)
 
     def commit(self, change: Callable[[Manifest], Manifest]) -> Manifest:
-        """Apply a change to the latest manifest and make the result the latest.
+        """Apply a change to the latest manifest, and commit the result as the latest.
 
-        ``change`` is called again, on the newer manifest, whenever another writer was faster; its exceptions
-        end the commit. A change that changes nothing writes nothing.
+        ``change`` is called again with the newer manifest whenever another writer was faster; its exceptions end
+        the commit. Nothing is written if it changes nothing.
 
         Returns:
-            the manifest as committed, or the latest as it is.
+            the committed manifest, or the latest if nothing changed.
 
         Raises:
             CommitConflictError: if other writers were faster every time.
@@ -262,7 +263,7 @@ class Store:
                 new = self._try_commit(change)
                 if new is not None:
                     return new
-                # a store that answers slowly needs longer waits, so that writers do not meet again
+                # a slow store needs longer waits, so that writers do not collide again
                 longest = (time.monotonic() - begin) * 2 ** min(attempt, _MAX_DOUBLINGS)
                 time.sleep(random.uniform(0, min(longest, _MAX_WAIT_S)))  # noqa: S311 no secret
         raise CommitConflictError(
@@ -292,7 +293,7 @@ class Store:
         return new
 
     def _put(self, manifest: Manifest, *, is_first: bool) -> bool:
-        """Write a manifest and those of its segments that are in no file yet; False if another writer was faster."""
+        """Write a manifest and its new segments; return False if another writer was faster."""
         path = f"{_MANIFESTS}/{_manifest_name(manifest.number)}"
         locations: dict[Segment, StoredSegment] = {}
         for segment in unsaved_segments(manifest):
@@ -319,7 +320,7 @@ class Store:
         return True
 
     def _discard(self, segments: Iterable[StoredSegment]) -> None:
-        """Delete the segments of a manifest that was not written; on errors, they stay as garbage."""
+        """Delete the segments of a manifest that was not written; if that fails, they stay as garbage."""
         for stored in segments:
             with contextlib.suppress(OSError):
                 self._storage.delete(stored.path)
@@ -334,7 +335,7 @@ class Store:
             ) from error
 
     def index_directory(self, index_id: str) -> str:
-        """Return the directory of an index's files, relative to the store, without creating it."""
+        """Return the directory of an index's files, relative to the store; do not create it."""
         _check_index_id(index_id)
         return f"{_DATA}/{index_id}"
 
@@ -342,7 +343,7 @@ class Store:
         """Return the local path, or URI, of a file of the store.
 
         Raises:
-            StoreError: if the name would leave the store.
+            StoreError: if the path is outside the store.
         """
         if not is_safe_path(path):
             raise StoreError(
@@ -351,7 +352,7 @@ class Store:
         return self._storage.locate(path)
 
     def access_problem(self, path: str) -> str:
-        """Return why a file cannot be opened; "" if it can, and for stores where that takes a request."""
+        """Return the reason why a file cannot be opened; "" if it can, or if checking takes a request."""
         try:
             self._storage.check_access(path)
         except OSError as error:
@@ -362,7 +363,7 @@ class Store:
         """Create the directory of an index's files and return its absolute path, or URI.
 
         Raises:
-            StoreError: if it cannot be created, or nothing can be committed there.
+            StoreError: if it cannot be created, or if the store does not support commits.
         """
         path = self.index_directory(index_id)
         try:
@@ -376,7 +377,7 @@ class Store:
 
     @contextlib.contextmanager
     def register_build(self, entries: Sequence[IndexEntry]) -> Iterator[None]:
-        """Announce a build of indexes to other processes for the duration of the context.
+        """Announce a build of indexes to other processes while the context is active.
 
         Raises:
             StoreError: if nothing can be written to the store.
@@ -393,13 +394,13 @@ class Store:
         try:
             yield
         finally:
-            # one that stays is seen to be over, or deleted by VACUUM
+            # other processes detect that a remaining notice is over, or VACUUM deletes it
             with contextlib.suppress(OSError):
                 self._storage.delete(path)
                 self._storage.tidy(BUILDS)
 
     def builds(self) -> tuple[BuildMarker, ...]:
-        """Return the builds under way in the order of their start, as far as their notices can be read.
+        """Return the running builds in the order of their start, as far as their notices can be read.
 
         Raises:
             StoreError: if the store cannot be listed.
@@ -422,7 +423,7 @@ class Store:
         return tuple(sorted(notices, key=lambda item: item.started_ms))
 
     def index_files(self) -> dict[str, int]:
-        """Return the length of every file below ``data/``, by path relative to the store.
+        """Return the length in bytes of every file below ``data/``, by path relative to the store.
 
         Raises:
             StoreError: if the store cannot be read.
@@ -433,13 +434,13 @@ class Store:
         """List the files that are not needed, sorted by path: unnamed index files, and leftovers of commits.
 
         Args:
-            kept_since_ns: manifests that were superseded at this time or later are live too, so that their readers find
-                the index files, and the others are garbage themselves. None: only the latest is live.
+            kept_since_ns: manifests that were superseded at this time or later are live, too, so that their
+                readers find the index files; older ones are garbage. None: only the latest is live.
 
         Raises:
             StoreError: if the store cannot be read.
         """
-        # files first: one that a commit makes live in between is then seen as live
+        # files first: a file that a commit makes live in the meantime is then live
         present = list(self._files(_DATA))
         present += [replace(item, kind=GarbageKind.SEGMENT) for item in self._files(_SEGMENTS)]
         present += [replace(item, kind=GarbageKind.METADATA) for item in self._files(METADATA)]
@@ -463,7 +464,7 @@ class Store:
     def _superseded_files(self, number: int) -> frozenset[str]:
         """Return the files of a superseded manifest.
 
-        Nothing if its segments are deleted: it cannot be used, and only reserves its number.
+        None of them if its segments are deleted: the manifest cannot be used, and only reserves its number.
         """
         manifest = self._read(number)
         try:
@@ -475,7 +476,7 @@ class Store:
             return frozenset()
 
     def all_files(self) -> tuple[GarbageFile, ...]:
-        """Return every file of the store, for a deleted table, sorted by path.
+        """Return every file of the store of a deleted table, sorted by path.
 
         Raises:
             StoreError: if the store cannot be read.
@@ -487,10 +488,10 @@ class Store:
         )
 
     def remove(self, garbage: Iterable[GarbageFile]) -> None:
-        """Delete files, and the directories that are empty then; a symbolic link is deleted, its target is not.
+        """Delete files, and the directories that are then empty; of a symbolic link, only the link is deleted.
 
         Raises:
-            StoreError: at the first that cannot be deleted.
+            StoreError: at the first file that cannot be deleted.
         """
         directories: set[str] = set()
         for item in garbage:
@@ -516,9 +517,9 @@ class Store:
             raise self._cannot_list(directory, error) from error
 
     def _list_manifests(self) -> tuple[dict[int, Hashable | None], LatestFile | None]:
-        """Return the numbers of the manifests, and the latest one's bytes if they are known.
+        """Return the numbers of the manifests, and the latest manifest's bytes if a hint has them.
 
-        The numbers are with the versions of the files where the listing has these.
+        Each number has the version of its file, or None if the listing does not have it.
         """
         try:
             if self._cached is None and RECENT.get(self.root) is None:
@@ -540,7 +541,7 @@ class Store:
 
 
 def shared_name(table_uri: str) -> str:
-    """Return the directory name of a table within a shared store: readable, and distinct for distinct tables."""
+    """Return the directory name of a table within a shared store: readable, and unique for each table."""
     name = _PLAIN.sub("_", table_uri.rpartition("/")[2])[:64].strip("._") or "table"
     return f"{name}-{hashlib.sha256(table_uri.encode()).hexdigest()[:16]}"
 
@@ -578,7 +579,7 @@ def _check_index_id(index_id: str) -> None:
 
 
 def _referenced_files(manifest: Manifest | None) -> frozenset[str]:
-    """Return all files that a manifest names."""
+    """Return the paths of all files that a manifest names."""
     return manifest.file_paths() | manifest.segment_paths() if manifest else frozenset()
 
 
@@ -593,13 +594,13 @@ def _is_temporary(item: GarbageFile) -> bool:
 
 
 def _is_abandoned(item: GarbageFile) -> bool:
-    """Return True if a notice may belong to a build that ended; its age decides."""
+    """Return True if a notice may belong to an ended build; then its age decides."""
     builder = parse_notice_name(item.path.rpartition("/")[2])
     return builder is not None and (builder.host != Builder.this().host or builder.is_gone)
 
 
 def _superseded(manifests: Iterable[GarbageFile], latest: int) -> Iterator[GarbageFile]:
-    """Yield the manifests below the latest, each with the time at which the next one was written."""
+    """Yield the manifests before the latest, each with the time at which the next one was written."""
     following: int | None = None
     numbered = [item for item in manifests if _MANIFEST_NAME.fullmatch(item.path.rpartition("/")[2])]
     for item in sorted(numbered, key=lambda item: item.path, reverse=True):

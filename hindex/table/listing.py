@@ -208,9 +208,9 @@ class DataFiles(Sequence[DataFile]):
     def are_untouched_since(self, positions: Int64s, changed_ns: Int64s) -> Mask:
         """Return a mask of the files that are certainly those with the recorded change time.
 
-        Files of other lengths and times than the recorded ones must not be asked about. False for local files that were
-        copied, moved or had their access changed, even with the same content, and for files on a file system without
-        times.
+        The files must have the recorded lengths and times. The mask is False for local files that were copied,
+        moved or had their access changed, even with the same content, and for files on a file system without
+        change times.
         """
         untouched: Mask = np.where(
             self.has_changed_ns[positions],

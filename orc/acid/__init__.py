@@ -1,4 +1,4 @@
-"""Hive's transactional (ACID) layout of Hive 3 and later: which files count, and which of their rows are there.
+"""The transactional (ACID) layout of Hive 3 and later: the valid files, and the live rows in them.
 
-Works on plain values: listings come from the caller, and ORC files are read through `hindex.orc.OrcReader`.
+The package works on plain values: the caller passes listings, and ORC files are read by `hindex.orc.OrcReader`.
 """

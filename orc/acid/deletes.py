@@ -31,11 +31,11 @@ from hindex.orc.acid.write_ids import ValidWriteIds
 from hindex.orc.reader.orc_reader import OrcReader
 from hindex.value_class import value_class
 
-#: Delete rows in memory at once.
+#: The number of delete rows in memory at once.
 BATCH_ROWS = 1 << 16
-#: Delete files that stay open for later stripes.
+#: The number of delete files that stay open for later stripes.
 _MAX_OPEN = 32
-#: Delete files of at most so many rows are read whole and cached for other data files.
+#: Delete files with at most this many rows are read whole and cached for other data files.
 SMALL_ROWS = 1 << 16
 #: Size of the cache of key ranges, some 50,000 files, and the approximate size of a file and of a range.
 _RANGES_BYTES = 64 << 20
@@ -46,7 +46,7 @@ _KEYS_BYTES = 64 << 20
 
 @value_class
 class _Ranges:
-    """Key ranges of a delete file and its stripes, and its range of transactions, from statistics."""
+    """The key ranges of a delete file and its stripes, and its range of transactions, from statistics."""
 
     num_rows: int
     file: KeyRange
@@ -54,14 +54,14 @@ class _Ranges:
     current: Range
 
     def stripes_with(self, keys: KeyRange | KeySet) -> list[int]:
-        """Return the stripes that may have one of the keys."""
+        """Return the stripes that may have any of the keys."""
         if not keys.overlaps(self.file):
             return []
         return [stripe for stripe, key_range in enumerate(self.stripes) if keys.overlaps(key_range)]
 
 
 class DeletedRows:
-    """Finds the deleted rows of one data file.
+    """The deleted rows of one data file.
 
     Args:
         file_range: the range of all keys of the data file.
@@ -84,7 +84,7 @@ class DeletedRows:
         return tuple(file for file, _ in self._files)
 
     def may_touch(self, keys: KeyRange) -> bool:
-        """Return True if a row with a key in a range may be deleted; opens no file."""
+        """Return True if a row with a key in a range may be deleted. This opens no file."""
         return any(ranges.stripes_with(keys) for _, ranges in self._files)
 
     def are_small(self, keys: KeyRange) -> bool:
@@ -94,7 +94,7 @@ class DeletedRows:
         )
 
     def rows(self, keys: KeySet) -> BitMap:
-        """Return the rows with a deleted key, of those in ``keys``.
+        """Return the rows of ``keys`` whose key is deleted.
 
         Raises:
             OrcError: if a delete delta cannot be read.
@@ -208,7 +208,7 @@ class _DeleteReader:
         self._reader.close()
 
     def keys(self, wanted: KeySet, stripes: Sequence[int]) -> Iterator[RowKeys]:
-        """Yield batches of deleted keys of some stripes, without row groups that have no wanted key."""
+        """Yield batches of deleted keys of some stripes, without row groups that have none of the keys."""
         for stripe in stripes:
             if stripe not in self._groups:
                 self._groups[stripe] = list(self._statistics.groups(stripe))
@@ -272,7 +272,7 @@ def int64s(array: pa.Array, name: str, reader: OrcReader) -> Ints:
         raise OrcError("a row key has a null: the file is corrupt", path=reader.path, column=name)
     if array.type != pa.int64():
         array = array.cast(pa.int64())
-    # from its buffer: to_numpy imports pandas if it is installed
+    # from its buffer, as to_numpy imports pandas if it is installed
     if not len(array):
         return np.zeros(0, np.int64)
     return np.frombuffer(array.buffers()[1], np.int64, len(array), array.offset * 8)

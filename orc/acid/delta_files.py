@@ -17,10 +17,10 @@ from hindex.orc.reader.file_cache import FILE_CACHE, FileCache
 from hindex.orc.reader.orc_reader import OrcReader
 from hindex.value_class import value_class
 
-#: The footer's key of the layout version, and the first version that is supported: that of Hive 3.
+#: The footer's key of the layout version, and the first supported version, that of Hive 3.
 _VERSION_KEY = "hive.acid.version"
 _FIRST_VERSION = 2
-#: A longer version is corrupt: Python refuses to parse thousands of digits.
+#: A version with more digits is corrupt: Python refuses to parse thousands of digits.
 _VERSION_DIGITS = 18
 
 _LONG = struct.Struct(">q")
@@ -35,7 +35,7 @@ class StoredFile:
     """A file and the length of its valid part.
 
     Attributes:
-        flush_length: the number of complete bytes by the side file; None if all are complete.
+        flush_length: the number of complete bytes according to the side file; None if all are complete.
         version_file: the URI of its directory's version file; None if it has none.
     """
 
@@ -49,7 +49,7 @@ class DeleteFile:
     """A file of a delete delta, and that delta's write ids.
 
     Attributes:
-        changed_ns: time of the last change, nanoseconds since 1970; 0 if unknown.
+        changed_ns: the time of the last change, in nanoseconds since 1970; 0 if unknown.
     """
 
     file: StoredFile
@@ -70,7 +70,7 @@ class AcidFile:
         statement: the statement in the directory's name; -1 if it has none.
         first_row_id: the row id of a flat file's first row; None if unknown, or if the file has the ACID schema.
         deletes: the files that may delete its rows.
-        changed_ns: time of the last change, nanoseconds since 1970; 0 if unknown.
+        changed_ns: the time of the last change, in nanoseconds since 1970; 0 if unknown.
         is_newer: True if a compaction wrote the file after the snapshot of ``valid``, in which some of its write ids
             are valid and others undecided.
     """
@@ -98,7 +98,7 @@ def flush_length(content: bytes) -> int:
 
 
 def is_compacted(content: bytes) -> bool:
-    """Return True if the marker in a base directory says that a compaction wrote it.
+    """Return True if the marker in a base directory is that of a compaction.
 
     TRUNCATE and DROP write markers too.
 
@@ -128,7 +128,7 @@ def open_file(file: StoredFile, cache: FileCache = FILE_CACHE, timezone: str | N
         timezone: as for `hindex.orc.OrcReader`.
 
     Raises:
-        OrcError: if it is not readable as ORC, or an ACID file of Hive before 3 that has rows.
+        OrcError: if it is not readable as ORC, or is an ACID file with rows of a Hive version before 3.
     """
     source = _stored_source(file)
     try:
@@ -141,7 +141,7 @@ def open_file(file: StoredFile, cache: FileCache = FILE_CACHE, timezone: str | N
 
 
 def file_tail(file: StoredFile) -> FileTail:
-    """Read the tail of a file of a transactional directory; errors are those of `open_file`."""
+    """Read the tail of a file of a transactional directory. Raises the errors of `open_file`."""
     source = _stored_source(file)
     try:
         tail = read_tail(source)
@@ -153,7 +153,7 @@ def file_tail(file: StoredFile) -> FileTail:
 
 def _stored_source(file: StoredFile) -> ByteSource:
     """Open the complete bytes of a file."""
-    # a writer may append to a file of which some bytes are complete
+    # a writer may still append to a file with a side file
     source = open_source(file.uri, detects_changes=file.flush_length is None)
     if file.flush_length is None or file.flush_length >= source.size():
         return source

@@ -15,12 +15,12 @@ from hindex.lru_cache import cached_property
 from hindex.orc.acid.write_ids import ALL_VALID, ValidWriteIds
 from hindex.value_class import value_class
 
-#: Directories hold this file where Hive 3 or later wrote them; its content is the version of the layout.
+#: The file in directories that Hive 3 or later wrote; its content is the version of the layout.
 VERSION_FILE = "_orc_acid_version"
-#: A base without a visibility suffix has this file if a compaction wrote it, or if it is empty because the table was
-#: truncated or the partition dropped; the content says which.
+#: The file of a base without a visibility suffix that a compaction wrote, or that is empty because the table was
+#: truncated or the partition dropped; its content distinguishes these.
 METADATA_FILE = "_metadata_acid"
-#: Suffix of a side file with the valid length of the file beside it.
+#: The suffix of a side file with the valid length of a file.
 FLUSH_LENGTH = "_flush_length"
 
 _ACID_NAME = re.compile(r"(base|delta|delete_delta)_-?[0-9]+(_[0-9]+)*(_v[0-9]+)?")
@@ -49,7 +49,7 @@ class AcidDirectory:
     """The parsed name of a directory.
 
     Attributes:
-        min_write_id: a base has one write id, which is also its ``max_write_id``.
+        min_write_id: the first write id; a base has only one, which is also its ``max_write_id``.
         statement: the statement within the transaction; -1 if the name has none.
         visibility: the transaction of the compaction that wrote it; None if the name has none.
     """
@@ -71,7 +71,7 @@ def parse_directory(name: str) -> AcidDirectory:
     """Parse a directory's name; numbers may have any width.
 
     Raises:
-        TableError: for a name that satisfies `is_acid_directory` and cannot be parsed.
+        TableError: if the name satisfies `is_acid_directory` and cannot be parsed.
     """
     match = _VISIBILITY.search(name)
     visibility = None if match is None else int(match[1])
@@ -108,7 +108,7 @@ def parse_bucket(name: str) -> int | None:
     """
     match = _BUCKET.fullmatch(name) or _ORIGINAL.fullmatch(name)
     bucket = None if match is None else int(match[1])
-    # row keys have twelve bits for a bucket: a greater number is something else
+    # row keys have twelve bits for a bucket: a greater number is not a bucket
     return None if bucket is None or bucket > MAX_BUCKET else bucket
 
 
@@ -138,7 +138,7 @@ class ListedDirectory:
 
 
 class ObsoleteReason(enum.Enum):
-    """The reason to ignore a part of a transactional directory; the value is a phrase for people."""
+    """The reason to ignore a part of a transactional directory; the value is shown to users."""
 
     OLDER_BASE = "a newer base replaces it"
     INVALID_BASE = "its write id is invalid, or it includes an open transaction"
@@ -161,8 +161,8 @@ class AcidState:
     """The valid content of a transactional directory.
 
     Attributes:
-        originals: paths of the original files within the directory, ascending.
-        obsolete: ignored directories and files, by name.
+        originals: the paths of the original files within the directory, ascending.
+        obsolete: the ignored directories and files, by name.
     """
 
     base: AcidDirectory | None
@@ -190,7 +190,7 @@ def acid_state(
 
     Args:
         path: the directory, for messages.
-        originals: paths of the original files within the directory that are not empty.
+        originals: the paths of the non-empty original files within the directory.
         insert_only: True if the table cannot have deletes.
 
     Raises:
@@ -235,10 +235,10 @@ def acid_state(
 
 
 def _check_subdirectories(path: str, state: AcidState, inside: Mapping[str, Sequence[str]]) -> None:
-    """Refuse directories in a directory that counts; obsolete directories are not read, whatever they contain."""
+    """Refuse subdirectories of valid directories; obsolete directories are not read, whatever they contain."""
     for directory in state.directories:
         for name in inside[directory.name]:
-            # the rows of a UNION ALL in an insert-only table: deletes do not reach them
+            # the rows of a UNION ALL in an insert-only table, which deletes cannot affect
             if not is_union_directory(name) or state.delete_deltas:
                 raise TableError(
                     f"transactional directory {path!r} is invalid: {directory.name!r} contains the directory "
@@ -272,7 +272,7 @@ def _select_base(
     ordered = sorted(bases, key=_Base.sort_key, reverse=True)
     selected = next((base for base in ordered if base.is_valid(valid)), None)
     if selected is not None and selected.directory.visibility is None:
-        # bases without a version may share the write id, under names of other widths
+        # bases without a version may have the same write id, under names of other widths
         same = [base for base in ordered if base.write_id == selected.write_id and base.is_valid(valid)]
         selected = (
             selected if len(same) == 1 else max(same, key=lambda base: (base.is_compacted, base.sort_key()))
@@ -292,8 +292,8 @@ def _select_base(
 def _check_history(path: str, bases: Sequence[_Base], since: Sequence[int], valid: ValidWriteIds) -> None:
     """Refuse a directory without a readable base if a base may have replaced visible rows.
 
-    A compacted base has replaced them. An aborted overwrite has not. Any other overwrite has if it was committed after
-    the list of valid write ids was made, and the older files were cleaned up: then nothing older exists.
+    A compacted base has replaced rows. An aborted overwrite has not. Any other overwrite has if it was committed
+    after the list of valid write ids was made, and the older files were cleaned up: then nothing older exists.
 
     Args:
         since: the first write ids of the selected directories.
@@ -342,13 +342,13 @@ def _select_deltas(
 
 
 def _latest_versions(deltas: Sequence[AcidDirectory], obsolete: list[Obsolete]) -> list[AcidDirectory]:
-    """Keep the newest of the deltas that repeated compactions wrote of the same write ids."""
+    """Keep the newest delta of each range of write ids, if several compactions wrote it."""
     newest: dict[object, AcidDirectory] = {}
     for item in deltas:
         key = _range(item)
         previous = newest.get(key)
         newest[key] = item if previous is None else max(previous, item, key=_version)
-    # two without a version belong to one transaction, under names of other widths
+    # two deltas without a version belong to one transaction, under names of other widths
     kept = {item.name for item in newest.values()}
     kept |= {
         item.name for item in deltas if item.visibility is None and newest[_range(item)].visibility is None

@@ -1,4 +1,4 @@
-"""The live rows of one data file, which are visible and not deleted, and the keys of its rows."""
+"""The live rows of one data file (visible and not deleted), and the keys of its rows."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _BITMAP_BYTES = 200
 _CONSECUTIVE_BYTES = 1 << 20
 _FLAG_BYTES = 200
 
-#: The keys of so few rows are read; for more, a stripe with consecutive row ids needs no keys.
+#: The keys of up to this many rows are read; for more rows, a stripe with consecutive row ids needs no keys.
 _FEW_ROWS = 4096
 
 
 @value_class
 class RemovedRows:
-    """Rows of a stripe that are deleted, or else invisible.
+    """The deleted rows of a stripe, and the other invisible rows.
 
     Attributes:
-        columns: the data file's columns that were read for it, now or before.
+        columns: the data file's columns that were read to find them, now or before.
     """
 
     deleted: BitMap = field(default_factory=BitMap)
@@ -61,12 +61,12 @@ class RemovedRows:
 
 #: Deleted rows of whole stripes, by the state of the file and its delete files, and the stripe.
 DELETED: LruCache[tuple[bytes, int], RemovedRows] = LruCache(_DELETED_BYTES)
-#: True for stripes whose row ids are certainly consecutive, which takes reading them; by the same key.
+#: True for stripes whose row ids are certainly consecutive, which is found by reading them; by the same key.
 CONSECUTIVE: LruCache[tuple[bytes, int], bool] = LruCache(_CONSECUTIVE_BYTES)
 
 
 class InvisibleRows:
-    """Finds the rows of one ACID file that an invalid transaction wrote."""
+    """The rows of one ACID file that invalid transactions wrote."""
 
     def __init__(
         self, reader: OrcReader, columns: AcidColumns, statistics: KeyStatistics, valid: ValidWriteIds
@@ -97,7 +97,7 @@ class InvisibleRows:
 
 
 class LiveRows:
-    """Finds the deleted and the invisible rows of an open data file, and the keys of its rows.
+    """The deleted and the invisible rows of an open data file, and the keys of its rows.
 
     Raises:
         OrcError: if a compaction wrote a flat file after the list of valid write ids was made.
@@ -129,7 +129,7 @@ class LiveRows:
             self._deleted.close()
 
     def removed(self, stripe: int, candidates: BitMap) -> RemovedRows:
-        """Find the rows of a stripe that are deleted or invisible, of the candidates.
+        """Find the deleted and the invisible rows among the candidates of a stripe.
 
         Raises:
             OrcError: if a delete delta or the keys cannot be read.
@@ -164,7 +164,7 @@ class LiveRows:
 
     @cached_property
     def _version(self) -> bytes | None:
-        """Return a digest of the state of the file and its delete files; None if the state is unknown."""
+        """A digest of the state of the file and its delete files; None if the state is unknown."""
         assert self._deleted is not None
         deletes = self._deleted.files
         if not self._file.changed_ns or not all(file.changed_ns for file in deletes):
@@ -198,7 +198,7 @@ class LiveRows:
         )
 
     def _keys(self, stripe: int, rows: BitMap) -> KeySet:
-        """Return the keys of some rows, or of the whole stripe if that reads no more deletes."""
+        """Return the keys of some rows, or of the whole stripe if that does not read more deletes."""
         information = self._reader.stripes[stripe]
         if self._columns is None:
             bucket, first = self._bucket_code, self._first_row_id + information.first_row
@@ -219,7 +219,7 @@ class LiveRows:
         return None if is_all or self._deleted.are_small(self._stripe_range(stripe)) else rows
 
     def _consecutive_keys(self, stripe: int, candidates: BitMap) -> FlatKeys | None:
-        """Return the keys of a stripe with consecutive row ids, as in a flat file; None if it may have others."""
+        """Return the keys of a stripe with consecutive row ids, as in a flat file; None if they may not be."""
         assert self._columns is not None
         assert self._statistics is not None
         constants = self._statistics.constants(stripe)
@@ -272,7 +272,7 @@ class LiveRows:
         return self._flat_range(information.first_row, information.num_rows)
 
     def _flat_range(self, first_row: int, num_rows: int) -> KeyRange:
-        """Return the range of the keys of rows of a flat file; without a bucket only the write id is known."""
+        """Return the key range of some rows of a flat file; without a bucket, only the write id is bounded."""
         write_id = self._file.write_id
         if self._file.bucket is None:
             return KeyRange((write_id, write_id))
@@ -302,24 +302,24 @@ class LiveRows:
         )
 
 
-#: Values of each run but the last, and the minimum of a run.
+#: The values of each run except the last, and the minimum of a run.
 _RUN, _MIN_RUN = 512, 4
 #: The first byte of a delta run with equal steps, and the bytes of a run without its base.
 _DELTA = 0b11_00000_0
 _RUN_BYTES = 3
 #: The step, 1, as the varint of a signed number.
 _STEP = 2
-#: No table has so many rows: greater row ids are decoded.
+#: No table has so many rows; greater row ids are decoded.
 _MAX_ROW_ID = 1 << 48
 
 
 def is_consecutive(reader: OrcReader, stripe: int, column: str, first: int) -> bool:
     """Return True if the values of a column in a stripe are certainly ``first``, ``first + 1`` and so on.
 
-    No value is decoded. Where the rows of one transaction and bucket are in order, as after a load or a major
-    compaction, all writers of the run-length encoding's version 2 cut the row ids into delta runs of 512 values with a
-    step of 1. The bytes of such runs are known in advance, so they are compared with the stored ones. Nothing is read
-    if the stored length already differs. A stream that cannot be read is no error here, only when it is decoded.
+    No value is decoded. If the rows of one transaction and bucket are in order, as after a load or a major
+    compaction, all writers of the run-length encoding's version 2 split the row ids into delta runs of 512 values
+    with a step of 1. The bytes of such runs are computed and compared with the stored ones. Nothing is read if the
+    stored length differs. A stream that cannot be read is no error here, only when it is decoded.
 
     Source: ORC specification v1, "Integer Run Length Encoding, version 2", delta.
     """
@@ -349,7 +349,7 @@ def _is_consecutive(reader: OrcReader, stripe: int, column: str, first: int) -> 
     ):
         return False
     runs = -(-rows // _RUN)
-    # an incompressible chunk is stored as it is, behind a header
+    # an incompressible chunk is stored uncompressed, after a header
     if stream.length > runs * (_RUN_BYTES + 10) + HEADER_LENGTH * runs:
         return False
     file, decompressor = reader._file, tail.decompressor()
@@ -362,13 +362,13 @@ def _is_consecutive(reader: OrcReader, stripe: int, column: str, first: int) -> 
 
 
 def encode_consecutive(first: int, rows: int) -> bytes:
-    """Encode the non-negative numbers from ``first`` on as writers do.
+    """Encode consecutive non-negative numbers from ``first`` on, as writers do.
 
     >>> encode_consecutive(0, 512).hex(" "), encode_consecutive(100, 5).hex(" ")
     ('c1 ff 00 02', 'c0 04 c8 01 02')
 
     Args:
-        rows: their number; the last run has at least 4 values.
+        rows: the number of values; the last run has at least 4.
     """
     counts = np.full(-(-rows // _RUN), _RUN)
     counts[-1] = rows - _RUN * (len(counts) - 1)

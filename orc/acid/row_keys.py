@@ -24,28 +24,28 @@ from hindex.value_class import value_class
 
 Ints = npt.NDArray[np.int64]
 
-#: A bucket property holds its version in three bits, then the bucket, four unused bits, and the statement.
+#: A bucket property has its version in three bits, then the bucket, four unused bits, and the statement.
 _VERSION_SHIFT, _BUCKET_SHIFT = 29, 16
 _PART = 0xFFF
 _V1 = 1 << _VERSION_SHIFT
 #: The shift of the bucket in a bucket code.
 _CODE_SHIFT = 12
-#: More keys than this are not compared with a range one by one, only their minimum and maximum.
+#: More keys than this are compared with a range only by their minimum and maximum, not one by one.
 _FEW_KEYS = 4096
-#: Memory of a bitmap besides its content, about.
+#: The approximate memory of a bitmap without its content, in bytes.
 _GROUP_BYTES = 400
 
 
 @value_class
 class KeyRange:
-    """Ranges of the parts of some keys, ends included; None is an open end. Buckets are codes."""
+    """The ranges of the parts of some keys, bounds included; None for no bound. Buckets are codes."""
 
     write_ids: tuple[int | None, int | None] = (None, None)
     buckets: tuple[int | None, int | None] = (None, None)
     row_ids: tuple[int | None, int | None] = (None, None)
 
     def overlaps(self, other: KeyRange) -> bool:
-        """Return True if some key may be in both ranges."""
+        """Return True if a key may be in both ranges."""
         return (
             _meet(self.write_ids, other.write_ids)
             and _meet(self.buckets, other.buckets)
@@ -93,14 +93,14 @@ class PackedKeys:
         return sum(_GROUP_BYTES + len(row_ids.serialize()) for row_ids in self._row_ids.values())
 
     def parts(self) -> Iterator[RowKeys]:
-        """Yield the keys, those of one write id and bucket at a time."""
+        """Yield the keys, one write id and bucket at a time."""
         for (write_id, bucket), bitmap in self._row_ids.items():
             row_ids = np.array(bitmap.to_array(), np.uint64).view(np.int64)
             yield RowKeys(_repeat(write_id, len(row_ids)), _repeat(bucket, len(row_ids)), row_ids)
 
 
 def _runs(keys: RowKeys) -> Iterator[slice]:
-    """Yield the runs of keys of one write id and bucket each."""
+    """Yield the runs of keys with the same write id and bucket."""
     if not len(keys):
         return
     steps = (keys.write_ids[1:] != keys.write_ids[:-1]) | (keys.buckets[1:] != keys.buckets[:-1])
@@ -142,7 +142,7 @@ def bucket_codes(properties: Ints) -> Ints:
 
 
 def bucket_code(value: int) -> int:
-    """Encode one property as `bucket_codes` does."""
+    """Convert one property to a code, as `bucket_codes` does."""
     code = (value >> _BUCKET_SHIFT & _PART) << _CODE_SHIFT | value & _PART
     if value >> _VERSION_SHIFT == 1 and bucket_property(code >> _CODE_SHIFT, code & _PART) == value:
         return code
@@ -153,7 +153,7 @@ class KeySet(Protocol):
     """The keys of some rows of a stripe."""
 
     def overlaps(self, key_range: KeyRange) -> bool:
-        """Return True if one of the keys may be in a range."""
+        """Return True if any of the keys may be in a range."""
         ...
 
     def rows_of(self, keys: RowKeys) -> Ints:
@@ -166,7 +166,7 @@ class FlatKeys:
 
     Args:
         first_row_id: the row id of row 0 of the stripe.
-        wanted: the rows that matter, at least one; None for all. Only ranges with a key of one of them overlap.
+        wanted: the relevant rows, at least one; None for all. Only ranges with a key of these rows overlap.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class FlatKeys:
 
     @property
     def is_whole(self) -> bool:
-        """Return True if all rows of the stripe are included."""
+        """True if all rows of the stripe are included."""
         return self._wanted is None
 
     def overlaps(self, key_range: KeyRange) -> bool:
@@ -206,15 +206,15 @@ def row_set(rows: Ints) -> BitMap:
 
 
 def flat_range(write_id: int, bucket: int, first_row_id: int, num_rows: int) -> KeyRange:
-    """Return the range of the keys of rows of a flat file."""
+    """Return the key range of some rows of a flat file."""
     return KeyRange((write_id, write_id), (bucket, bucket), (first_row_id, first_row_id + num_rows - 1))
 
 
 class StoredKeys:
-    """Keys that are stored in a file, of at least one row.
+    """The stored keys of at least one row of a file.
 
-    Each is encoded as one integer: the rank of its write id and bucket among those that occur, then its row id. In
-    files that Hive writes these ascend; other files' codes are sorted here.
+    Each key is encoded as one integer: the rank of its write id and bucket among the existing ones, then its row
+    id. In files that Hive writes, these codes ascend; the codes of other files are sorted here.
 
     Args:
         rows: int64[N], the rows of the stripe that have these keys; None if they are the first N.
@@ -279,12 +279,12 @@ class StoredKeys:
             index = np.searchsorted(self._sorted, codes)
             index = index[_is_at(self._sorted, index, codes)]
         else:
-            # a key that occurs more than once, which is invalid, means all its rows
+            # a key that occurs more than once, which is invalid, selects all its rows
             index = self._order[np.isin(self._sorted, codes)]
         return index.astype(np.int64) if self._rows is None else self._rows[index]
 
     def _pairs_of(self, keys: RowKeys) -> Ints:
-        """Combine the ranks of write id and bucket in one number."""
+        """Combine the ranks of write id and bucket into one number."""
         if len(self._write_ids) == 1 and len(self._buckets) == 1:
             return _repeat(0, len(keys))
         ranks = _ranks(self._write_ids, keys.write_ids) * len(self._buckets)
@@ -331,7 +331,7 @@ def _is_in(ordered: Ints, values: Ints) -> npt.NDArray[np.bool_]:
 
 
 def first_row_ids(files: Iterable[tuple[str, int | None, int]]) -> dict[str, int]:
-    """Return the row id of each flat file's first row: the number of rows of its bucket in files of lesser paths.
+    """Return the row id of each flat file's first row: the rows of its bucket in files before it by path.
 
     Args:
         files: path, bucket and number of rows of the files of one directory. Files without a bucket have no row ids.
@@ -352,7 +352,7 @@ _OPEN: Range = (None, None)
 
 
 class KeyStatistics:
-    """Ranges of keys and of current transactions from a file's statistics; open if the statistics are unusable."""
+    """The ranges of keys and of current transactions by a file's statistics; unbounded if these are unusable."""
 
     def __init__(self, reader: OrcReader, columns: AcidColumns) -> None:
         self._tail = reader.tail
@@ -382,7 +382,7 @@ class KeyStatistics:
         return constants
 
     def groups(self, stripe: int) -> Iterator[tuple[int, int, KeyRange]]:
-        """Yield the first row, number of rows and key range of each row group; nothing without a row index."""
+        """Yield the first row, number of rows and key range of each row group; nothing without row index."""
         rows = self._indexes.group_rows(stripe)
         statistics = [self._indexes.group_statistics(stripe, field.column) for field in self._key]
         first = 0
@@ -413,12 +413,12 @@ class KeyStatistics:
 
 
 def _codes(properties: Range) -> Range:
-    """Convert a range of bucket properties to a range of codes: they ascend together only within a version."""
+    """Convert a range of bucket properties to a range of codes. Only within a version do both ascend together."""
     low, high = properties
     if low is None or high is None or low >> 29 != high >> 29:
         return _OPEN
     try:
         return bucket_code(low), bucket_code(high)
     except OrcError:
-        # the property may occur in no row: only reading shows that
+        # perhaps no row has the property, which only reading shows
         return _OPEN

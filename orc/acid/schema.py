@@ -1,4 +1,4 @@
-"""The schema of ACID files, which is recognized by the field names of each file, and the row key."""
+"""The schema of ACID files, which is recognized by a file's field names, and the row key."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _KEY_FIELDS = {
 
 
 def row_key(parts: Sequence[str], columns: Iterable[str]) -> tuple[str, OrcType] | None:
-    """Resolve a name to the row key or one of its fields, and its type; return None for another name.
+    """Resolve a name to the row key or one of its fields, with its type; return None for any other name.
 
     >>> row_key(["ROW__ID", "rowid"], ["id"])[0]
     'row__id.rowId'
 
     Args:
-        columns: names of the table's columns, which hide the row key.
+        columns: the names of the table's columns, which hide the row key.
 
     Raises:
         ColumnError: for an unknown field of the row key.
@@ -53,13 +53,13 @@ def is_row_key(name: str, columns: Iterable[str]) -> bool:
     """Return True if a resolved name is the row key, or a field of it, and not a column of the table.
 
     Args:
-        columns: names of the table's columns.
+        columns: the names of the table's columns.
     """
     return (name == ROW_ID or name in _KEY_FIELDS) and not _has_column(columns, name)
 
 
 def _has_column(columns: Iterable[str], name: str) -> bool:
-    """Return True if a table has a column of that whole name, or one named like the row key."""
+    """Return True if a table has a column of that full name, or one with the name of the row key."""
     return not {ROW_ID, name.lower()}.isdisjoint(map(str.lower, columns))
 
 
@@ -80,7 +80,7 @@ class AcidColumns:
         return self.original_transaction, self.bucket, self.row_id
 
     def key_column(self, name: str) -> str | None:
-        """Return the column of a field of the row key, by dotted path; None for anything else."""
+        """Return the column of a field of the row key, by its dotted path; None for any other name."""
         return dict(zip(_KEY_FIELDS, self.key, strict=True)).get(name)
 
 

@@ -1,4 +1,4 @@
-"""The write ids of a table that a reader may see."""
+"""The write ids of a table that are visible to a reader."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MAX_INT64 = (1 << 63) - 1
 
 @value_class
 class ValidWriteIds:
-    """The write ids of one table that a snapshot sees.
+    """The write ids of one table that are visible in a snapshot.
 
     Attributes:
-        high_watermark: the greatest write id allocated when the snapshot was taken.
+        high_watermark: the greatest write id that was allocated when the snapshot was taken.
         min_open: the first write id of an open transaction; the greatest integer if there was none.
-        invalid: write ids of open and aborted transactions, ascending.
-        aborted: write ids of aborted transactions, which never become valid.
+        invalid: the write ids of open and aborted transactions, ascending.
+        aborted: the write ids of aborted transactions, which never become valid.
     """
 
     high_watermark: int = _MAX_INT64
@@ -62,7 +62,7 @@ class ValidWriteIds:
 
     @property
     def is_all(self) -> bool:
-        """Return True if every write id is valid."""
+        """True if every write id is valid."""
         return not self.invalid and self.high_watermark == _MAX_INT64 and self.min_open == _MAX_INT64
 
     def valid(self, write_id: int) -> bool:
@@ -78,12 +78,12 @@ class ValidWriteIds:
         return high <= self.high_watermark and not self._invalid_in(low, high)
 
     def all_decided(self, low: int, high: int) -> bool:
-        """Return True if all write ids from ``low`` to ``high`` were allocated and no transaction of them is open."""
+        """Return True if all write ids from ``low`` to ``high`` are allocated and none is open."""
         invalid = self.invalid[bisect_left(self.invalid, low) : bisect_right(self.invalid, high)]
         return high <= self.high_watermark and self.aborted.issuperset(invalid)
 
     def compacted_valid(self, write_id: int) -> bool:
-        """Return True if a compacted base of a write id may be read: it contains no open transaction."""
+        """Return True if a compacted base of a write id may be read because it contains no open transaction."""
         return write_id < self.min_open and write_id <= self.high_watermark
 
     def valid_mask(self, write_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

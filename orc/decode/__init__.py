@@ -1,1 +1,1 @@
-"""Decoding: streams of a stripe to Arrow arrays of the selected values."""
+"""Decode streams of a stripe to Arrow arrays of the selected values."""

@@ -1,4 +1,4 @@
-"""Arrow arrays from decoded values and a null mask, without a copy where there are no nulls."""
+"""Make Arrow arrays from decoded values and a null mask, without a copy if there are no nulls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Bytes = npt.NDArray[np.uint8]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-#: Bytes of all strings of one array.
+#: The most bytes of all strings of an array.
 MAX_ARRAY_BYTES = (1 << 31) - 1
 
 
@@ -24,7 +24,7 @@ def allocate(size: int, dtype: type[Scalar]) -> npt.NDArray[Scalar]:
     """Allocate an array of ``size`` values; a corrupt file may claim any number.
 
     Raises:
-        OrcError: if memory does not suffice.
+        OrcError: if there is not enough memory.
     """
     try:
         return np.empty(size, dtype)
@@ -37,10 +37,10 @@ def validity(valid: npt.NDArray[Any] | None) -> pa.Buffer | None:
 
 
 def scatter_valid(values: npt.NDArray[Any], valid: Bytes | None) -> npt.NDArray[Any]:
-    """Place values in the slots that are not null, and zeros in the others.
+    """Return an array with values in the non-null slots, and zeros in the others.
 
     Args:
-        valid: uint8[N], 1 where a slot is not null; None if none is.
+        valid: uint8[N], 1 for each slot that is not null; None if none is.
     """
     if valid is None:
         return values
@@ -53,7 +53,7 @@ def scatter_valid(values: npt.NDArray[Any], valid: Bytes | None) -> npt.NDArray[
 
 
 def fixed_array(data_type: pa.DataType, values: npt.NDArray[Any], valid: Bytes | None) -> pa.Array:
-    """Build a fixed-width array. ``values`` holds only the non-null values, in the type's physical dtype."""
+    """Build a fixed-width array from its non-null values, in the type's physical dtype."""
     full = np.ascontiguousarray(scatter_valid(values, valid))
     return pa.Array.from_buffers(data_type, len(full), [validity(valid), pa.py_buffer(full)])
 
@@ -66,20 +66,20 @@ def bool_array(values: npt.NDArray[Any], valid: Bytes | None) -> pa.Array:
 
 
 def with_nulls(array: pa.Array, valid: Bytes | None) -> pa.Array:
-    """Place an array's values in the valid slots, and nulls in the others."""
+    """Return an array with the values in the valid slots, and nulls in the others."""
     if valid is None:
         return array
     return array.take(fixed_array(pa.int64(), np.arange(len(array)), valid))
 
 
 def check_size(total: int) -> None:
-    """Refuse more bytes of strings than one array holds."""
+    """Refuse more bytes of strings than fit into one array."""
     if total > MAX_ARRAY_BYTES:
         raise OrcError("the selected values are more than one array holds: select fewer rows")
 
 
 def pad_strings(array: pa.Array, length: int) -> pa.Array:
-    """Pad CHAR values with spaces to ``length`` characters: writers may leave these out, or count bytes.
+    """Pad CHAR values with spaces to ``length`` characters: writers may omit the spaces, or count bytes.
 
     Raises:
         OrcError: if the result exceeds one array.
@@ -88,7 +88,7 @@ def pad_strings(array: pa.Array, length: int) -> pa.Array:
     shortest = pc.min(characters).as_py()
     if shortest is None or shortest >= length:
         return array
-    # pyarrow's limit is on padding as if all values were empty, with characters of four bytes
+    # pyarrow's limit counts padding as if all values were empty, with characters of four bytes
     if array.get_total_buffer_size() + 4 * len(array) * length <= MAX_ARRAY_BYTES:
         return pc.utf8_rpad(array, width=length, padding=" ")
     blanks = pc.max_element_wise(pc.subtract(length, characters.cast(pa.int64())), 0)

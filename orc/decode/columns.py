@@ -1,7 +1,7 @@
 """Decoders of columns of any type at selected rows.
 
-A child has values only where its parents are not null, and its row index counts only these. So the selected rows of a
-row group become, level by level, selected values of the same row group in the child's own numbering.
+A child has values only if its parents are not null, and its row index counts only these. So, level by level, the
+selected rows of a row group are converted to selected values of the same row group in the child's own numbering.
 Source: ORC specification v1, "Column Encodings" and the sections on the types.
 """
 
@@ -39,14 +39,14 @@ Ints = npt.NDArray[np.int64]
 
 _MAX_INT32 = (1 << 31) - 1
 
-#: All strings are shorter, as they fit one array. So the lengths of a stripe's rows, fewer than 2^31, add up to less
-#: than 2^62.
+#: All strings are shorter than this, as they fit into one array. So the sum of the lengths of a stripe's rows,
+#: fewer than 2^31, is below 2^62.
 _MAX_LENGTH = MAX_ARRAY_BYTES + 1
 
-#: No stream has a value at this position; eight times as much fits 64 bits.
+#: No stream has a value at this position; eight times as much fits into 64 bits.
 _MAX_POSITION = 1 << 56
 
-#: If lists claim more elements than this, and more for each stored byte, the last element is decoded first.
+#: If lists claim more elements than this, and more per stored byte than this, the last element is decoded first.
 _UNCHECKED_VALUES = 1 << 20
 _VALUES_PER_BYTE = 64
 
@@ -57,11 +57,11 @@ _NONE: Ints = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValueSelection:
-    """Selected values of a node of the type tree, nulls of its parents not counted.
+    """The selected values of a node of the type tree, without the nulls of its parents.
 
-    They are cut into segments of consecutive row groups, ``begins[s]`` to ``ends[s]``, each with at least one value.
-    Values ``bounds[s]`` to ``bounds[s + 1]`` are those of segment s, and ``positions`` numbers them within the segment,
-    ascending; without positions, they are all values from the segment's first one on.
+    They are split into segments of consecutive row groups, ``begins[s]`` to ``ends[s]``, each with at least one
+    value. Segment s has the values ``bounds[s]`` to ``bounds[s + 1]``. ``positions`` are their numbers within the
+    segment, ascending; None if the values are consecutive from the segment's first value on.
     """
 
     begins: Ints
@@ -83,7 +83,7 @@ class ValueSelection:
         return self.counts if self.positions is None else self.positions[self.bounds[1:] - 1] + 1
 
     def below(self, bounds: Ints, positions: Ints | None) -> ValueSelection:
-        """Select values of a child in the same segments, without the segments that have none."""
+        """Select values of a child in the same segments, without the empty segments."""
         kept = bounds[1:] > bounds[:-1]
         if kept.all():
             return ValueSelection(self.begins, self.ends, bounds, positions)
@@ -93,7 +93,7 @@ class ValueSelection:
 
 
 class ColumnDecoder:
-    """Decodes columns of one stripe that share their top-level column; used by one thread at a time.
+    """A decoder of columns of one stripe with the same top-level column. Only one thread at a time may use it.
 
     Args:
         readers: returns the reader of a stream.
@@ -132,8 +132,8 @@ class ColumnDecoder:
         """Decode the values of a node.
 
         Args:
-            slots: 1 for each row at which the node's parent is not null, 0 for others, which get nulls; None if all
-                are.
+            slots: 1 for each row in which the node's parent is not null, 0 for others, which get nulls; None if no
+                parent is null.
         """
         count = len(rows) if slots is None else len(slots)
         if not len(rows):
@@ -167,8 +167,8 @@ class ColumnDecoder:
         """Load the content of a stream and decode it.
 
         Args:
-            max_bytes: int64[S], the maximum number of bytes needed of each segment; those of runs if None.
-            decode: gets the content, and int64[S, 2] to fill with the stops; returns a status of the kernel.
+            max_bytes: int64[S], the most bytes needed of each segment; the maximum of runs if None.
+            decode: receives the content, and int64[S, 2] to fill with the stops; returns a status of the kernel.
         """
         reader = self._readers(node.column, kind)
         stops = np.empty((len(selection.begins), 2), np.int64)
@@ -197,7 +197,7 @@ class ColumnDecoder:
         function: Callable[..., int],
         *arguments: object,
     ) -> None:
-        """Decode a stream by one of the kernel's functions, which get the arguments between skips and stops."""
+        """Decode a stream by a function of the kernel, which receives the arguments between skips and stops."""
 
         def decode(content: Segments, stops: Ints) -> int:
             return function(content.data, content.starts, content.limits, content.skips, *arguments, stops)
@@ -215,7 +215,7 @@ class ColumnDecoder:
     def _bits(
         self, node: OrcType, kind: StreamKind, selection: ValueSelection, *, ranked: bool = False
     ) -> tuple[Bytes, Ints | None, Ints]:
-        """Decode booleans; the numbers of those set among all of their segment; and bounds of those set."""
+        """Decode booleans; also return the ranks of set ones in their segment, and the bounds of set ones."""
         bits = allocate(len(selection), np.uint8)
         ranks = allocate(len(selection), np.int64) if ranked else None
         set_bounds = np.empty(len(selection.bounds), np.int64)
@@ -233,7 +233,7 @@ class ColumnDecoder:
         return values
 
     def _lengths(self, node: OrcType, selection: ValueSelection) -> tuple[Ints, Ints]:
-        """Decode the begins of the selected values, within the values of their segment, and their lengths."""
+        """Decode the starts of the selected values within their segment's values, and their lengths."""
         begins, lengths = allocate(len(selection), np.int64), allocate(len(selection), np.int64)
         is_v2 = self._stripe.encodings[node.column].is_v2
         arguments = selection.bounds, selection.positions, begins, lengths, _MAX_LENGTH, is_v2
@@ -302,7 +302,7 @@ class ColumnDecoder:
         raise OrcError(f"type {node} is not a primitive")
 
     def _floats(self, node: OrcType, selection: ValueSelection) -> npt.NDArray[np.void]:
-        """Gather values of a fixed width, as records of so many bytes."""
+        """Gather values of a fixed width, as records of that width in bytes."""
         width = 4 if node.kind == Kind.FLOAT else 8
         if selection.positions is None:
             return self._slices(node, StreamKind.DATA, selection, selection.counts * width).view(f"V{width}")
@@ -345,7 +345,7 @@ class ColumnDecoder:
         valid: Bytes | None,
         text: Bytes | None = None,
     ) -> pa.Array:
-        """Build strings of ``sizes[k]`` bytes from byte ``lows[k]`` of ``text`` on, or of the segments of a stream."""
+        """Build strings of ``sizes[k]`` bytes from byte ``lows[k]`` on, of ``text`` or of a stream's segments."""
         ends = _starts(sizes)
         check_size(int(ends[-1]))
         if text is None:
@@ -357,11 +357,11 @@ class ColumnDecoder:
     def _dictionary(self, node: OrcType, valid: Bytes | None, selection: ValueSelection) -> pa.Array:
         codes = self._integers(node, StreamKind.DATA, selection, is_signed=False)
         ends, lengths, entries = self._entries(node, len(codes))
-        # as unsigned numbers: a corrupt file's may be negative
+        # as unsigned numbers: the codes of a corrupt file may be negative
         code = int(codes.view(np.uint64).max())
         if code >= len(lengths):
             raise OrcError(f"a value is entry {code} of a dictionary of {len(lengths)}", stream="DATA")
-        # they are checked: "clip" is the mode in which NumPy does not check them again
+        # the codes are checked; in the mode "clip", NumPy does not check them again
         lows, sizes = ends.take(codes, mode="clip"), lengths.take(codes, mode="clip")
         whole = ValueSelection(_ZERO, _ONE, np.array([0, len(codes)]), None)
         return self._gather(node, StreamKind.DICTIONARY_DATA, whole, lows, sizes, valid, entries)
@@ -370,8 +370,8 @@ class ColumnDecoder:
         """Read a dictionary: the bounds of its entries, their lengths, and their bytes.
 
         Args:
-            values: the number of values to look up. A few values are fetched one by one from a large dictionary, whose
-                bytes are then None.
+            values: the number of values to look up. A few values are fetched one by one from a large dictionary;
+                then the bytes are None.
         """
         dictionary = self._dictionaries.get(node.column)
         is_first = dictionary is None
@@ -427,8 +427,8 @@ class ColumnDecoder:
             return pa.Array.from_buffers(arrow, rows, buffers, children=children)
         keys, values = children
         if keys.null_count:
-            # pyarrow ends the process on one. Spark's reader takes any number for a null key, or fails, unless
-            # nothing but map_keys sees it
+            # pyarrow ends the process on a null key. Spark's reader returns any number for it, or fails, unless
+            # only map_keys reads it
             raise OrcError(
                 "a map of the selected rows has a null key, which Arrow cannot hold: leave out these rows or the "
                 "column, or read the keys by Spark's map_keys"
@@ -437,7 +437,7 @@ class ColumnDecoder:
         return pa.Array.from_buffers(arrow, rows, buffers, children=[entries])
 
     def _elements(self, node: OrcType, selection: ValueSelection) -> tuple[Ints, ValueSelection]:
-        """Decode the number of elements of each selected list, and select these."""
+        """Decode the number of elements of each selected list, and select the elements."""
         if selection.positions is None:
             lengths = self._integers(node, StreamKind.LENGTH, selection, is_signed=False)
             _check_lengths(lengths)
@@ -462,7 +462,7 @@ class ColumnDecoder:
 
         Args:
             elements: the number of elements of all selected lists.
-            values_needed: int64[S], elements of each segment's lists up to its last selected one.
+            values_needed: int64[S], the elements of each segment's lists up to its last selected list.
         """
         if elements > _MAX_INT32:
             raise OrcError(
@@ -494,9 +494,9 @@ class ColumnDecoder:
         return sum(self._stripe.data_length(item.column) for item in node.walk())
 
     def _probe(self, node: OrcType, value: ValueSelection) -> None:
-        """Check that one value exists: decode it, but of a list only the last element.
+        """Check that one value exists by decoding it; of a list, decode only the last element.
 
-        Whole lists would be checked in turn, and the work would double with each level.
+        Decoding whole lists would check their elements in turn, and the work would double with each level.
         """
         _, value = self._present(node, value)
         if not len(value):
@@ -529,7 +529,7 @@ class ColumnDecoder:
             chosen = np.flatnonzero(tags == tag)
             offsets[chosen] = np.arange(len(chosen))
         if valid is not None:
-            # Arrow's unions have no nulls of their own: a null is a null of the first child
+            # Arrow's unions have no own nulls: a null is a null of the first child
             tags, offsets = scatter_valid(tags, valid), scatter_valid(offsets, valid)
             first = tags == 0
             children[0] = with_nulls(children[0], valid[first])
@@ -560,28 +560,28 @@ class ColumnDecoder:
         return tags, selections
 
 
-#: Dictionaries of at most so many bytes, about two chunks, are always read whole.
+#: Dictionaries of at most this many bytes, about two chunks, are always read whole.
 _SMALL_DICTIONARY = 1 << 19
 
 _ZERO, _ONE = np.zeros(1, np.int64), np.ones(1, np.int64)
 
 
 def _within(valid: Bytes | None, slots: Bytes | None) -> Bytes | None:
-    """Combine the slots whose parent is not null with the values that are not null among these."""
+    """Combine a mask of slots with a non-null parent and a mask of the non-null values among these."""
     if slots is None or valid is None:
         return valid if slots is None else slots
     return scatter_valid(valid, slots)
 
 
 def _starts(sizes: npt.NDArray[np.generic]) -> Ints:
-    """Compute the begins of values of these sizes, and the end of the last one: int64[N + 1]."""
+    """Return the starts of values of the given sizes, and the end of the last one: int64[N + 1]."""
     starts = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
 
 
 def _check(status: int, kind: StreamKind) -> None:
-    """Raise the error of a kernel's status."""
+    """Raise the error of a kernel's status, if there is one."""
     if status:
         raise OrcError(kernel.ERRORS[status & 255], stream=kind.name)
 

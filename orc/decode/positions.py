@@ -1,7 +1,7 @@
 """Row indexes as arrays of positions: the beginning of each row group in the streams of a column.
 
-Source: ORC specification v1, "Column Encodings" and "Row Index". An entry lists, stream by stream, the chunk's offset
-(compressed files only), the byte within the chunk's content, and then the number of values of the run there that belong
+Source: ORC specification v1, "Column Encodings" and "Row Index". An entry has, for each stream, the chunk's offset
+(compressed files only), the byte within the chunk's content, and the number of values of the run there that belong
 to earlier row groups; boolean streams add the bit within the byte.
 """
 
@@ -19,20 +19,20 @@ from hindex.orc.metadata.types import BINARY_KINDS, INTEGER_KINDS, STRING_KINDS,
 
 Ints = npt.NDArray[np.int64]
 
-#: The count of numbers in a position after the location itself, by the encoding of the stream.
+#: The number of numbers in a position after the location itself, by the encoding of the stream.
 _BYTES, _RUNS, _BITS = 0, 1, 2
 
-#: No stream is so long. The kernel takes up to twice as much, and eight times as much fits 64 bits.
+#: No stream is so long. The kernel accepts up to twice as much, and eight times as much fits into 64 bits.
 _MAX_POSITION = 1 << 53
 
-#: No run has so many values: one of integers has 512, and one of booleans 130 bytes.
+#: No run has so many values: a run of integers has 512, and a run of booleans 130 bytes.
 _MAX_SKIP = 1 << 16
 
 
 def stream_layout(
     data_type: OrcType, encoding: EncodingKind, version: tuple[int, int]
 ) -> tuple[tuple[StreamKind, int], ...]:
-    """List the streams that hold a column's values, in the order of its positions; PRESENT excluded."""
+    """List the streams of a column's values, in the order of its positions, without PRESENT."""
     kind = data_type.kind
     if kind in STRING_KINDS or kind in BINARY_KINDS:
         if encoding.is_dictionary:
@@ -62,7 +62,8 @@ class StreamPositions:
     """The positions of the G row groups of a stripe in one stream; int64 arrays of length G.
 
     ``chunk`` is the offset of a chunk's header and ``inner`` the byte within its content; in an uncompressed stream,
-    the byte and 0. ``skip`` values of the run there belong to earlier row groups; bits, in boolean streams.
+    ``chunk`` is the byte and ``inner`` 0. ``skip`` values of the run there (bits, in boolean streams) belong to
+    earlier row groups.
     """
 
     chunk: Ints
@@ -92,7 +93,7 @@ def parse_positions(
     location_length = 2 if is_compressed else 1
     full = ((StreamKind.PRESENT, _BITS), *layout) if has_present else tuple(layout)
     length = sum(location_length + extra for _, extra in full)
-    # a writer that leaves out a PRESENT stream without nulls may keep its numbers in the entries
+    # a writer that omits a PRESENT stream without nulls may still write its numbers into the entries
     dropped = 0 if has_present else location_length + _BITS
     lengths = {len(entry) for entry in entries}
     try:

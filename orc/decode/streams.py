@@ -1,4 +1,4 @@
-"""Content of streams: the chunks with the selected row groups or values, fetched and decompressed."""
+"""Read streams: fetch and decompress the chunks with the selected row groups or values."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ Ints = npt.NDArray[np.int64]
 #: The longest run of any encoding, in bytes: 512 values of 8 bytes, a header and a full patch list.
 _MAX_RUN_BYTES = 512 * 8 + 4 + 8 + 32 * 16
 
-#: With fewer selected values per chunk, chunks without one are skipped; with more, nearly all chunks have one.
+#: With fewer selected values per chunk, chunks without values are skipped; with more, nearly all chunks have some.
 _SPARSE_VALUES = 4
 
 #: The largest buffer that a thread keeps for later reads.
 _MAX_SCRATCH = 8 << 20
 
-#: The maximum bytes of an integer, a boolean or a varint; ``_MIN_BYTES`` are always allowed.
+#: The most bytes of an integer, a boolean or a varint; ``_MIN_BYTES`` are always allowed.
 _BYTES_PER_VALUE = 32
 _MIN_BYTES = 1 << 20
 
-#: Chunks of a remote stream whose fetched range was too short are fetched one by one; after so many requests, twice as
-#: many bytes with each further one, up to a power of two.
+#: If the fetched range of a remote stream was too short, further chunks are fetched one by one; after so many
+#: requests, each further one doubles the bytes, up to a power of two.
 _FEW_REQUESTS, _MAX_AHEAD = 8, 20
 
 _ZERO = np.zeros(1, np.int64)
@@ -47,11 +47,11 @@ _local = threading.local()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segments:
-    """Content of segments of a stream: bytes ``starts[s]`` to ``limits[s]`` of ``data``, see the kernel.
+    """The content of segments of a stream: bytes ``starts[s]`` to ``limits[s]`` of ``data``, see the kernel.
 
-    ``skips[s]`` values (bits, of booleans) at the start belong to earlier row groups. Unless the data ``is_owned``, it
-    may be overwritten when the next content of a stream of the same kind is loaded by the same thread, or belong to the
-    file.
+    ``skips[s]`` values (bits, of booleans) at the start belong to earlier row groups. Unless ``is_owned``, the
+    data may belong to the file, or may be overwritten when the thread loads the next content of a stream of the
+    same kind.
     """
 
     data: Bytes
@@ -62,12 +62,12 @@ class Segments:
 
 
 def max_run_bytes(values: Ints) -> Ints:
-    """Bound the bytes of ``values`` values in any run-length encoding, or as varints."""
+    """Return the most bytes of ``values`` values in any run-length encoding, or as varints."""
     return np.maximum(_BYTES_PER_VALUE * values, _MIN_BYTES)
 
 
 class StoredStream:
-    """A stream as it is stored: the ranges that have been read, in ``data`` at their positions in the stream.
+    """A stream as stored: ``data`` has the ranges that have been read, at their positions in the stream.
 
     Files are not mapped: access to a mapped file that was truncated ends the process.
     """
@@ -108,7 +108,7 @@ class StoredStream:
         self.data[begin:end] = np.frombuffer(view, np.uint8)
         at = bisect_right(self._begins, begin)
         if at and self._ends[at - 1] == begin:
-            # a chunk may lie in both
+            # a chunk may be in both
             self._ends[at - 1] = end
         else:
             self._begins.insert(at, begin)
@@ -136,7 +136,7 @@ class StoredStream:
         return int(at.min()) >= 0 and bool((ends <= np.array(self._ends, np.int64)[at]).all())
 
     def release(self) -> None:
-        """Free the bytes of a local file that were read, which is cheap to read again."""
+        """Free the bytes that were read of a local file, which are cheap to read again."""
         if not self.is_remote and self._begins:
             self.data = np.zeros(self.length, np.uint8)
             self._begins.clear()
@@ -144,7 +144,7 @@ class StoredStream:
 
 
 class StreamReader:
-    """Reads the content of one stream of a stripe; not shared between threads."""
+    """A reader of the content of one stream of a stripe. Threads must not share it."""
 
     def __init__(self, stored: StoredStream, decompressor: Decompressor) -> None:
         self._stored = stored
@@ -158,11 +158,11 @@ class StreamReader:
         """Load the content of segments.
 
         Args:
-            max_bytes: int64[S], the maximum number of bytes needed of each.
+            max_bytes: int64[S], the most bytes needed of each segment.
             fresh: load into new memory.
 
         Raises:
-            OrcError: if a position lies outside the stream, or a chunk is corrupt.
+            OrcError: if a position is outside the stream, or a chunk is corrupt.
         """
         raise NotImplementedError
 
@@ -171,37 +171,37 @@ class StreamReader:
 
         Args:
             bounds: int64[S + 1], the values of each segment.
-            lows: int64[N], the begin of each value, in bytes from its segment's start.
-            sizes: int64[N], in bytes.
+            lows: int64[N], the start of each value, in bytes from its segment's start.
+            sizes: int64[N], the bytes of each value.
 
         Returns:
-            the data, and the begin of each value in it.
+            the data, and the start of each value in it.
 
         Raises:
-            OrcError: if a value lies outside its segment.
+            OrcError: if a value is outside its segment.
         """
         raise NotImplementedError
 
     def extend(self, segments: Segments) -> Segments | None:
-        """Load more of the same content; None if there is no more."""
+        """Load more of the same content; return None if there is no more."""
         return None
 
     def advance(self, stops: Ints) -> None:
         """Continue at the end of the decoded values: int64[S, 2], see the kernel."""
 
     def _list(self, begins: Ints, ends: Ints, extras: Ints, until: Ints) -> Chunks:
-        """List the chunks that begin in ascending byte ranges, and some behind each, and read them.
+        """List and read the chunks that begin in ascending byte ranges, and some chunks after each range.
 
         Args:
-            extras: the number of chunks behind each range.
-            until: a guess where the last chunk of each range ends.
+            extras: the number of chunks after each range.
+            until: a guess of the end of each range's last chunk.
         """
         stored = self._stored
         if not stored.is_remote:
             stored.fetch_all(begins.tolist(), until.tolist())
         try:
             chunks = self._decompressor.list_chunks(stored.data, begins, ends, extras)
-            # zeros that were not read look like chunks, too
+            # bytes that were not read are zeros, which look like chunks
             if stored.has_all(chunks.offsets, chunks.ends):
                 return chunks
         except OrcError:
@@ -209,7 +209,7 @@ class StreamReader:
                 raise
         requests, ahead, num_chunks = 0, 0, 0
         for begin, end, extra in zip(begins.tolist(), ends.tolist(), extras.tolist(), strict=True):
-            # more than the maximum are refused below
+            # more chunks than the maximum are refused below
             while (begin < end or extra) and begin < stored.length and num_chunks <= MAX_CHUNKS:
                 num_chunks += 1
                 extra -= begin >= end
@@ -217,7 +217,7 @@ class StreamReader:
                 head = stored.data[begin : begin + HEADER_LENGTH].tobytes()
                 after = begin + HEADER_LENGTH + (int.from_bytes(head, "little") >> 1)
                 requests += stored.fetch(begin, after)
-                # a corrupt stream may have a chunk in each few bytes
+                # a corrupt stream may have a chunk every few bytes
                 ahead = 1 << min(requests, _MAX_AHEAD) if requests > _FEW_REQUESTS else 0
                 begin = after
         return self._decompressor.list_chunks(stored.data, begins, ends, extras)
@@ -227,13 +227,13 @@ class StreamReader:
 
 
 class SequentialReader(StreamReader):
-    """Reads a stream from its first value on, window by window, for all rows and without a row index.
+    """A reader of a stream from its first value on, window by window, for all rows and without a row index.
 
     A window is rows ``begins[0]`` to ``ends[0]`` of the stripe. The size of its content is unknown before its values
     are decoded, so the reader loads the window's share of the stream, and more if needed.
 
     Args:
-        num_rows: of the stripe.
+        num_rows: the number of rows of the stripe.
     """
 
     def __init__(self, stored: StoredStream, decompressor: Decompressor, num_rows: int) -> None:
@@ -244,7 +244,7 @@ class SequentialReader(StreamReader):
         # content from the run of the next value on, and the number of decoded values of that run
         self._content: Bytes = _NO_BYTES
         self._skip = 0
-        # where what was loaded for this window begins and ends
+        # the begin and the end of the bytes that were loaded for this window
         self._first = self._until = 0
         # the maximum to load at once
         self._max_bytes = 0
@@ -271,7 +271,7 @@ class SequentialReader(StreamReader):
             is_all = self._next >= self._stored.length or len(self._content) >= self._max_bytes
         if is_all:
             return None
-        # about twice as much; chunks may be stored without content
+        # load about twice as much; there may be chunks without content
         length = int(segments.limits[0] - segments.starts[0])
         self._load(self._until + max(length // 2, self._next - self._first, 1))
         return self._segments()
@@ -302,7 +302,7 @@ class SequentialReader(StreamReader):
         if self._next >= until or len(self._content) >= self._max_bytes:
             return
         begin, end = np.array([self._next]), np.array([until])
-        # what is read of the chunk behind belongs to the next window
+        # the bytes read of the chunk after these belong to the next window
         chunks = self._list(begin, end, _ZERO, end + HEADER_LENGTH + block_size)
         at = len(self._content)
         sizes = np.where(chunks.sizes < 0, block_size, chunks.sizes)
@@ -312,17 +312,17 @@ class SequentialReader(StreamReader):
         needed[:1] = self._max_bytes - at
         _, loaded = self._decompress(chunks, sizes, needed, content[at:])
         totals = loaded.cumsum()
-        # up to the chunk that makes it enough, or the last one
+        # up to the chunk that completes the needed bytes, or the last one
         count = min(int(totals.searchsorted(needed[0])) + 1, len(totals))
         self._next = self._until = int(chunks.ends[count - 1])
         self._content = content[: at + int(totals[-1])]
 
 
 class IndexedReader(StreamReader):
-    """Reads a stream by segments of consecutive row groups.
+    """A reader of a stream by segments of consecutive row groups.
 
     Args:
-        positions: where row groups begin; None if the stripe is one.
+        positions: the beginnings of the row groups; None if the stripe is one row group.
         slot: the buffer to use; streams that are not loaded at the same time may share one.
     """
 
@@ -336,11 +336,11 @@ class IndexedReader(StreamReader):
         super().__init__(stored, decompressor)
         self._positions = positions
         self._slot = slot
-        # the number of chunks behind a segment that its last run may reach into; True if these are loaded whole
+        # the number of chunks after a segment into which its last run may reach; True if these are loaded whole
         self._extras, self._is_extended = 1, False
         # the number of chunks that were listed last
         self._listed = 0
-        # where chunks begin, as far as the row index has it
+        # the beginnings of chunks, as far as the row index has them
         self._chunk_offsets: Ints | None = None
         # the arguments of the last request, which extend() repeats
         self._request: tuple[Ints, Ints, Ints, bool] | None = None
@@ -348,7 +348,7 @@ class IndexedReader(StreamReader):
     def ranges(self, begins: Ints, ends: Ints) -> list[Range]:
         """Return the byte ranges of row groups ``begins[s]`` to ``ends[s]``.
 
-        The end of a chunk is unknown before its header is read: such ranges may be a little too long or too short.
+        The end of a chunk is unknown before its header is read, so ranges may be a little too long or too short.
         """
         if not len(begins):
             return []
@@ -366,7 +366,7 @@ class IndexedReader(StreamReader):
         ]
 
     def _ends_of_chunks(self, offsets: Ints, is_needed: npt.NDArray[np.bool_]) -> Ints:
-        """Guess where the chunks at some offsets end, by the offsets of the others; those not needed have no bytes."""
+        """Guess the ends of chunks at some offsets by the offsets of the others; unneeded ones have no bytes."""
         if self._positions is None:
             return np.full_like(offsets, self._stored.length)
         if self._chunk_offsets is None:
@@ -378,8 +378,8 @@ class IndexedReader(StreamReader):
         return np.where(is_needed, np.minimum(following, offsets + longest), offsets)
 
     def segments(self, begins: Ints, ends: Ints, max_bytes: Ints, *, fresh: bool = False) -> Segments:
-        """Load row groups ``begins[s]`` to ``ends[s]``, and behind each as much as its last run may need."""
-        # most writers fill all chunks of a stream but the last; a further one of a remote file would take two requests
+        """Load row groups ``begins[s]`` to ``ends[s]``, and after each as much as its last run may need."""
+        # most writers fill all chunks except the last; a further chunk of a remote file would take two requests
         at_once = 0 if self._stored.is_remote else -(-_MAX_RUN_BYTES // self._decompressor.block_size)
         self._extras, self._is_extended = at_once, False
         self._request = begins, ends, max_bytes, fresh
@@ -430,7 +430,7 @@ class IndexedReader(StreamReader):
             has_tail.view(np.uint8),
             max_bytes,
             self._extras,
-            # all of the chunks behind, if the longest run has not been enough
+            # all of the chunks after the segment, if the longest run was not enough
             (self._extras + 1) * block_size if self._is_extended else _MAX_RUN_BYTES,
             block_size,
             firsts,
@@ -490,7 +490,7 @@ class IndexedReader(StreamReader):
         return segments.data, at
 
     def _bounds(self, begins: Ints, ends: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints, npt.NDArray[np.bool_]]:
-        """Return the runs where segments begin and end, and a mask of those that use values of their last run."""
+        """Return the first and last runs of segments, and a mask of segments that use values of their last run."""
         positions = self._positions
         if positions is None:
             return _ZERO, _ZERO, _ZERO, np.array([self._stored.length]), _ZERO, np.zeros(1, bool)
@@ -514,7 +514,7 @@ class IndexedReader(StreamReader):
         """Decompress the beginnings of chunks: see `Decompressor.decompress`.
 
         Returns:
-            the data, and the begin and the number of bytes of each chunk in it.
+            the data, and the start and the number of bytes of each chunk in it.
         """
         block_size = self._decompressor.block_size
         # chunks without a recorded size count as a block: a segment exceeds its needs by less than one

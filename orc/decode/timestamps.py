@@ -29,7 +29,7 @@ from hindex.orc.time_zones import (
 
 Ints = npt.NDArray[np.int64]
 
-#: The maximum of seconds from 1970, some 292,000 years: with room for what time zones and the Julian calendar add.
+#: The most seconds from 1970, some 292,000 years, minus a margin for time zones and the Julian calendar.
 _MAX_SECONDS = ((1 << 63) - 1) // MICROS_PER_SECOND - 10_000 * SECONDS_PER_DAY
 
 
@@ -53,13 +53,13 @@ def timestamp_array(
     reader: str | None,
     is_proleptic: bool,
 ) -> pa.Array:
-    """Make timestamps in microseconds: wall clock readings, or instants for ``timestamp with local time zone``.
+    """Make timestamps in microseconds: wall clocks, or instants for ``timestamp with local time zone``.
 
     Args:
         seconds: int64[N], the DATA stream's non-null values.
-        nanoseconds: int64[N], those of the SECONDARY stream, as they are encoded.
+        nanoseconds: int64[N], the SECONDARY stream's non-null values, as encoded.
         kind: the type in the file.
-        writer: the stripe's writer time zone; the reader's counts if it is empty, as in ORC's reader in Java.
+        writer: the stripe's writer time zone; if empty, the reader's is used, as in ORC's Java reader.
         reader: the reader's time zone, in which both types are instants as in Spark's reader; None for none.
     """
     is_instant = kind == Kind.TIMESTAMP_INSTANT
@@ -83,7 +83,7 @@ def _micros(seconds: Ints, encoded: Ints, base: int) -> Ints:
     zeros = encoded & 7
     nanos = encoded >> 3
     nanos = np.where(zeros == 0, nanos, nanos * 10 ** (zeros + 1))
-    # some writers count nanoseconds downwards from a second that they round towards zero
+    # some writers round seconds towards zero and count nanoseconds downwards from there
     if _exceed(nanos, 999_999_999):
         raise OrcError("a timestamp has more than 999,999,999 nanoseconds: the file is corrupt")
     seconds = seconds + base
@@ -95,5 +95,5 @@ def _micros(seconds: Ints, encoded: Ints, base: int) -> Ints:
 
 
 def _exceed(values: Ints, limit: int) -> bool:
-    # not by absolute values: that of the least integer is negative
+    # not by absolute values: the absolute value of the least integer is negative
     return bool(((values > limit) | (values < -limit)).any())

@@ -1,4 +1,4 @@
-"""File systems of pyarrow and fsspec that a user passes, and those of URIs that fsspec knows."""
+"""File systems of pyarrow and fsspec that a user passes, and fsspec's file systems of URIs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AdaptedFileSystem(FileSystem):
     """A file system of pyarrow or fsspec.
 
     Raises:
-        ArgumentTypeError: for anything else.
+        ArgumentTypeError: for any other object.
     """
 
     def __init__(self, filesystem: object) -> None:
@@ -42,19 +42,19 @@ class AdaptedFileSystem(FileSystem):
         """Return fsspec's file system of a URI, and the path within it.
 
         Raises:
-            TableError: if fsspec is missing, or does not know it.
+            TableError: if fsspec is missing, or does not support the URI.
         """
         try:
             from fsspec.core import url_to_fs
 
             filesystem, path = url_to_fs(uri)
-        except Exception as error:  # each library has a family of its own
+        except Exception as error:  # each library has its own errors
             raise TableError(f"Table {uri!r} is invalid: {one_line(error)}") from error
         return cls(filesystem), path.rstrip("/")
 
     @staticmethod
     def local_path(filesystem: object, path: str) -> str | None:
-        """Return the local path of a path in a file system of pyarrow or fsspec that is the local one; else None."""
+        """Return the local path if a file system of pyarrow or fsspec is the local one; else None."""
         filesystem = _unwrapped(filesystem)
         is_local = isinstance(filesystem, pyarrow.fs.LocalFileSystem) or "file" in _protocols(filesystem)
         return path if is_local else None
@@ -80,7 +80,7 @@ class AdaptedFileSystem(FileSystem):
         return FileSystemSource(self._arrow, path)
 
     def _forget(self) -> None:
-        """Drop listings that fsspec has cached: they may be out of date."""
+        """Drop fsspec's cached listings, which may be out of date."""
         if self._fsspec is not None:
             self._fsspec.invalidate_cache()
 
@@ -118,7 +118,7 @@ class FileSystemSource(RequestSource):
 
 
 class FsspecSource(RequestSource):
-    """A file of an fsspec file system, which runs the requests of one read together if it is asynchronous."""
+    """A file of an fsspec file system. An asynchronous one runs the requests of one read concurrently."""
 
     def __init__(self, filesystem: AbstractFileSystem, path: str) -> None:
         self.path = path
@@ -169,7 +169,7 @@ def _info_mtime(info: Mapping[str, Any]) -> int:
 
 
 def _unwrapped(filesystem: object) -> Any:  # noqa: ANN401
-    """Return the fsspec file system within one of pyarrow."""
+    """Return the fsspec file system that a pyarrow file system wraps, or the file system itself."""
     if isinstance(filesystem, pyarrow.fs.PyFileSystem) and isinstance(
         filesystem.handler, pyarrow.fs.FSSpecHandler
     ):
@@ -185,10 +185,10 @@ def _protocols(filesystem: object) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _raise_os_error() -> Iterator[None]:
-    """Errors of the library below, of whatever family, as `OSError`."""
+    """Convert all errors of the underlying library to `OSError`."""
     try:
         yield
     except (OSError, UnicodeDecodeError):
         raise
-    except Exception as error:  # each library has a family of its own
+    except Exception as error:  # each library has its own errors
         raise OSError(errno.EIO, one_line(error)) from error

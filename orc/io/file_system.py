@@ -1,6 +1,6 @@
-"""File systems: what is listed, read and written, wherever it is, and the file system of a path or URI.
+"""File systems: the interface to list, read and write files, and the file system of a path or URI.
 
-Object stores and HDFS are reached through libraries that are imported when they are needed.
+Object stores and HDFS are accessed through libraries, which are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ import pyarrow.fs
 from hindex.errors import ArgumentError, ArgumentTypeError, TableError
 from hindex.orc.io.source import ByteSource, LocalSource
 
-#: Environment variable with the number of requests of one process that are under way at once.
+#: The environment variable with the number of concurrent requests of a process.
 REQUESTS_VARIABLE = "HINDEX_REQUESTS"
 DEFAULT_REQUESTS, MAX_REQUESTS = 64, 1024
 
-#: Seconds after which a request has failed, including retries in the library: HDFS tries for three minutes.
+#: The seconds after which a request fails, including retries in the library: HDFS retries for three minutes.
 REQUEST_SECONDS = 300
 _THREADS = "hindex-request"
 
 T = TypeVar("T")
 Item = TypeVar("Item")
 
-#: Schemes of Hadoop's file systems for S3.
+#: The schemes of Hadoop's file systems for S3.
 _S3_SCHEMES = ("s3", "s3a", "s3n")
 _OBJECT_SCHEMES = (*_S3_SCHEMES, "gs", "gcs", "abfs", "abfss", "az")
 _HDFS_SCHEMES = ("hdfs", "viewfs")
-#: Prefixes of variables with locations and credentials of object stores.
+#: The prefixes of variables with locations and credentials of object stores.
 _VARIABLES = ("AWS_", "GOOGLE_", "AZURE_", "AZURITE_")
 
 
 class MissingBucketError(FileNotFoundError):
-    """A bucket or container does not exist."""
+    """The error for a bucket or container that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class FileInfo:
     """A file or directory.
 
     Args:
-        path: relative to the directory that was listed, or the name of a single file.
-        length: bytes; 0 for a directory.
-        mtime_ns: modification time, nanoseconds since 1970; 0 where the store has none.
-        version: a value that changes when the file is written again; None where the store has none.
+        path: relative to the listed directory, or the name of a single file.
+        length: in bytes; 0 for a directory.
+        mtime_ns: the modification time, in nanoseconds since 1970; 0 if the store has none.
+        version: a value that changes when the file is written again; None if the store has none.
     """
 
     path: str
@@ -65,24 +65,24 @@ class FileInfo:
 
 
 class FileSystem(ABC):
-    """Files that can be listed and read. Paths are those that `file_system` returns, and paths below them.
+    """A file system that can be listed and read. Its paths are those that `file_system` returns, and paths below.
 
-    All methods raise `OSError`, whatever the library below does, but for `open`.
+    All methods except `open` raise `OSError`, whatever the underlying library raises.
     """
 
     @abstractmethod
     def info(self, path: str) -> FileInfo:
-        """Return what is at a path.
+        """Return the file or directory at a path.
 
         Raises:
-            FileNotFoundError: if nothing is there.
+            FileNotFoundError: if there is none.
         """
 
     @abstractmethod
     def entries(self, path: str, *, recursive: bool = True) -> Iterator[FileInfo]:
-        """Yield the files, and the directories as far as the store has any, below a directory.
+        """Yield the files below a directory, and the directories if the store has directories.
 
-        What is within directories that `is_walked` excludes may be left out.
+        The content of directories that `is_walked` excludes may be left out.
 
         Raises:
             FileNotFoundError: if there is no such directory, on stores that have directories.
@@ -93,8 +93,8 @@ class FileSystem(ABC):
         """Open a file.
 
         Args:
-            length: its length in bytes, where a listing or a manifest has it: no request is made before the first read.
-            version: that of its `FileInfo`, where a listing has it: no other version is read.
+            length: its length in bytes, if a listing or manifest has it: then the first read is the first request.
+            version: the version of its `FileInfo`, if a listing has it: no other version is read.
 
         Raises:
             OrcError: if it cannot be opened.
@@ -102,10 +102,10 @@ class FileSystem(ABC):
 
 
 class WritableFileSystem(FileSystem, ABC):
-    """Files that can be written as well.
+    """A file system that can also be written.
 
     Attributes:
-        returns_versions: True if `create` returns the version of the file as listings have it.
+        returns_versions: True if `create` returns the version of the file as in listings.
     """
 
     returns_versions = False
@@ -115,19 +115,19 @@ class WritableFileSystem(FileSystem, ABC):
         """Read a file of at most ``limit`` bytes.
 
         Raises:
-            FileNotFoundError: if there is none.
-            ValueError: if it is longer.
+            FileNotFoundError: if the file does not exist.
+            ValueError: if the file is longer.
         """
 
     @abstractmethod
     def create(self, path: str, data: bytes) -> Hashable | None:
-        """Create a file with its whole content, durably, in one step that only one of several writers can take.
+        """Create a file with its whole content, durably and atomically: only one of several writers succeeds.
 
         Returns:
             the version of the file if `returns_versions`.
 
         Raises:
-            FileExistsError: if there is one, or another writer is creating it just now.
+            FileExistsError: if the file exists, or another writer is just creating it.
         """
 
     @abstractmethod
@@ -136,27 +136,27 @@ class WritableFileSystem(FileSystem, ABC):
 
     @abstractmethod
     def upload(self, path: str, local: str) -> None:
-        """Write a file from a local one, durably, under a name that no other writer uses."""
+        """Upload a local file, durably, under a name that no other writer uses."""
 
     @abstractmethod
     def delete(self, path: str) -> None:
-        """Delete a file; nothing where there is none."""
+        """Delete a file; do nothing if it does not exist."""
 
     @abstractmethod
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it, on stores that have directories."""
+        """Create a directory and its parents, on stores that have directories."""
 
     @abstractmethod
     def remove_directory(self, path: str) -> None:
         """Remove a directory if it is empty, on stores that have directories.
 
         Raises:
-            OSError: if it is not empty, or there is none.
+            OSError: if it is not empty, or does not exist.
         """
 
 
 def is_walked(name: str) -> bool:
-    """Return False for the directories of index stores, which may be large, and of writers under way."""
+    """Return False for the directories of index stores, which may be large, and of running writers."""
     return name == "_spark_metadata" or "=" in name or not name.startswith((".", "_"))
 
 
@@ -193,7 +193,7 @@ def file_system(uri: str) -> tuple[FileSystem, str]:
 
 
 def _split_options(path: str) -> tuple[str, str, str]:
-    """Split a path into the path, the mark before the options, and the options."""
+    """Split a path into the path, the separator before the options, and the options."""
     return path.partition("?") if "=" in path.rpartition("?")[2] else (path, "", "")
 
 
@@ -216,10 +216,10 @@ def _hdfs(root: str, environment: tuple[tuple[str, str], ...]) -> FileSystem:
 
 @lru_cache(maxsize=1)
 def request_limit() -> int:
-    """Return the number of requests that are under way at once.
+    """Return the most concurrent requests of this process.
 
     Raises:
-        ArgumentError: if the environment has another value than such a number.
+        ArgumentError: if the environment variable is not such a number.
     """
     text = os.environ.get(REQUESTS_VARIABLE, "") or str(DEFAULT_REQUESTS)
     limit = int(text) if text.isdecimal() else 0
@@ -243,15 +243,15 @@ _owner: int | None = None
 def request(
     function: Callable[..., T], *args: object, seconds: float | None = REQUEST_SECONDS, **options: object
 ) -> T:
-    """Call a library in one of the threads for requests, so that the caller can be interrupted meanwhile.
+    """Call a library in one of the request threads, so that the caller can be interrupted meanwhile.
 
     Args:
-        seconds: a limit of the time; None for none.
+        seconds: the time limit; None for no limit.
 
     Raises:
         TimeoutError: after that time.
-        OSError: in a process that was forked after the first request, which would wait for ever: the libraries' threads
-            are not in it, and their pools cannot be made anew.
+        OSError: in a process that was forked after the first request, which would wait forever: it does not have
+            the libraries' threads, and cannot create their pools again.
     """
     global _owner  # noqa: PLW0603
     if _owner is None:
@@ -269,14 +269,14 @@ def request(
         return answer.result(seconds)
     except FutureTimeoutError as error:
         if answer.done():
-            raise  # the library's own
+            raise  # the library's own error
         raise TimeoutError(errno.ETIMEDOUT, f"no answer within {seconds} seconds") from error
 
 
 def request_all(function: Callable[[Item], T], items: Collection[Item]) -> list[T]:
-    """Call a function for each item in the threads for requests, and return the results in the items' order.
+    """Call a function for each item in the request threads, and return the results in the items' order.
 
-    The function may call `request`, but not this.
+    The function may call `request`, but not `request_all`.
 
     Raises:
         TimeoutError: after `REQUEST_SECONDS` for each round of as many items as there are threads.
@@ -286,15 +286,15 @@ def request_all(function: Callable[[Item], T], items: Collection[Item]) -> list[
         return list(_request_pool().map(function, items, timeout=rounds * REQUEST_SECONDS))
     except FutureTimeoutError as error:
         if error.errno is not None:
-            raise  # the library's own
+            raise  # the library's own error
         raise TimeoutError(errno.ETIMEDOUT, f"no answer within {rounds * REQUEST_SECONDS} seconds") from error
 
 
-# threads are not in a forked process
+# a forked process does not have its parent's threads
 os.register_at_fork(after_in_child=_request_pool.cache_clear)
 
 
-#: Where an ORC file can be opened: a local path, a URI, or a pair of a pyarrow or fsspec file system and a path in it.
+#: The location of an ORC file: a local path, a URI, or a pair of a pyarrow or fsspec file system and a path in it.
 Location = str | os.PathLike[str] | tuple[Any, str]
 
 
@@ -308,8 +308,8 @@ def open_source(
     """Open a local path, a URI, or a ``(file system, path)`` pair.
 
     Args:
-        length: the file's length in bytes, where a listing has it: it saves a request. Local files have their own.
-        version: the only one that is read, where a listing has it; an error of another one has the number ``ESTALE``.
+        length: the file's length in bytes, if a listing has it: it saves a request. It is ignored for local files.
+        version: the only version to read, if a listing has it; another one is an error with number ``ESTALE``.
         detects_changes: see `LocalSource`.
 
     Raises:
@@ -354,7 +354,7 @@ def local_file_path(uri: str) -> str | None:
 
 
 def arrow_file_system(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
-    """Return pyarrow's file system of a path or URI, for what pyarrow reads itself."""
+    """Return pyarrow's file system of a path or URI, for files that pyarrow reads itself."""
     local = local_file_path(uri)
     if local is not None:
         return pyarrow.fs.LocalFileSystem(), local

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 #: The name node's own error: the class in Java, and the message before its stack.
 _ANSWER = re.compile(r'RPCError\("[\w.]*?([\w$]+)", "(.*?)(?:\\n\\tat|"\)$)', re.DOTALL)
-#: The error of the library of Kerberos: codes, and its message.
+#: The error of the Kerberos library: codes, and its message.
 _KERBEROS = re.compile(r'^GSSAPIError\(.*"(.*)"\)$', re.DOTALL)
 #: The library's own error.
 _OWN = re.compile(r'^\w+\("(.*)"\)$', re.DOTALL)
@@ -39,7 +39,7 @@ _AUTHENTICATION = (
     "the name node closed the connection: if it has Kerberos, set hadoop.security.authentication to kerberos in the "
     "core-site.xml of HADOOP_CONF_DIR"
 )
-#: Error numbers of Hadoop's exceptions.
+#: The error numbers of Hadoop's exceptions.
 _ERRNO = {
     "AccessControlException": errno.EACCES,
     "SafeModeException": errno.EROFS,
@@ -52,7 +52,7 @@ _ERRNO = {
 #: The least size of a block, in bytes: a quota counts a whole block while one is written.
 _MIN_BLOCK = 1 << 20
 _CHECKSUM_BYTES = 512
-#: Bytes of a local file that are written at once.
+#: The bytes of a local file that are written at once.
 _PART = 4 << 20
 
 
@@ -80,7 +80,7 @@ class Hdfs(WritableFileSystem):
         above = [path]
         while above:
             below: list[str] = []
-            # one level at a time, its directories side by side
+            # one level at a time, all directories of a level concurrently
             for statuses in request_all(lambda place: self._list(place, path), above):
                 for status in statuses:
                     if status.path.rstrip("/") == path.rstrip("/"):
@@ -101,7 +101,7 @@ class Hdfs(WritableFileSystem):
         return _call(reader.read_range, 0, len(reader))
 
     def create(self, path: str, data: bytes) -> None:
-        # the name of a file is taken before its content is there, and a writer that is killed leaves it empty
+        # a file exists before its content is written, and a killed writer leaves it empty
         temporary = f"{path.rpartition('/')[0]}/.tmp-{uuid.uuid4().hex}"
         self.write(temporary, data)
         try:
@@ -127,7 +127,7 @@ class Hdfs(WritableFileSystem):
             missing.append(path)
             path = path.rpartition("/")[0] or "/"
         for directory in reversed(missing):
-            # the library applies no mask: a store is as open as the directory that it is in
+            # the library applies no umask: a store has the permissions of its parent directory
             _call(self.client.mkdirs, directory, above.permission, create_parent=True)
 
     def remove_directory(self, path: str) -> None:
@@ -145,7 +145,7 @@ class Hdfs(WritableFileSystem):
         except FileNotFoundError:
             if path == root:
                 raise
-            return []  # removed since the directory above was listed
+            return []  # removed after its parent was listed
 
     def _write(self, path: str, parts: Iterator[bytes], size: int) -> None:
         directory = path.rpartition("/")[0]
@@ -153,7 +153,7 @@ class Hdfs(WritableFileSystem):
         if above is None:
             self.make_directory(directory)
             above = _call(self.client.get_file_info, directory)
-        # one block: a busy name node refuses a second one for a moment, and the library does not try again
+        # one block: a busy name node may refuse a second block for a moment, and the library does not retry
         block = max(-(-size // _CHECKSUM_BYTES) * _CHECKSUM_BYTES, _MIN_BLOCK)
         options = WriteOptions(block_size=block, permission=above.permission & 0o666)
         file = _call(self.client.create, path, options)
@@ -162,14 +162,14 @@ class Hdfs(WritableFileSystem):
                 _call(file.write, part)
             _call(file.close)
         except OSError:
-            # what is closed half-written looks whole
+            # a partly written file looks complete once it is closed
             with contextlib.suppress(OSError):
                 self.delete(path)
             raise
 
 
 class HdfsSource(RequestSource):
-    """A file of HDFS. An open reader keeps reading the file that it opened, even after a rename."""
+    """A file of HDFS. An open reader continues to read the file that it opened, even after a rename."""
 
     def __init__(
         self, files: Hdfs, path: str, name: str, length: int | None, version: Hashable | None
@@ -222,10 +222,10 @@ def _info(status: FileStatus, path: str) -> FileInfo:
 
 
 def _call(function: Callable[..., T], *args: Any, **options: Any) -> T:  # noqa: ANN401
-    """Call the library.
+    """Call the library and convert its errors.
 
     Raises:
-        OSError: for all its errors, with the name node's own message.
+        OSError: for all errors of the library, with the name node's own message.
     """
     try:
         return request(function, *args, **options)
@@ -241,7 +241,7 @@ def _call(function: Callable[..., T], *args: Any, **options: Any) -> T:  # noqa:
 
 
 def _message(error: BaseException) -> str:
-    """Return the message of an error in one line, without a stack in Java."""
+    """Return the message of an error in one line, without a Java stack trace."""
     answer = _ANSWER.search(str(error)) or _KERBEROS.search(str(error)) or _OWN.search(str(error))
     text = answer[answer.lastindex or 0] if answer else one_line(error).partition("\tat ")[0]
     text = " ".join(text.replace("\\n", " ").replace('\\"', '"').split())

@@ -12,10 +12,10 @@ from hindex.orc.io.source import ByteSource, Range
 
 @dataclass(slots=True)
 class ReadCounts:
-    """Counts of all reads of one reader.
+    """The counts of all reads of one reader.
 
-    ``ranges`` are the requests, or reads of a local file, after coalescing, and ``bytes_fetched`` their bytes, with the
-    file's tail and all metadata.
+    ``ranges`` counts the requests, or reads of a local file, after coalescing, and ``bytes_fetched`` their bytes,
+    including the file's tail and all metadata.
 
     ``row_groups`` counts each decoded row group once per column; ``whole_columns`` counts the columns of stripes that
     were decoded from the first row on, without a row index.

@@ -41,20 +41,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CLIENT: ClientConfig = {"allow_http": True, "connect_timeout": "10s", "timeout": "120s"}
-#: Options of a URI, as pyarrow has them, and obstore's names.
+#: The options of a URI as in pyarrow, and obstore's names of them.
 _OPTIONS = {"region": "region", "endpoint_override": "endpoint", "scheme": ""}
-#: The error within the answer of a store.
+#: The error in the response of a store.
 _ANSWER = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
-#: Objects on a page of a listing.
+#: The number of objects on a page of a listing.
 _PAGE = 1000
-#: Names of directories that mean something without files.
+#: The names of directories that have a meaning even without files.
 _DIRECTORY = re.compile(r".*=|(base|delta|delete_delta)_[0-9]")
-#: Stores that list names in order, from any name on. Of Azure, obstore would fetch the names before it again.
+#: The stores that list names in order, from any name on. For Azure, obstore would fetch all names before it, too.
 _SORTED = ("s3", "gs", "gcs")
-#: The end of the names of S3's directory buckets, which list names in no order.
+#: The suffix of the names of S3's directory buckets, which list names in no order.
 _DIRECTORY_BUCKET = "--x-s3"
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
-#: Within errors of credentials that are wrong, or that are missing and not on the machine's metadata server either.
+#: In errors for credentials that are wrong, or missing both in the environment and on the metadata server.
 _REFUSED = re.compile(r"status code: 40[13]\b|performing token request|/latest/api/token")
 _CREDENTIALS = "check the credentials in the environment (AWS_..., GOOGLE_... or AZURE_...)"
 
@@ -64,8 +64,8 @@ class ObjectStore(WritableFileSystem):
 
     Args:
         scheme: ``s3``, ``gs``, ``gcs``, ``abfs``, ``abfss`` or ``az``.
-        head: what stands before the path in a URI: the bucket, or container and account.
-        options: of the URI, as text.
+        head: the part of a URI before the path: the bucket, or the container and account.
+        options: the options of the URI, as a string.
 
     Raises:
         TableError: if the URI does not fit its scheme.
@@ -123,7 +123,7 @@ class ObjectStore(WritableFileSystem):
 
     def read(self, path: str, limit: int) -> bytes:
         result = _call(obstore.get, self._store, path)
-        # its body has not been read yet
+        # the body has not been read yet
         if result.meta["size"] > limit:
             raise ValueError(f"it has more than the {limit} bytes that are supported")
         return bytes(_call(result.bytes))
@@ -136,7 +136,7 @@ class ObjectStore(WritableFileSystem):
         _call(obstore.put, self._store, path, data)
 
     def upload(self, path: str, local: str) -> None:
-        # it takes as long as it has bytes
+        # the time depends on the file's length
         _call(obstore.put, self._store, path, Path(local), seconds=None)
 
     def delete(self, path: str) -> None:
@@ -150,7 +150,7 @@ class ObjectStore(WritableFileSystem):
         """Do nothing: an object store has no directories."""
 
     def _objects(self, prefix: str) -> Iterator[Any]:
-        """List all objects; in a sorted store, of a directory that is not walked at most those on its first page."""
+        """List all objects; in a sorted store, only the first page of directories that are not walked."""
         start: str | None = ""
         while start is not None:
             pages = _call(obstore.list, self._store, prefix, offset=start or None, chunk_size=_PAGE)
@@ -165,7 +165,7 @@ class ObjectStore(WritableFileSystem):
 
 
 class ObjectSource(RequestSource):
-    """An object. All requests are for the listed version, or else for the one that answered the first."""
+    """An object. All requests are for the listed version, or else for the version of the first response."""
 
     def __init__(
         self,
@@ -195,13 +195,13 @@ class ObjectSource(RequestSource):
         return not self._is_listed and super().has_other_mtime(mtime_ns)
 
     def _open(self) -> None:
-        """Fetch the length, together with the last bytes where the store has such ranges."""
+        """Fetch the length, together with the last bytes if the store supports suffix ranges."""
         try:
             result = _call(obstore.get, self._store, self._path, options={"range": {"suffix": TAIL_GUESS}})
         except FileNotFoundError:
             raise
         except OSError:
-            # Azure has no such ranges, and S3 none of an object without bytes
+            # Azure does not support suffix ranges, and S3 does not for an object without bytes
             self._keep(_call(obstore.head, self._store, self._path))
             return
         self._keep(result.meta)
@@ -214,7 +214,7 @@ class ObjectSource(RequestSource):
     def _fetch(self, ranges: Sequence[Range]) -> Sequence[memoryview]:
         try:
             if self._version is None and ranges:
-                # the first answer gives the version of the others
+                # the first response gives the version for the others
                 first, *others = ranges
                 return [self._get(first), *request_all(self._get, others)]
             if len(ranges) < 2:
@@ -273,7 +273,7 @@ def _s3(bucket: str, options: str) -> S3Store:
 
 
 def _profile_credentials() -> Any:  # noqa: ANN401
-    """Return the credentials of AWS's configuration files, which obstore does not read; None without any.
+    """Return the credentials in AWS's configuration files, which obstore does not read; None if there are none.
 
     Raises:
         ValueError: if ``AWS_PROFILE`` names a profile, and boto3 is missing.
@@ -294,7 +294,7 @@ def _profile_credentials() -> Any:  # noqa: ANN401
 
 
 def _end_of_hidden(path: str, prefix: str) -> str | None:
-    """Return a name behind the directory that is not walked and has an object; None if there is no such directory."""
+    """Return a name that sorts after the unwalked directory of an object; None if it is not in one."""
     directories = path[len(prefix) :].split("/")[:-1]
     at = next((at for at, name in enumerate(directories) if not is_walked(name)), None)
     # the character after a slash
@@ -302,10 +302,10 @@ def _end_of_hidden(path: str, prefix: str) -> str | None:
 
 
 def _without_markers(infos: Iterator[FileInfo]) -> Iterator[FileInfo]:
-    """Report directory markers as directories: obstore drops the slash at the end of their names.
+    """Yield directory markers as directories: obstore removes the slash at the end of their names.
 
-    An object without bytes is a marker if the next one is within it, or if it is named as a partition or a directory
-    of transactions, which may have no files.
+    An object without bytes is a marker if the next object is below it, or if it has the name of a partition or of
+    a transactional directory, which may have no files.
     """
     empty: FileInfo | None = None
     for info in infos:
@@ -327,11 +327,11 @@ def _info(meta: Any, path: str) -> FileInfo:  # noqa: ANN401
 
 
 def _version(meta: Any) -> str | None:  # noqa: ANN401
-    """Return the ETag as headers have it; None if there is none, or a weak one, which other bytes may have as well."""
+    """Return the ETag as in headers; None if there is none or only a weak one, which other bytes may also have."""
     e_tag: str = meta["e_tag"] or ""
     if not e_tag or e_tag.startswith("W/"):
         return None
-    # listings of Azure leave out the quotes
+    # Azure's listings omit the quotes
     return e_tag if e_tag.endswith('"') else f'"{e_tag}"'
 
 
@@ -344,10 +344,10 @@ def _mtime_ns(meta: Any) -> int:  # noqa: ANN401
 def _call(
     function: Callable[..., T], *args: object, seconds: float | None = REQUEST_SECONDS, **options: object
 ) -> T:
-    """Call the library.
+    """Call the library and convert its errors.
 
     Raises:
-        OSError: for all its errors, with the store's own message.
+        OSError: for all errors of the library, with the store's own message.
     """
     try:
         return request(function, *args, seconds=seconds, **options)
@@ -363,14 +363,14 @@ def _call(
             f"an object's name has an empty part, which Spark cannot address: {_message(error)}; rename or delete it",
         ) from error
     except exceptions.BaseError as error:
-        # the library's class of a listing that is refused is the general one
+        # the library raises its general error class for a refused listing
         if _REFUSED.search(str(error)):
             raise PermissionError(errno.EACCES, f"{_message(error)}; {_CREDENTIALS}") from error
         raise OSError(errno.EIO, _message(error)) from error
 
 
 def _message(error: Exception) -> str:
-    """Return the store's message, or that of the library in one line."""
+    """Return the store's message, or the library's message in one line."""
     text = str(error).partition("\n\nDebug source:")[0]
     answer = _ANSWER.search(text)
     if answer is not None:

@@ -20,17 +20,17 @@ from hindex.errors import OrcError
 #: Ranges of a remote file with a smaller gap may be fetched as one: a request costs more than the gap.
 COALESCE_GAP = 64 * 1024
 
-#: The maximum of all fetched gaps, as a part of the requested bytes and in bytes; the greater one counts.
+#: The most bytes of all fetched gaps: the greater of this part of the requested bytes, and this many bytes.
 GAPS_PART = 1 / 20
 GAPS_BYTES = 4096
 
-#: Headers of object stores name whole seconds.
+#: The headers of object stores have whole seconds.
 SECOND_NS = 10**9
 
-#: One read of this many bytes holds the tail of nearly every file.
+#: One read of this many bytes contains the tail of nearly every file.
 TAIL_GUESS = 16 * 1024
 
-#: Ranges that a source keeps ahead of their use: those of the last few stripes.
+#: The most ranges that a source keeps ahead of their use: those of the last few stripes.
 _MAX_KEPT = 32
 
 Range = tuple[int, int]
@@ -47,24 +47,24 @@ class ByteSource(Protocol):
         ...
 
     def size(self) -> int:
-        """Length in bytes."""
+        """Return the length in bytes."""
         ...
 
     def identity(self) -> Hashable | None:
-        """Return a value that identifies the present state of the file, or None if that is unknown."""
+        """Return a value that identifies the current state of the file, or None if there is none."""
         ...
 
     def has_other_mtime(self, mtime_ns: int) -> bool:
-        """Return True if the modification time is not the listed one, without a request; False if either is missing.
+        """Return True if the modification time is not the listed one; False if either is missing. No request.
 
         Args:
-            mtime_ns: the time in a listing of the same store, nanoseconds since 1970.
+            mtime_ns: the time in a listing of the same store, in nanoseconds since 1970.
         """
         ...
 
     @property
     def is_remote(self) -> bool:
-        """Return True if a read costs a request, so that few and early reads are better."""
+        """True if a read costs a request, so that few and early reads are better."""
         ...
 
     def requests(self, ranges: Sequence[Range]) -> list[Range]:
@@ -80,7 +80,7 @@ class ByteSource(Protocol):
         ...
 
     def prefetch(self, ranges: Sequence[Range]) -> None:
-        """Fetch ranges that are read soon, and keep them until the source is closed, where a read costs a request."""
+        """Fetch ranges that will be read soon, and keep them until the source is closed, if it is remote."""
         ...
 
     def close(self) -> None:
@@ -89,11 +89,11 @@ class ByteSource(Protocol):
 
 
 def coalesce_ranges(ranges: Sequence[Range], max_gap: int) -> list[Range]:
-    """Merge ranges that overlap, adjoin or are close; the result ascends.
+    """Merge ranges that overlap, are adjacent or are close; the result is ascending.
 
     Args:
-        max_gap: the widest gap to fetch with its neighbours. The smallest gaps are merged first, until they take the
-            part of the requested bytes that `GAPS_PART` allows.
+        max_gap: the widest gap to fetch with its neighbours. The smallest gaps are merged first, up to the part of
+            the requested bytes that `GAPS_PART` allows.
     """
     merged: list[list[int]] = []
     for offset, length in sorted(ranges):
@@ -152,7 +152,7 @@ class BytesSource:
         return [self._view[offset : offset + length] for offset, length in ranges]
 
     def prefetch(self, ranges: Sequence[Range]) -> None:
-        """Do nothing: they are in memory."""
+        """Do nothing: the bytes are in memory."""
 
     def identity(self) -> None:
         """Return None: other bytes may have the same name."""
@@ -161,18 +161,18 @@ class BytesSource:
         return False
 
     def close(self) -> None:
-        """Free nothing: the caller owns the bytes."""
+        """Do nothing: the caller owns the bytes."""
 
 
 class RequestSource:
-    """The base of sources that fetch bytes by requests: close ranges are coalesced into one request."""
+    """The base of sources that fetch bytes by requests. Close ranges are coalesced into one request."""
 
     path: str
     is_remote = True
     _size: int
     #: The modification time in the response with the size; 0 if it has none.
     _mtime_ns: int = 0
-    #: What was fetched ahead of its use, and what the caller has: positions, and the bytes there.
+    #: The blocks that were prefetched, and those that the caller passed: positions and bytes.
     _kept: tuple[tuple[int, memoryview], ...] = ()
     _given: tuple[tuple[int, memoryview], ...] = ()
     #: Ranges with a smaller gap may be fetched as one.
@@ -193,7 +193,7 @@ class RequestSource:
             self._kept = (*self._kept, *fetched)[-_MAX_KEPT:]
 
     def keep(self, blocks: Iterable[tuple[int, memoryview]]) -> None:
-        """Serve bytes that the caller has, by their positions, until the source is closed. Blocks do not overlap."""
+        """Serve the caller's bytes at their positions until the source is closed. Blocks do not overlap."""
         self._given = tuple(sorted(blocks, key=_START))
 
     def _find_kept(self, item: Range) -> memoryview | None:
@@ -247,7 +247,7 @@ class RequestSource:
         return abs(own - mtime_ns) >= (1 if own % SECOND_NS else SECOND_NS)
 
     def close(self) -> None:
-        """Free the bytes that are kept."""
+        """Free the kept bytes."""
         self._kept = self._given = ()
 
     def _fetch(self, ranges: Sequence[Range]) -> Sequence[bytes | pa.Buffer]:
@@ -261,9 +261,9 @@ class LocalSource(RequestSource):
     file after it was verified.
 
     Args:
-        detects_changes: refuse to read a file whose length or modification time is no longer that of its opening:
-            bytes of two versions would make wrong rows. False if the caller verifies the bytes, or if they stay as
-            they are while the file grows.
+        detects_changes: refuse to read a file whose length or modification time has changed since it was opened:
+            bytes of two versions would give wrong rows. False if the caller verifies the bytes, or if they do not
+            change while the file grows.
     """
 
     is_remote = False
@@ -279,7 +279,7 @@ class LocalSource(RequestSource):
         except OSError as error:
             raise OrcError(f"cannot open the file: {error.strerror}", path=self.path) from error
         except ValueError as error:
-            # the path has a NUL
+            # the path contains a NUL
             raise OrcError(f"cannot open the file: {error}", path=self.path) from error
         self._size = self._status.st_size
 
@@ -309,8 +309,8 @@ class LocalSource(RequestSource):
                 raise ValueError("it was not opened")
             descriptor = self._file.fileno()
             blocks = [_read_at(descriptor, offset, length) for offset, length in ranges]
-            # after the reads: a change during one shows, and so does a descriptor that another thread has closed
-            # and that belongs to another file now
+            # after the reads, to detect a change during them, and a descriptor that another thread has closed and
+            # that now belongs to another file
             status = os.fstat(descriptor)
         except ValueError as error:
             raise OrcError("the file is closed: open it again", path=self.path) from error
@@ -321,7 +321,7 @@ class LocalSource(RequestSource):
 
     def close(self) -> None:
         if self._file is not None:
-            # FileIO forgets its descriptor before it closes it: after an interrupt, a second call closes no other file
+            # FileIO clears its descriptor before closing: after an interrupt, a second call closes no other file
             self._file.close()
 
     def _check_unchanged(self, status: os.stat_result) -> None:
@@ -354,7 +354,7 @@ def _read_at(descriptor: int, offset: int, length: int) -> bytes:
 
 
 def listed_mtime(status: os.stat_result) -> int:
-    """Return the modification time of a local file as in listings: in 64 bits, so that years from 2262 on wrap."""
+    """Return the modification time of a local file as in listings: in 64 bits, so that it wraps from 2262 on."""
     return (status.st_mtime_ns + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

@@ -1,4 +1,4 @@
-"""A pool of threads, in which the calling thread also works."""
+"""A pool of threads in which the calling thread also works."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class ThreadPool:
-    """A few threads; use it as a context.
+    """A few threads. Use it as a context manager.
 
     Args:
         size: the number of threads besides the caller's.
@@ -29,7 +29,7 @@ class ThreadPool:
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         if self._executor is not None:
-            # who interrupts does not wait for requests under way
+            # an interrupt does not wait for running requests
             is_interrupt = error is not None and not issubclass(error, Exception)
             self._executor.shutdown(wait=not is_interrupt, cancel_futures=True)
 
@@ -43,8 +43,8 @@ class ThreadPool:
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Call a function for each item, in this and idle threads; return the results in the items' order.
 
-        Submitted work may call it: it never waits for a thread that has not started. Items start in order. If several
-        fail, the first one's error is raised.
+        Submitted work may call this: it never waits for a thread that has not started. Items start in order. If
+        several fail, the error of the first item is raised.
         """
         if self._executor is None or len(items) < 2:
             return [work(item) for item in items]
@@ -64,12 +64,12 @@ class ThreadPool:
                     errors[index] = error
                     waiting.clear()
 
-        # cleared at the end: a thread that still has a cancelled helper refers to nothing else
+        # cleared at the end, so that a thread with a cancelled helper keeps nothing else in memory
         tasks = [run]
         helpers: list[Future[None]] = []
         try:
             for _ in range(min(self.size, len(items) - 1)):
-                # not the executor's future: if no thread can be started, it raises and runs the call later
+                # not the executor's future: if no thread can be started, submit() raises and the call runs later
                 helpers.append(Future())
                 self._executor.submit(_help, helpers[-1], tasks)
         except RuntimeError:
@@ -96,10 +96,10 @@ def _help(helper: Future[None], tasks: Sequence[Callable[[], None]]) -> None:
             helper.set_result(None)
 
 
-#: A pool without threads: the caller does everything.
+#: A pool without threads: the caller does all work.
 SERIAL = ThreadPool(0)
 
 
 def processors() -> int:
-    """Count the processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

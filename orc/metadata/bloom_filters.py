@@ -1,7 +1,7 @@
-"""Bloom filters of row groups, tested for many row groups and values at once.
+"""Test bloom filters of many row groups for many values at once.
 
-A value has one 64-bit hash: Thomas Wang's integer hash of numbers, and of bytes a 64-bit variant of Murmur3 that is
-Hive's own. Its two halves are combined in 32 bits into as many positions as the filter has hash functions.
+A value has one 64-bit hash: Thomas Wang's integer hash for numbers, and Hive's own 64-bit variant of Murmur3 for
+bytes. Its two halves are combined in 32 bits into as many positions as the filter has hash functions.
 
 Source: ORC specification v1, "Bloom Filter Index"; Kirsch and Mitzenmacher, "Less Hashing, Same Performance".
 """
@@ -35,9 +35,9 @@ from hindex.proto import orc_metadata_pb2 as pb
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
-#: More hash functions than any writer uses; the optimum for one false answer in a billion is 30.
+#: More hash functions than any writer uses; the optimum for one false positive in a billion is 30.
 MAX_FUNCTIONS = 64
-#: Positions in filters that are tested at once, which bounds the memory for many values and many row groups.
+#: The positions in filters that are tested at once, which limits the memory for many values and row groups.
 _POSITIONS = 1 << 20
 
 _SEED = 104_729
@@ -46,9 +46,9 @@ _ADD = 0x52DCE729
 _FINAL_1, _FINAL_2 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
 _MASK = (1 << 64) - 1
 
-#: ``ColumnEncoding.bloom_encoding`` of filters that hold timestamps in UTC.
+#: The ``ColumnEncoding.bloom_encoding`` of filters with timestamps in UTC.
 _ENCODING_UTC = 1
-#: More digits than any decimal of a file or a predicate has.
+#: A precision of more digits than any decimal of a file or a predicate has.
 _DECIMALS = decimal.Context(prec=400)
 
 _TYPES = frozenset({*INTEGER_KINDS, *STRING_KINDS, Kind.FLOAT, Kind.DOUBLE, Kind.BINARY, Kind.DECIMAL})
@@ -106,7 +106,7 @@ def usable_filters(
     """Return the stream of a column's usable bloom filters, the reason to distrust them, or None if there are none.
 
     Args:
-        kinds: the kinds of streams that the column has in the stripe.
+        kinds: the kinds of the column's streams in the stripe.
         data_type: the column's type in the file.
         encoding: the stripe's ``bloom_encoding`` of the column.
         zone: the stripe's writer time zone.
@@ -123,7 +123,7 @@ def usable_filters(
     if fault is not None:
         return fault
     if data_type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
-        # filters hash wall clocks by the writer's own edition of the time zone rules
+        # filters hash wall clocks by the writer's edition of the time zone rules
         is_utc = data_type.kind == Kind.TIMESTAMP_INSTANT or zone in UTC_NAMES
         if not is_utf8 or encoding != _ENCODING_UTC or not is_utc:
             return Distrust.LOCAL_FILTER
@@ -133,10 +133,10 @@ def usable_filters(
 
 
 def _may_have_more_digits(data_type: OrcType, tail: FileTail) -> bool:
-    """Return True if decimals may have a greater scale than their column: filters then hash other strings.
+    """Return True if decimals may have a greater scale than their column, so that filters hash other strings.
 
-    The Java library writes any value it gets. Since version 1.5, whose footers name the writer, it fails on such values
-    of short decimals. Spark never passes any.
+    The Java library writes any value that it receives. Since version 1.5, whose footers name the writer, it fails
+    on such values of short decimals. Spark never passes any.
     """
     if not tail.footer.HasField("writer"):
         return True
@@ -145,7 +145,7 @@ def _may_have_more_digits(data_type: OrcType, tail: FileTail) -> bool:
 
 
 def value_hashes(value: Value, data_type: OrcType, tail: FileTail) -> list[int] | None:
-    """Return the hashes of a value in filters; None if they are unknown.
+    """Return the possible hashes of a value in filters; None if they are unknown.
 
     Args:
         value: as in `hindex.orc.metadata.statistics.ValueRange`.
@@ -192,7 +192,7 @@ def _long_hashes(value: int, tail: FileTail) -> list[int]:
 
 
 def _decimal_strings(value: Decimal, scale: int) -> set[str]:
-    """Format a decimal without trailing zeros, as most writers do, and with all of them."""
+    """Format a decimal both without trailing zeros, as most writers do, and with all of them."""
     with decimal.localcontext(_DECIMALS):
         whole = value == value.to_integral_value()
         texts = {format(value.quantize(Decimal(1)) if whole else value.normalize(), "f")}
@@ -202,7 +202,7 @@ def _decimal_strings(value: Decimal, scale: int) -> set[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Block:
-    """Filters of one shape: those of the row groups ``groups``; ``bits[i]`` are the words of the i-th."""
+    """Filters of one shape, of the row groups ``groups``; ``bits[i]`` are the words of the i-th filter."""
 
     groups: npt.NDArray[np.int64]
     functions: int
@@ -225,8 +225,8 @@ class BloomFilters:
         """Parse the message of a bloom filter stream.
 
         Args:
-            nulls: for each row group. A filter without any bit is bad unless all values are null: some writers leave
-                filters of some types empty.
+            nulls: the nulls of each row group. A filter without any bit is bad unless all values are null: some
+                writers leave filters of some types empty.
         """
         shaped: dict[tuple[int, int], list[tuple[int, Words]]] = {}
         bad = 0
@@ -250,11 +250,11 @@ class BloomFilters:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all well-formed filters."""
+        """The bytes of all well-formed filters."""
         return sum(block.bits.nbytes for block in self.blocks)
 
     def might_contain_any(self, hashes: Sequence[int]) -> Mask:
-        """Return a mask of the row groups that may hold a value with any of these hashes."""
+        """Return a mask of the row groups that may have a value with any of the hashes."""
         mask = np.ones(self.count, np.bool_)
         for block in self.blocks:
             mask[block.groups] = False
@@ -281,7 +281,7 @@ def _test(bits: Words, functions: int, hashes: Words) -> Mask:
 
 
 def _words(item: pb.BloomFilter) -> Words | None:
-    """Return the bits of a filter as words; None if there are none, or a part of a word."""
+    """Return the bits of a filter as words; None if there are none, or if they are not whole words."""
     if item.HasField("utf8bitset"):
         if len(item.utf8bitset) % 8 or not item.utf8bitset:
             return None

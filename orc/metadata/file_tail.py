@@ -25,7 +25,7 @@ MAGIC = b"ORC"
 MAX_TYPE_DEPTH = 150
 _KINDS = frozenset(Kind) - {Kind.TIMESTAMP_NTZ}
 
-#: ``Footer.writer`` of ORC's own writers in Java and C++, of the other ones in Java (Presto and Trino), and of cuDF.
+#: ``Footer.writer`` of ORC's Java and C++ writers and of cuDF; and of all Java writers, with Presto and Trino.
 ORC_JAVA_WRITER, CPP_WRITER, CUDF_WRITER = 0, 1, 5
 JAVA_WRITERS = frozenset({ORC_JAVA_WRITER, 2, 4})
 
@@ -40,7 +40,7 @@ _DEFAULT_SCALE = 10
 #: Row numbers are 64-bit integers.
 MAX_ROWS = 1 << 62
 
-#: Formats by the first bytes of a file.
+#: The formats by the first bytes of a file.
 _MAGICS = {
     MAGIC: "an ORC file that is truncated, or still being written",
     b"PAR1": "Parquet",
@@ -54,7 +54,7 @@ _MAGICS = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PK\3\4": "a zip archive",
 }
-#: Remedies for the formats of tables.
+#: The remedies for the formats of tables.
 _REMEDIES = {
     name: f"; only ORC files can be read and indexed: convert it with spark.read.{reader}(...).write.orc(...)"
     for name, reader in (
@@ -63,10 +63,10 @@ _REMEDIES = {
         ("Avro", 'format("avro").load'),
     )
 }
-#: Bytes at the head that are checked for text.
+#: The bytes at the beginning that are checked for text.
 _HEAD_BYTES = 64
 
-#: Type trees by their encoded types: of at most 65,536 types, some 40 MiB.
+#: Type trees by their encoded types, with at most 65,536 types in some 40 MiB.
 _TREES: LruCache[tuple[bytes, ...], OrcType] = LruCache(1 << 16)
 
 _KNOWN_VERSIONS = {(0, 11), (0, 12), (1, 9999)}
@@ -74,7 +74,7 @@ _KNOWN_VERSIONS = {(0, 11), (0, 12), (1, 9999)}
 
 @value_class
 class StripeInformation:
-    """The offset of a stripe in the file, in bytes, and its rows, numbered from 0 in the file."""
+    """The position of a stripe in the file, in bytes, and its rows, numbered from 0 in the file."""
 
     offset: int
     index_length: int
@@ -88,9 +88,12 @@ class StripeInformation:
 class FileTail:
     """The contents of a file's tail.
 
-    ``length`` is in bytes. ``checksum`` is the crc32c of these bytes as stored: it changes with nearly any rewrite of
-    the file, even if the file's length and modification time do not. ``metadata`` is the section of the stripes'
-    statistics, as stored; ``fields`` is the number of the footer's protobuf fields.
+    Attributes:
+        length: in bytes.
+        checksum: the crc32c of these bytes as stored: it changes with nearly any rewrite of the file, even if the
+            file's length and modification time do not.
+        metadata: the section of the stripes' statistics, as stored.
+        fields: the number of the footer's protobuf fields.
     """
 
     path: str
@@ -119,22 +122,22 @@ class FileTail:
 
     @property
     def is_proleptic(self) -> bool:
-        """Return True if dates before 1582-10-15 use the proleptic Gregorian calendar, not the Julian."""
+        """True if dates before 1582-10-15 use the proleptic Gregorian calendar, not the Julian."""
         return self.footer.calendar == pb.CalendarKind.PROLEPTIC_GREGORIAN
 
     @property
     def is_by_java(self) -> bool:
-        """Return True if the footer names a writer in Java. The first Java versions left no name."""
+        """True if the footer names a Java writer. The first Java versions left no name."""
         return self.footer.HasField("writer") and self.footer.writer in JAVA_WRITERS
 
     @property
     def is_by_cpp(self) -> bool:
-        """Return True if the footer names ORC's writer in C++."""
+        """True if the footer names ORC's C++ writer."""
         return self.footer.HasField("writer") and self.footer.writer == CPP_WRITER
 
     @property
     def is_by_spark(self) -> bool:
-        """Return True if the file's metadata names Spark as the writer. Versions before 2.4 left no name."""
+        """True if the file's metadata names Spark as the writer. Versions before 2.4 left no name."""
         return any(item.name == _SPARK_KEY for item in self.footer.metadata)
 
     def decompressor(self) -> Decompressor:
@@ -142,7 +145,7 @@ class FileTail:
 
 
 def read_tail(source: ByteSource) -> FileTail:
-    """Read a file's tail: one read for most files, two where the footer is large.
+    """Read a file's tail, with one read for most files and two if the footer is large.
 
     Raises:
         OrcError: if the file is not ORC, truncated, corrupt or of an unknown version or codec.
@@ -159,10 +162,10 @@ def _read_tail(source: ByteSource) -> FileTail:
         raise OrcError("the file is empty (0 bytes): it is not an ORC file")
     guess = min(size, TAIL_GUESS)
     if source.requests([(size - 1, 1)]):
-        # a small file is whole in it, and large ones end with the footer of a stripe
+        # this includes all of a small file, and the last stripe footer of a large one
         source.prefetch([(size - guess, guess)])
     else:
-        # the source has the tail already, and maybe no more: begin with the postscript
+        # the source already has the tail, perhaps only that: begin with the postscript
         guess = min(size, 1 + source.read([(size - 1, 1)])[0][0])
     (tail,) = source.read([(size - guess, guess)])
     postscript_length = tail[-1]
@@ -173,7 +176,7 @@ def _read_tail(source: ByteSource) -> FileTail:
         postscript.ParseFromString(bytes(tail[-1 - postscript_length : -1]))
     except DecodeError:
         raise _not_orc(source) from None
-    # the first writers wrote the magic only at the file's head
+    # the first writers wrote the magic only at the beginning of the file
     if postscript.magic != MAGIC.decode() and (postscript.magic or source.read([(0, 3)])[0] != MAGIC):
         raise _not_orc(source)
     version = tuple(postscript.version) or (0, 11)
@@ -279,10 +282,10 @@ def decode_string(value: str | bytes) -> str:
 
 
 def parse_types(serialized: tuple[bytes, ...]) -> OrcType:
-    """Build the tree of a type list in pre-order. Refuse any other list, as the reader in Java does.
+    """Build the tree of a type list in pre-order. Refuse any other list, as the Java reader does.
 
-    The reader in C++ numbers the columns of any list in pre-order, and so reads other columns. The files of a table
-    mostly share their types, so trees are cached.
+    The C++ reader numbers the columns of any list in pre-order, and so reads other columns. The files of a table
+    mostly have the same types, so trees are cached.
     """
     tree = _TREES.get(serialized)
     if tree is None:
@@ -329,7 +332,7 @@ def _build_tree(serialized: tuple[bytes, ...]) -> OrcType:
             )
         precision, scale = node.precision, node.scale
         if kind == Kind.DECIMAL and not precision:
-            # writers before Hive 0.12 recorded neither; these are the defaults of the reader in Java, and so of Spark
+            # writers before Hive 0.12 recorded neither; these are the defaults of the Java reader, and so of Spark
             precision, scale = MAX_DECIMAL_DIGITS, scale if node.HasField("scale") else _DEFAULT_SCALE
         return OrcType(
             kind=kind,

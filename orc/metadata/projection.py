@@ -1,4 +1,4 @@
-"""Columns by their names and dotted paths, and the nodes above and below them."""
+"""Resolve columns by their names and dotted paths, with the nodes above and below them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Projection:
         yield from self.data_type.walk()
 
 
-#: The fields of structs by name, by the id of the struct's type: to look up many names.
+#: The fields of structs by name, by the id of the struct's type, to look up many names.
 _Fields = dict[int, dict[str, OrcType]]
 
 
@@ -39,7 +39,7 @@ def project(root: OrcType, name: str, path: str, fields: _Fields | None = None) 
 
     Args:
         path: the file, for messages.
-        fields: those of structs of the same tree as far as they have been needed; more are added.
+        fields: the fields of structs of the same tree, as far as they have been needed; more are added.
 
     Raises:
         ColumnError: if there is no such column, or the path leads into a list, map or union.
@@ -71,7 +71,7 @@ def _find(
     """Find the node of ``name[start:]`` within a struct, longer field names first.
 
     Args:
-        visited: structs and starts without a match. Names with many dots lead to the same ones in many ways.
+        visited: structs and starts without a match. Names with many dots reach the same ones in many ways.
     """
     if (id(node), start) in visited:
         return None
@@ -109,19 +109,19 @@ def project_all(root: OrcType, names: Sequence[str] | None, path: str) -> list[P
     return [project(root, name, path, fields) for name in names]
 
 
-# The writer in C++ gives values to the children of null values, and no reader skips these: the children of a null
-# union, and the fields of a null struct within another struct. Readers take them for the values of later rows, in each
-# stripe anew. So the positions, statistics and filters of such children do not fit the values that are read.
+# The C++ writer writes values for the children of some null values, which no reader skips: the children of a null
+# union, and the fields of a null struct within another struct. Readers use them as the values of later rows of the
+# stripe. So the positions, statistics and filters of such children do not fit the values that are read.
 
 
 def cpp_null_parents(column: Projection) -> Iterator[OrcType]:
-    """Yield the nodes of a column and its parents whose nulls misplace the values below them."""
+    """Yield the nodes of a column and its parents whose nulls displace the values of their children."""
     yield from column.parents[2:]
     yield from _misplacing_below(column.data_type, len(column.parents) - 1)
 
 
 def misplacing_ancestors(root: OrcType, column: int) -> list[OrcType]:
-    """Return the misplacing nodes above a column number; none if there is no such column."""
+    """Return the displacing nodes above a column number; [] if there is no such column."""
     structs, ancestors, node = 0, list[OrcType](), root
     while node.column < column and node.children:
         if node is not root:
@@ -134,10 +134,10 @@ def misplacing_ancestors(root: OrcType, column: int) -> list[OrcType]:
 
 
 def _misplacing_below(data_type: OrcType, structs: int) -> Iterator[OrcType]:
-    """Yield the misplacing nodes from a node down.
+    """Yield the displacing nodes among a node and its descendants.
 
     Args:
-        structs: the number of structs above it, the root excluded.
+        structs: the number of structs above it, without the root.
     """
     structs += data_type.kind == Kind.STRUCT
     if _misplaces(data_type, structs):

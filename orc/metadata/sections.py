@@ -1,7 +1,7 @@
-"""Sections of a file's metadata, parsed within bounds of memory.
+"""Parse sections of a file's metadata with limited memory.
 
-A protobuf message takes more memory than its bytes: each field of two bytes that is a message takes up to 130, and a
-chunk may inflate without end. So a section is inflated up to a limit, and its fields are counted before it is parsed.
+A protobuf message takes more memory than its bytes: a message field of two bytes takes up to 130, and a chunk may
+decompress to any size. So a section is decompressed up to a limit, and its fields are counted before it is parsed.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from hindex.errors import OrcError
 from hindex.orc import kernel
 from hindex.orc.codec import Decompressor
 
-#: A section of more bytes once decompressed is refused.
+#: A section with more decompressed bytes is refused.
 MAX_BYTES = 1 << 30
 
-#: A section may have so many bytes, and then so many times its stored bytes. The footers of 10,000 columns have less
-#: than 1 MiB. The limit of zlib is a ratio of 1,032; of the sections above 16 MiB only those of filters and statistics
+#: A section may have so many bytes, or so many times its stored bytes. The footers of 10,000 columns have less
+#: than 1 MiB. The limit of zlib is a ratio of 1,032; of the sections above 16 MiB, only filters and statistics
 #: without values come near to it.
 _FREE_BYTES = 16 << 20
 _MAX_RATIO = 512
 
-#: A section may have so many fields, and then so many for each stored byte. 10,000 columns in 10,000 stripes have
-#: 200,000 fields in the footer, 5 for each stored byte; they take 30 MiB at most.
+#: A section may have so many fields, or so many for each stored byte. 10,000 columns in 10,000 stripes have
+#: 200,000 fields in the footer, 5 for each stored byte; they take at most 30 MiB.
 _FREE_FIELDS = 1 << 18
 _FIELDS_PER_BYTE = 16
 
-#: Bytes of numbers in packed lists; those of other types are varints.
+#: The bytes of numbers in packed lists; numbers of other types are varints.
 _WIDTHS = {
     FieldDescriptor.TYPE_FIXED64: 8,
     FieldDescriptor.TYPE_SFIXED64: 8,
@@ -54,10 +54,10 @@ def parse_section(
     Args:
         data: its stored bytes.
         name: the section, for messages, such as "the stripe footer".
-        min_fields: a number of fields that is allowed however few bytes are stored.
+        min_fields: a number of fields that is always allowed, however few bytes are stored.
 
     Returns:
-        the message, and the number of its fields, those of the messages within it included.
+        the message, and the number of its fields, including those of nested messages.
 
     Raises:
         OrcError: if it is corrupt, or has too many bytes or fields for its stored bytes.
@@ -77,8 +77,8 @@ def parse_section(
 
 
 def is_repeated(field: object) -> bool:
-    """Return True if a field of a message, as its descriptor has it, is a list."""
-    # versions of protobuf have one of the two
+    """Return True if a field's descriptor is that of a list."""
+    # each version of protobuf has one of the two attributes
     is_list: bool | None = getattr(field, "is_repeated", None)
     if is_list is None:
         is_list = getattr(field, "label") == FieldDescriptor.LABEL_REPEATED  # noqa: B009 newer types lack it

@@ -1,7 +1,7 @@
-"""Column statistics of a file, a stripe or a row group: typed values, and the value ranges that can be relied on.
+"""Column statistics of a file, a stripe or a row group: typed values, and reliable value ranges.
 
-Writers of the last fifteen years left statistics that are wrong, rounded, cut, or of another calendar or time zone
-than the data. Each rule here errs towards a wider range, or none.
+Writers of the last fifteen years left statistics that are wrong, rounded, truncated, or of another calendar or
+time zone than the data. Each rule here errs towards a wider range, or none.
 
 Sources: ORC specification v1, "Column Statistics", and the fixes named beside the rules.
 """
@@ -74,10 +74,10 @@ class Nulls(enum.Enum):
 
 @value_class
 class ColumnStatistics:
-    """A column's statistics of some rows; None if the writer left them out.
+    """A column's statistics of some rows; a field is None if the writer omitted it.
 
-    ``number_of_values`` counts values that are not null; ``detail`` depends on the column's type, and is None for
-    structs and unions.
+    ``number_of_values`` counts non-null values; ``detail`` depends on the column's type, and is None for structs
+    and unions.
     """
 
     number_of_values: int | None
@@ -97,10 +97,10 @@ class ColumnStatistics:
         )
 
     def nulls(self, rows: int) -> Nulls:
-        """Return which of the ``rows`` rows that the statistics describe are null.
+        """Return whether none, some or all of the ``rows`` rows of the statistics are null.
 
-        The result is unknown if the number of values and ``has_null`` contradict each other, or one that is needed is
-        missing. The column may not be within another one.
+        The result is unknown if the number of values and ``has_null`` are inconsistent, or if a needed one is
+        missing. The column must not be within another one.
         """
         values = self.number_of_values
         if values is None or rows <= 0 or values > rows:
@@ -122,11 +122,11 @@ Value = int | float | bytes | Decimal
 
 @value_class
 class ValueRange:
-    """All values that are not null lie between ``low`` and ``high``, both included; None is an open end.
+    """The range of all non-null values, from ``low`` to ``high``, both included; None for no bound.
 
     Values are ints (for dates, days since 1970; for timestamps, microseconds; both of the proleptic Gregorian calendar;
-    for booleans 0 and 1), floats, decimals or bytes. With ``high_is_prefix``, values that begin with ``high`` are
-    within too.
+    for booleans 0 and 1), floats, decimals or bytes. With ``high_is_prefix``, the range includes all values that
+    begin with ``high``.
     """
 
     low: Value | None
@@ -135,7 +135,7 @@ class ValueRange:
 
 
 class Distrust(enum.Enum):
-    """The reason to distrust statistics or bloom filters; the value is a sentence for people."""
+    """The reason to distrust statistics or bloom filters; the value is a sentence for users."""
 
     NOTHING = "the writer left no minimum and maximum"
     NOT_A_RANGE = "the minimum and maximum are not values of the column's type in ascending order"
@@ -166,12 +166,12 @@ class Distrust(enum.Enum):
 
     @property
     def is_fault(self) -> bool:
-        """Return True if the writer's statistics are wrong, which is worth a note."""
+        """True if the writer's statistics are wrong, which is worth a note."""
         return self not in (Distrust.NOTHING, Distrust.NO_FILTER_KIND)
 
 
 class Section(enum.Enum):
-    """What a writer leaves of values beside the data."""
+    """A kind of information on values that a writer records besides the data."""
 
     STATISTICS = "statistics"
     BLOOM_FILTER = "bloom filters"
@@ -206,8 +206,8 @@ def _is_not_java(tail: FileTail) -> bool:
     return not tail.is_by_java
 
 
-#: What writers are known to get wrong: the reason, the sections, the kinds of columns, whether a file's writer is one
-#: of them, the first version with the fault and the first without it; and the source.
+#: The known faults of writers: the reason, the sections, the kinds of columns, a predicate of the file's writer,
+#: the first version with the fault and the first without it; and the source.
 _FAULTS: tuple[
     tuple[Distrust, frozenset[Section], frozenset[Kind], Callable[[FileTail], bool], int, int], ...
 ] = (
@@ -218,7 +218,7 @@ _FAULTS: tuple[
     # NVIDIA/cudf#21847, of 2026; its files do not record which version wrote them
     (Distrust.CUDF_TIMESTAMPS, _STATISTICS, _TIMES, _is_cudf, 0, _NEVER),
     (Distrust.OLD_TIMESTAMPS, _STATISTICS | _FILTERS, _TIMES, _any, 0, _ORC_135),
-    # only of short decimals, see `find_fault`
+    # only for short decimals, see `find_fault`
     (
         Distrust.OLD_DECIMAL64,
         _STATISTICS,
@@ -229,7 +229,7 @@ _FAULTS: tuple[
     ),
     # the writer overwrites a batch of bytes before it hashes the rest
     (Distrust.CPP_BYTES, _FILTERS, frozenset({Kind.BYTE}), _is_not_java, 0, _NEVER),
-    # instead of the padding, the writer hashes the memory behind the value
+    # instead of the padding, the writer hashes the memory after the value
     (
         Distrust.CPP_BYTES,
         frozenset({Section.BLOOM_FILTER_UTF8}),
@@ -245,7 +245,7 @@ _FAULTS: tuple[
 
 
 def find_fault(section: Section, data_type: OrcType, tail: FileTail) -> Distrust | None:
-    """Return the reason if a file's writer is known to get a section wrong for columns of a type."""
+    """Return the reason if a file's writer has a known fault in a section for columns of a type."""
     for reason, sections, kinds, is_by_writer, first, fixed in _FAULTS:
         if (
             section in sections
@@ -309,7 +309,7 @@ def _integers(detail: pb.IntegerStatistics, data_type: OrcType) -> ValueRange | 
     if not _has_bounds(detail):
         return Distrust.NOTHING
     low, high = detail.minimum, detail.maximum
-    # a C++ writer on a machine whose char is unsigned counts tinyint -1 as 255
+    # a C++ writer on a machine with unsigned chars records tinyint -1 as 255
     half = 1 << (_BITS[data_type.kind] - 1)
     return ValueRange(low, high) if -half <= low <= high < half else Distrust.NOT_A_RANGE
 
@@ -317,9 +317,9 @@ def _integers(detail: pb.IntegerStatistics, data_type: OrcType) -> ValueRange | 
 def _doubles(detail: pb.DoubleStatistics) -> ValueRange | Distrust:
     """Return the range of doubles, unless there may be NaN among them.
 
-    Writers start with the first value and then only compare. So a NaN that comes first hides all other values, one that
-    comes later leaves no trace, and merging such statistics may yield a minimum that is too great. A sum that is a
-    number proves that there was no NaN.
+    Writers start with the first value and then only compare. So a first NaN hides all other values, a later NaN
+    leaves no trace, and merging such statistics may give a minimum that is too great. A sum that is a number
+    proves that there was no NaN.
     """
     if not _has_bounds(detail):
         return Distrust.NOTHING
@@ -343,7 +343,7 @@ def _strings(detail: pb.StringStatistics, data_type: OrcType) -> ValueRange | Di
     if low is not None and high is not None and low > high and not low.startswith(high):
         return Distrust.NOT_A_RANGE
     if data_type.kind == Kind.CHAR:
-        # some readers return values with trailing spaces, and some writers count them without
+        # some readers return values with trailing spaces, and some writers record values without them
         if any(byte < 0x20 for bound in (low, high) if bound is not None for byte in bound):
             return Distrust.PADDING
         low = None if low is None else low.rstrip(b" ")
@@ -352,8 +352,8 @@ def _strings(detail: pb.StringStatistics, data_type: OrcType) -> ValueRange | Di
     return ValueRange(low, high, is_prefix)
 
 
-#: Writers in Java replace bytes that are not UTF-8 by U+FFFD in statistics, though not in the data. The original bytes
-#: may be less or greater; the bytes before them are the value's own.
+#: Java writers replace bytes that are not UTF-8 by U+FFFD in statistics, but not in the data. The original bytes
+#: may be less or greater; the bytes before them are those of the value.
 _REPLACEMENT = "\ufffd".encode()
 
 
@@ -361,7 +361,7 @@ def _strip_last_character(bound: bytes) -> bytes:
     """Remove the last character of an upper bound.
 
     A writer truncates a long maximum and adds one to the code point of the last remaining character. The characters
-    before it are the maximum's own.
+    before it are those of the maximum.
     """
     end = len(bound)
     while end and bound[end - 1] & 0xC0 == 0x80:
@@ -388,7 +388,7 @@ def _decimals(detail: pb.DecimalStatistics) -> ValueRange | Distrust:
 
 
 def _decimal(text: str | bytes) -> Decimal | None:
-    # bytes if it is not UTF-8
+    # it is bytes if it is not UTF-8
     if isinstance(text, bytes) or len(text) > _MAX_DECIMAL_TEXT:
         return None
     try:
@@ -404,7 +404,7 @@ def _dates(detail: pb.DateStatistics, tail: FileTail) -> ValueRange | Distrust:
     low, high = detail.minimum, detail.maximum
     if low > high:
         return Distrust.NOT_A_RANGE
-    # the data are rebased in the same way, which keeps the order of days
+    # the data is rebased in the same way, which preserves the order of days
     return ValueRange(low, high) if tail.is_proleptic else ValueRange(_rebase(low), _rebase(high))
 
 
@@ -413,10 +413,10 @@ def _rebase(days: int) -> int:
 
 
 _MICROS_PER_MILLI = 1000
-#: Before so many microseconds since 1970, writers truncate fractions of seconds differently, by up to a second.
+#: Before this time (microseconds since 1970), writers truncate fractions of seconds differently, by up to 1 s.
 _EXACT_FRACTIONS_FROM = 2 * MICROS_PER_SECOND
-#: Between these, the offsets of a zone in two editions of the time zone database differ by less than a day (years
-#: 1902 to 2037); outside they may be the local mean time or a guess, up to 16 hours from UTC on either side.
+#: Between these times (years 1902 to 2037), the offsets of a zone in two editions of the time zone database differ
+#: by less than a day; outside, they may be local mean time or a guess, up to 16 hours from UTC on either side.
 _EXACT_ZONES_FROM, _EXACT_ZONES_TO = -24_837 * MICROS_PER_DAY, 24_837 * MICROS_PER_DAY
 
 
@@ -441,14 +441,14 @@ def _max_error(micros: int, zone: str | None) -> int:
     """Return the greatest distance of a value from its recorded bound, in microseconds."""
     error = _EXACT_FRACTIONS_FROM if micros < _EXACT_FRACTIONS_FROM else 0
     if zone not in UTC_NAMES:
-        # without a writer's zone, values are moved by the difference of two offsets of the reader's
+        # without a writer's zone, values are shifted by the difference of two offsets of the reader's zone
         is_exact = zone != "" and _EXACT_ZONES_FROM < micros < _EXACT_ZONES_TO
         error += MICROS_PER_DAY * (1 if is_exact else 3)
     return error
 
 
 def _max_rebase_error(micros: int) -> int:
-    """Return a day before 1582: two days of the Julian calendar may become one, and their times of day then mix."""
+    """Return a day before 1582, else 0: two Julian days may become one, so that their times of day mix."""
     return MICROS_PER_DAY if micros < GREGORIAN_START * MICROS_PER_DAY else 0
 
 

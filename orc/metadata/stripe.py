@@ -1,7 +1,7 @@
 """A stripe's streams, encodings and row index.
 
-Source: ORC specification v1, "Stripes". A stripe is its index streams, its data streams and its footer; the
-footer lists the streams in the order in which they lie.
+Source: ORC specification v1, "Stripes". A stripe consists of its index streams, its data streams and its footer;
+the footer lists the streams in file order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hindex.value_class import value_class
 
 
 class StreamKind(enum.IntEnum):
-    """Stream kinds with the numbers of the specification's ``Stream.Kind``."""
+    """The stream kinds, with the numbers of the specification's ``Stream.Kind``."""
 
     PRESENT = 0
     DATA = 1
@@ -34,7 +34,7 @@ class StreamKind(enum.IntEnum):
     BLOOM_FILTER_UTF8 = 8
 
 
-#: Row indexes of up to so many bytes are fetched beside the footer of a stripe, where that saves a request.
+#: Row indexes of up to this many bytes are fetched together with the footer of a stripe, if that saves a request.
 _MAX_PREFETCH = 256 * 1024
 
 #: The file version of pre-releases of version 2.0.
@@ -45,7 +45,7 @@ DATA_KINDS = tuple(kind for kind in StreamKind if kind < StreamKind.ROW_INDEX)
 
 
 class EncodingKind(enum.IntEnum):
-    """Column encodings with the numbers of the specification's ``ColumnEncoding.Kind``."""
+    """The column encodings, with the numbers of the specification's ``ColumnEncoding.Kind``."""
 
     DIRECT = 0
     DICTIONARY = 1
@@ -75,8 +75,8 @@ class StreamInformation:
 class Stripe:
     """A stripe's decoded footer, and the row indexes that have been read so far.
 
-    ``row_entries[column]`` holds the entry of each row group: its positions and statistics. ``bloom_encodings`` says
-    how each column's bloom filters hash timestamps.
+    ``row_entries[column]`` has the entry of each row group: its positions and statistics. ``bloom_encodings`` has
+    the encoding of timestamps in each column's bloom filters.
     """
 
     streams: dict[tuple[int, StreamKind], StreamInformation]
@@ -96,7 +96,7 @@ def read_stripe_footer(source: ByteSource, tail: FileTail, index: int, decompres
     """Read and check the footer of one stripe.
 
     Raises:
-        OrcError: if it is corrupt, or lists a stream twice: other readers use the first one.
+        OrcError: if it is corrupt, or lists a stream twice (other readers use the first one).
     """
     try:
         return _read_stripe_footer(source, tail, tail.stripes[index], decompressor)
@@ -119,7 +119,7 @@ def _read_stripe_footer(
         try:
             kind = StreamKind(stream.kind)
         except ValueError:
-            kind = None  # of a later version, or encrypted: its length still counts
+            kind = None  # a kind of a later version, or encrypted: its length still counts
         if kind is not None:
             if (stream.column, kind) in listed:
                 raise OrcError(
@@ -135,7 +135,7 @@ def _read_stripe_footer(
     needed = {node.column for node in tail.schema.walk() if node.kind not in _PLAIN_KINDS} & has_values
     encodings = tuple(_encoding(item.kind, column in needed) for column, item in enumerate(footer.columns))
     if tail.version == _WITH_DECIMAL64:
-        # the writer in Java also records DIRECT for these, and its reader ignores that
+        # the Java writer also records DIRECT for these, and its reader ignores that
         decimal64 = {node.column for node in tail.schema.walk() if is_decimal64(node, tail.version)}
         encodings = tuple(
             EncodingKind.DIRECT_V2 if column in decimal64 else encoding
@@ -150,12 +150,12 @@ def _read_stripe_footer(
     )
 
 
-#: Types whose values are stored in one way, whatever the encoding.
+#: Types whose values are stored in the same way, whatever the encoding.
 _PLAIN_KINDS = frozenset({Kind.STRUCT, Kind.UNION, Kind.BOOLEAN, Kind.BYTE, Kind.FLOAT, Kind.DOUBLE})
 
 
 def _encoding(kind: int, is_needed: bool) -> EncodingKind:
-    """Return a column's encoding; one that no stream depends on has no meaning, and some writers write any number."""
+    """Return a column's encoding. It has no meaning, and may be any number, if no stream depends on it."""
     try:
         return EncodingKind(kind)
     except ValueError as error:
@@ -165,7 +165,7 @@ def _encoding(kind: int, is_needed: bool) -> EncodingKind:
 
 
 def is_decimal64(data_type: OrcType, version: tuple[int, int]) -> bool:
-    """Return True if a decimal is stored as plain integers, as pre-releases of ORC 2.0 write short ones."""
+    """Return True if a decimal is stored as plain integers, as pre-releases of ORC 2.0 write short decimals."""
     return version == _WITH_DECIMAL64 and data_type.kind == Kind.DECIMAL and 0 < data_type.precision <= 18
 
 

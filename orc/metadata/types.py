@@ -17,7 +17,7 @@ from hindex.value_class import value_class
 
 
 class Kind(enum.IntEnum):
-    """Type kinds with the numbers of the specification's ``Type.Kind``."""
+    """The type kinds, with the numbers of the specification's ``Type.Kind``."""
 
     BOOLEAN = 0
     BYTE = 1
@@ -40,7 +40,7 @@ class Kind(enum.IntEnum):
     TIMESTAMP_INSTANT = 18
     GEOMETRY = 19
     GEOGRAPHY = 20
-    #: Of a table's column only: files of Spark store it as a bigint of microseconds with a type attribute.
+    #: Only for a table's columns: files of Spark store it as a bigint of microseconds with a type attribute.
     TIMESTAMP_NTZ = 1000
 
 
@@ -80,12 +80,12 @@ STRING_KINDS = frozenset({Kind.STRING, Kind.VARCHAR, Kind.CHAR})
 BINARY_KINDS = frozenset({Kind.BINARY, Kind.GEOMETRY, Kind.GEOGRAPHY})
 INTEGER_KINDS = frozenset({Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG})
 
-#: Arrow's type codes of unions are signed bytes, as ORC's tags are for its reader in Java. Before pyarrow 23, 128 of
+#: Arrow's type codes of unions are signed bytes, as ORC's tags are for its Java reader. Before pyarrow 23, 128 of
 #: them in a list end the process.
 MAX_VARIANTS = 128 if int(pa.__version__.partition(".")[0]) >= 23 else 127
-#: The maximum length of CHAR, whose values, bounds and literals are padded: that of Trino. Hive allows 255.
+#: The maximum length of CHAR, whose values, bounds and literals are padded. It is that of Trino; Hive allows 255.
 MAX_CHAR_LENGTH = 1 << 16
-#: The most digits of decimals that writers in Java hold in 64 bits.
+#: The most digits of decimals that Java writers store in 64 bits.
 SHORT_PRECISION = 18
 
 
@@ -93,8 +93,8 @@ SHORT_PRECISION = 18
 class OrcType:
     """One node of the type tree.
 
-    ``column`` is the pre-order number in its file (0 is the root), or -1 for a type without a
-    column in a file, such as a partition column's.
+    ``column`` is the pre-order number in its file (0 is the root), or -1 for a type without a column in a file,
+    such as that of a partition column.
     """
 
     kind: Kind
@@ -106,7 +106,7 @@ class OrcType:
     scale: int = 0
 
     def same_as(self, other: OrcType) -> bool:
-        """Return True if two types are the same, wherever they are in their files."""
+        """Return True if two types are the same, whatever their column numbers."""
         return (
             self.kind is other.kind
             and self.max_length == other.max_length
@@ -120,7 +120,7 @@ class OrcType:
         """Return the Arrow type of values of this type.
 
         Raises:
-            OrcError: for a union of no types, or of more than Arrow has type codes.
+            OrcError: for a union without types, or with more types than Arrow has type codes.
         """
         match self.kind:
             case Kind.DECIMAL:
@@ -137,7 +137,7 @@ class OrcType:
                     ]
                 )
             case Kind.UNION:
-                # one without types ends the process in `pyarrow.nulls`
+                # a union without types ends the process in `pyarrow.nulls`
                 if not 0 < len(self.children) <= MAX_VARIANTS:
                     raise OrcError(
                         f"a union of {len(self.children)} types cannot be read, as Arrow's have 1 to "
@@ -157,7 +157,7 @@ class OrcType:
         return self if children == self.children else replace(self, children=children)
 
     def walk(self) -> Iterator[OrcType]:
-        """Yield this node and all nodes below it, in pre-order."""
+        """Yield this node and its descendants in pre-order."""
         yield self
         for child in self.children:
             yield from child.walk()

@@ -1,6 +1,6 @@
 """A bounded cache of the metadata of files: tails, stripe footers and row indexes.
 
-A local file is identified by its inode, length and times, and by its tail's checksum, a remote one by its listed
+A local file is identified by its inode, length and times, and by its tail's checksum, a remote file by its listed
 version: a changed or replaced file is a new one.
 """
 
@@ -19,18 +19,18 @@ from hindex.orc.io.source import ByteSource
 from hindex.orc.metadata.file_tail import FileTail, read_tail
 from hindex.orc.metadata.stripe import Stripe
 
-#: Environment variable with the size of the process's cache in bytes; 0 for no cache.
+#: The environment variable with the size of the process's cache in bytes; 0 for no cache.
 VARIABLE = "HINDEX_ORC_CACHE_BYTES"
 DEFAULT_BYTES = 64 * 1024 * 1024
 
-#: Approximate memory of a file's tail, a field of its footer, a stripe, one of its streams, one of its encodings, a row
+#: The approximate memory in bytes of a file's tail, a field of its footer, a stripe, a stream, an encoding, a row
 #: group's statistics, and a number of a position.
 _TAIL, _FIELD, _STRIPE, _STREAM, _ENCODING, _ENTRY, _NUMBER = 8192, 64, 1024, 320, 40, 200, 40
 
 
 @dataclass(slots=True, eq=False)
 class CachedFile:
-    """The metadata of a file that has been read so far. Threads may share it: entries are only added."""
+    """The metadata of a file, as far as it has been read. Threads may share it: entries are only added."""
 
     tail: FileTail
     #: None if it is not cached.
@@ -51,7 +51,7 @@ class CachedFile:
 
 
 class FileCache:
-    """The metadata of files by identity; the least recently used are dropped first.
+    """A cache of the metadata of files by identity; the least recently used are dropped first.
 
     Args:
         limit: the size in bytes.
@@ -68,7 +68,7 @@ class FileCache:
         """
         identity = source.identity()
         file = self._files.get(identity)
-        # a remote file is identified by its version, and no other one is read
+        # a remote file is identified by its version, and no other version is read
         if file is None or not (source.is_remote or _is_same(file.tail, source)):
             file = CachedFile(read_tail(source), identity)
         if identity is not None:
@@ -97,7 +97,7 @@ def _is_same(tail: FileTail, source: ByteSource) -> bool:
 
 
 def check_bound() -> None:
-    """Refuse an invalid bound in the environment, which is otherwise replaced by the default.
+    """Check the limit in the environment, since an invalid one is otherwise replaced by the default.
 
     Raises:
         ArgumentError: if it is not a number.

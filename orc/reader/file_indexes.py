@@ -21,12 +21,12 @@ from hindex.proto import orc_metadata_pb2 as pb
 
 Section = TypeVar("Section", pb.Metadata, pb.BloomFilterIndex)
 
-#: The maximum of row groups for each compressed byte of a stripe's indexes.
+#: The most row groups for each compressed byte of a stripe's indexes.
 _GROUPS_PER_BYTE = 64
 
 
 class FileIndexes:
-    """Reads the statistics and bloom filters of one file, by column number.
+    """The statistics and bloom filters of one file, by column number.
 
     Statistics are `Distrust.CORRUPT` if they cannot be read, and None if the file has none.
 
@@ -57,13 +57,13 @@ class FileIndexes:
         if self._is_misplaced(column):
             return Distrust.MISPLACED
         if self._metadata is None:
-            # a file has some bytes for each column of each stripe, whose statistics may compress to nothing
+            # statistics may compress to very little, but a file has some bytes for each column of each stripe
             data, fields = memoryview(self._tail.metadata), self._tail.file_length
             message = self._parse(pb.Metadata, data, min_fields=fields)
             self._metadata = Distrust.CORRUPT if message is None else message.stripe_stats
         if isinstance(self._metadata, Distrust):
             return self._metadata
-        # tools that concatenate files may leave out some stripes
+        # tools that concatenate files may omit the statistics of some stripes
         if len(self._metadata) != len(self._tail.stripes):
             return None
         statistics = self._metadata[stripe].col_stats
@@ -86,7 +86,7 @@ class FileIndexes:
         """Find a column's stream of reliable filters and its length in bytes.
 
         Returns:
-            the reason to distrust the filters if none are reliable, None if there are none.
+            the kind and length; the reason to distrust the filters if none are reliable; None if there are none.
         """
         if self._is_misplaced(data_type.column):
             return Distrust.MISPLACED
@@ -119,7 +119,7 @@ class FileIndexes:
         return filters if filters.blocks else Distrust.BAD_FILTER
 
     def group_rows(self, stripe: int) -> list[int]:
-        """Return the number of rows of each row group; empty without a row index that could have so many."""
+        """Return the number of rows of each row group; [] without row index, or if it is too short for so many."""
         information, stride = self._tail.stripes[stripe], self._tail.row_index_stride
         rows = information.num_rows
         # a corrupt file may claim any number of rows
@@ -128,7 +128,7 @@ class FileIndexes:
         return [min(stride, rows - start) for start in range(0, rows, stride)]
 
     def _is_misplaced(self, column: int) -> bool:
-        """Return True if rows may have other values than the statistics count.
+        """Return True if the statistics may not describe the values of the rows.
 
         See `hindex.orc.metadata.projection`.
         """

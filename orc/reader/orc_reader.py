@@ -1,4 +1,4 @@
-"""The reader: columns and rows of an ORC file, as Arrow.
+"""The reader of columns and rows of an ORC file as Arrow data.
 
 >>> from hindex.orc import OrcReader
 >>> reader = OrcReader("users.orc")                       # doctest: +SKIP
@@ -41,32 +41,32 @@ StripeSelection: TypeAlias = tuple[int, RowSelection]
 #: The default number of rows of a batch.
 BATCH_SIZE = 65_536
 
-#: Approximate decompressed bytes that `OrcReader.batches` decodes at once.
+#: The approximate decompressed bytes that `OrcReader.batches` decodes at once.
 _PIECE_BYTES = 32 << 20
 
-#: Stripes of a remote file that are fetched and decoded at once.
+#: The number of stripes of a remote file that are fetched and decoded at once.
 _REMOTE_STRIPES = 8
 
 
 class OrcReader:
-    """Reads the selected rows and columns of a file, and counts the work.
+    """A reader of selected rows and columns of a file, which counts its work.
 
-    A reader may be shared between threads.
+    Threads may share a reader.
 
     *Columns* are names of top-level columns, or dotted paths to fields within structs, such as ``address.city``: a
     null struct makes its fields null. A name that contains dots has precedence over a path. The content of lists, maps
     and unions cannot be read without the whole column.
 
-    *Rows* are numbers in the file, counted from 0: a roaring bitmap, an array or other integers, or a mapping from
-    stripes to the numbers of rows within them. Order and repetition do not matter: each row is read once, in the file's
-    order. Masks of booleans are refused.
+    *Rows* are row numbers in the file, from 0: a roaring bitmap, an array or other integers, or a mapping from
+    stripes to the row numbers within them. Order and repetition do not matter: each row is read once, in the
+    file's order. Boolean masks are refused.
 
     Args:
-        source: a local path; a URI that pyarrow or fsspec knows; a pair of a pyarrow or fsspec file system and a path
-            in it; or a `hindex.orc.io.source.ByteSource`.
-        cache: keeps metadata for later readers; the process's cache by default.
+        source: a local path; a URI that pyarrow or fsspec supports; a pair of a pyarrow or fsspec file system and
+            a path in it; or a `hindex.orc.io.source.ByteSource`.
+        cache: the cache of metadata for later readers; by default, that of the process.
         timezone: the reader's time zone, as Java names it. With it, ``timestamp`` columns are instants, as Spark reads
-            them in a Java of that default time zone. Without it, they are wall clock readings without a zone.
+            them if Java's default time zone is this one. Without it, they are wall clocks without a zone.
 
     Raises:
         OrcError: if the file is not a readable ORC file, or the time zone is unknown.
@@ -140,7 +140,7 @@ class OrcReader:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The top-level columns' names."""
+        """The names of the top-level columns."""
         return self.tail.schema.field_names
 
     @property
@@ -169,7 +169,7 @@ class OrcReader:
 
         Raises:
             ColumnError: for an unknown column.
-            ArgumentError: for rows outside the file, or that are not integers.
+            ArgumentError: for rows that are outside the file or not integers.
             OrcError: if the file is corrupt where it is read.
         """
         wanted = self._resolve(columns)
@@ -183,7 +183,7 @@ class OrcReader:
             return pa.Table.from_batches([_no_columns(len(selection)) for _, selection in selections])
         with ThreadPool((threads or processors()) - 1) as pool:
             stripes = self._read(wanted, selections, pool)
-        # many readers read once, and are never closed
+        # many readers read only once and are never closed
         self._cache.weigh(self._file.metadata)
         columns = [
             pa.chunked_array(list(chain.from_iterable(parts)), field.type)
@@ -200,17 +200,17 @@ class OrcReader:
     ) -> Iterator[pa.RecordBatch]:
         """Read the same rows as `read` in batches of at most ``batch_size`` rows, each from one stripe.
 
-        Batches are slices of row groups that are decoded together: of up to about 32 MiB and, unless ``batch_size``
-        is more, up to 65,536 selected rows. If only some rows are selected, columns without a row index are decoded a
-        stripe at a time. The selected bytes of a stripe of a remote file are fetched together.
+        Batches are slices of row groups that are decoded together: up to about 32 MiB and, unless ``batch_size``
+        is greater, up to 65,536 selected rows. If only some rows are selected, columns without a row index are
+        decoded one stripe at a time. The selected bytes of a stripe of a remote file are fetched together.
 
         Args:
             columns: as for `read`.
             rows: as for `read`.
 
         Raises:
-            ArgumentError: if ``batch_size`` is not positive. Other errors are those of `read`, some of them during the
-                iteration.
+            ArgumentError: if ``batch_size`` is not positive. Other errors are those of `read`, some of them raised
+                during the iteration.
         """
         if batch_size < 1:
             raise ArgumentError(f"a batch has at least 1 row, not {batch_size}")
@@ -228,7 +228,7 @@ class OrcReader:
                     yield _no_columns(min(batch_size, len(selection) - first))
                 continue
             reader = StripeReader(self._file, stripe, columns, selection)
-            # smaller batches would decompress the chunks that they share too often
+            # smaller batches would decompress the same chunks too often
             for arrays in reader.iter_batches(_PIECE_BYTES, max(batch_size, BATCH_SIZE)):
                 batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
                 del arrays
@@ -251,7 +251,7 @@ class OrcReader:
             return pool.map(read_stripe, selections)
         stripes = [StripeReader(self._file, stripe, columns, selection) for stripe, selection in selections]
         readers = [column for stripe in stripes for column in stripe.readers()]
-        # the largest first, so that the threads finish together
+        # the largest column first, so that the threads finish together
         order = sorted(range(len(readers)), key=lambda index: -readers[index].stored_bytes)
         parts = dict(zip(order, pool.map(lambda index: readers[index].read(), order), strict=True))
         return [
@@ -290,9 +290,9 @@ class OrcReader:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def bytes_to_read(self, stripe: int, columns: Sequence[str], rows: RowSelection) -> int:
-        """Return the stored bytes, of a stripe's columns, of the row groups with selected rows.
+        """Return the stored bytes of columns in the row groups of a stripe with selected rows.
 
-        No data is read, but row indexes are. Where a compressed chunk ends is guessed for some.
+        This reads row indexes, and no data. The ends of some compressed chunks are guessed.
 
         Raises:
             ColumnError: for an unknown column.

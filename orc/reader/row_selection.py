@@ -1,4 +1,4 @@
-"""Selections of rows of a stripe."""
+"""The selection of rows of a stripe."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RowSelection:
         """Find the row groups of ``stride`` rows that have selected rows.
 
         Returns:
-            int64[G], their numbers; and int64[G + 1], where the rows of each begin among the selected ones.
+            int64[G], their numbers; and int64[G + 1], the offset of each one's rows in the selected rows.
         """
         if not len(self):
             return np.zeros(0, np.int64), np.zeros(1, np.int64)

@@ -1,7 +1,7 @@
-"""Readers of the selected rows of a stripe, column by column.
+"""Read the selected rows of a stripe, column by column.
 
-A column is decoded in windows of row groups, which bounds the memory besides the result. A selection of all rows is
-read from a stream's first value on; others skip row groups by the row index.
+A column is decoded in windows of row groups, which limits the memory in addition to the result. If all rows are
+selected, a stream is read from its first value on; otherwise row groups are skipped by the row index.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from hindex.orc.reader.row_selection import RowSelection
 
 Ints = npt.NDArray[np.int64]
 
-#: Approximate decompressed bytes of a column to decode at once. Reading 1,782 random rows of 12 million of lineitem
-#: decompresses 2 % more chunks in windows of 8 MiB, and a fifth more in windows of 2 MiB.
+#: The approximate decompressed bytes of a column to decode at once. Reading 1,782 random rows of 12 million of
+#: lineitem decompresses 2 % more chunks in windows of 8 MiB, and a fifth more in windows of 2 MiB.
 WINDOW_BYTES = 32 << 20
 
 #: The assumed compression ratio.
 _COMPRESSION_RATIO = 4
 
-#: Compressed bytes of a remote file that are fetched together.
+#: The compressed bytes of a remote file that are fetched together.
 _FETCH_BYTES = 32 << 20
 
-#: The maximum of rows of a row group where all rows are read, which needs no row index.
+#: The most rows of a row group if all rows are read, which needs no row index.
 _STRIDE = 10_000
 
-#: The maximum of selected rows to decode at once: a column of few bytes may have many rows, and long values.
+#: The most selected rows to decode at once: a column with few bytes may have many rows and long values.
 _WINDOW_ROWS = 1 << 20
 
-#: Stored bytes of a column that are decoded before their memory is released.
+#: The stored bytes of a column that are decoded before their memory is released.
 _RELEASE_BYTES = 1 << 20
 
-#: The maximum of rows of a stripe, so that they can be numbered in 32 bits.
+#: The most rows of a stripe, so that they can be numbered in 32 bits.
 _MAX_ROWS = (1 << 31) - 1
 
-#: The maximum of row groups of a stripe; a corrupt file may claim any number of rows.
+#: The most row groups of a stripe; a corrupt file may claim any number of rows.
 MAX_GROUPS = 1 << 20
 
 #: The consecutive parts of a column.
@@ -80,7 +80,7 @@ class FileContext:
         return self.metadata.tail
 
     def stripe(self, index: int) -> Stripe:
-        """Return a stripe's footer, read on first use."""
+        """Return a stripe's footer, which is read at its first use."""
         stripe = self.metadata.stripes.get(index)
         if stripe is None:
             decompressor = self.tail.decompressor()
@@ -92,7 +92,7 @@ class FileContext:
 
 
 class StripeReader:
-    """Reads the selected rows of some columns of one stripe.
+    """A reader of the selected rows of some columns of one stripe.
 
     Raises:
         OrcError: if the stripe cannot be read.
@@ -114,7 +114,7 @@ class StripeReader:
         if selection.is_all and not (is_usable and stride <= _STRIDE):
             stride, is_usable = _STRIDE, True
         self.stride = stride if is_usable else max(selection.num_rows, 1)
-        #: The row groups that have selected rows, and where the rows of each begin among the selected ones.
+        #: The row groups that have selected rows, and the offset of each one's rows in the selected rows.
         self.groups, self.offsets = selection.groups(self.stride)
         self._columns = columns
 
@@ -124,12 +124,14 @@ class StripeReader:
         return -(-self.selection.num_rows // self.stride)
 
     def windows(self, size: int, max_bytes: int, max_rows: int) -> list[tuple[int, int]]:
-        """Cut the touched row groups into ranges to decode at once; one row group may exceed the limits.
+        """Split the row groups with selected rows into ranges to decode at once.
+
+        A single row group may exceed the limits.
 
         Args:
             size: the decompressed bytes of all row groups of the stripe.
-            max_bytes: the approximate maximum of a range.
-            max_rows: the maximum of selected rows; of all rows, four times as many.
+            max_bytes: the approximate most bytes of a range.
+            max_rows: the most selected rows of a range; four times as many if all rows are selected.
         """
         each = max(1, min(max_bytes * self.group_count // max(size, 1), 4 * max_rows // self.stride))
         rows = np.diff(self.offsets).tolist()
@@ -140,7 +142,7 @@ class StripeReader:
         ]
 
     def exceeds(self, max_rows: int) -> bool:
-        """Return True if the stripe has too many rows for one of `windows`."""
+        """Return True if the stripe has too many rows for a single window."""
         return len(self.selection) > max_rows or self.selection.num_rows > 4 * max_rows
 
     def readers(self) -> list[ColumnReader]:
@@ -148,7 +150,7 @@ class StripeReader:
         return [ColumnReader(self, column) for column in self._columns]
 
     def read(self) -> list[ArrayChunks]:
-        """Decode all columns one after the other; their bytes of a remote file are fetched together."""
+        """Decode all columns one by one; in a remote file, fetch their bytes together."""
         parts, columns = [], self.readers()
         for begin, end in split_by_budget([column.stored_bytes for column in columns], _FETCH_BYTES):
             self._prefetch(columns[begin:end])
@@ -159,13 +161,13 @@ class StripeReader:
         """Decode all columns for some row groups at a time.
 
         Args:
-            max_bytes: the approximate maximum of a piece once decompressed.
-            max_rows: the maximum of a piece, unless it has one row group.
+            max_bytes: the approximate most decompressed bytes of a batch.
+            max_rows: the most rows of a batch, unless it is one row group.
         """
         columns = self.readers()
         size = sum(column.content_bytes for column in columns)
         if size > max_bytes or self.exceeds(max_rows):
-            # a small column without a row index would keep the others whole; some have no bytes at all
+            # a small column without a row index would prevent windows; some have no bytes at all
             for column in columns:
                 column.window_bytes = -1
         self._prefetch(columns)
@@ -221,13 +223,13 @@ class StripeReader:
         except OrcError as error:
             raise error.at(path=self.file.tail.path, stripe=self.index) from error
         for (stored, (offset, length)), view in zip(plan, views, strict=True):
-            # ranges of a stream may overlap by their guessed ends
+            # ranges of a stream may overlap because their ends are guessed
             for at, size in stored.missing(offset - stored.offset, offset - stored.offset + length):
                 stored.put(at, view[at - offset : at - offset + size])
 
 
 class ColumnReader:
-    """Reads one column at the selected rows of a stripe; used by one thread at a time."""
+    """A reader of one column at the selected rows of a stripe. Only one thread at a time may use it."""
 
     def __init__(self, stripe: StripeReader, column: Projection) -> None:
         self._stripe = stripe
@@ -241,12 +243,12 @@ class ColumnReader:
         self._decoder: ColumnDecoder | None = None
         self._released = 0
         footer = stripe.stripe
-        #: A column of more decompressed bytes than this is decoded in windows, by the row index.
+        #: A column with more decompressed bytes than this is decoded in windows, by the row index.
         self.window_bytes = WINDOW_BYTES
-        #: Bytes of the column's streams, and the approximate number once decompressed.
+        #: The stored bytes of the column's streams, and the approximate decompressed bytes.
         self.stored_bytes = sum(footer.data_length(number) for number in self._nodes)
         self.content_bytes = self.stored_bytes * (1 if self._file.tail.codec is None else _COMPRESSION_RATIO)
-        #: The streams of each node that have an entry in its row index, PRESENT excluded.
+        #: The streams of each node that have an entry in its row index, without PRESENT.
         self.layouts = {
             number: layout
             for number, node in self._nodes.items()
@@ -283,7 +285,7 @@ class ColumnReader:
         return parts
 
     def decode(self, begin: int, end: int) -> pa.Array:
-        """Decode the column at the rows of a range of touched row groups.
+        """Decode the column at the rows of a range of row groups with selected rows.
 
         Raises:
             OrcError: if the file is corrupt there.
@@ -340,7 +342,7 @@ class ColumnReader:
                 yield self._streams[key], item
 
     def _select(self, begin: int, end: int) -> ValueSelection:
-        """Select the rows of a range of touched row groups."""
+        """Select the rows of a range of row groups with selected rows."""
         stripe = self._stripe
         first, last = int(stripe.offsets[begin]), int(stripe.offsets[end])
         rows = stripe.selection.wanted
@@ -406,7 +408,7 @@ class ColumnReader:
         return positions
 
     def _is_misplaced(self) -> bool:
-        """Return True if row indexes may disagree with the values; see `hindex.orc.metadata.projection`."""
+        """Return True if row indexes may not fit the values; see `hindex.orc.metadata.projection`."""
         if self._file.tail.is_by_java:
             return False
         return any(has_present(self._stripe.stripe, node.column) for node in cpp_null_parents(self._column))
@@ -429,7 +431,7 @@ def _check_readable(
 
 
 def split_by_budget(sizes: Sequence[int], budget: int) -> list[tuple[int, int]]:
-    """Split a sequence into ranges whose sizes add up to at most a budget; an item beyond the budget is a range."""
+    """Split a sequence into ranges with a total size within a budget; a larger item is a range of its own."""
     ranges: list[tuple[int, int]] = []
     begin, total = 0, 0
     for index, size in enumerate(sizes):
