@@ -57,7 +57,7 @@ MAX_ROWS = 50_000
 MAX_UNFILTERED_BYTES = 256 << 10
 #: Bytes, by Spark's statistics, of a side whose tasks run at once: the driver may get ``MAX_ROWS`` rows of each task.
 _MAX_BYTES_AT_ONCE = 128 << 20
-#: Parts of plans that had too many rows.
+#: Lookups that did not pay.
 _MAX_DECLINED = 256
 
 #: By the kind of a join: the sides (0 or 1) whose rows without a partner cannot reach the result.
@@ -251,7 +251,7 @@ class _Sources:
     def __init__(self, reading: PlanReading) -> None:
         self._reading = reading
         self._rows: dict[int, object | None] = {}
-        self._sizes: dict[int, int] = {}
+        self._identities: dict[int, str] = {}
 
     def is_replaced(self, number: int) -> bool:
         """Return True if a node is within a part that was computed."""
@@ -265,11 +265,15 @@ class _Sources:
         decision = replace(item.decision, reason=None, detail="", gives_keys=True)
         return replace(item, decision=decision, scan=None, plan=None)
 
+    def identity(self, source: int) -> str:
+        """Return what stands for a part in other plans: its bytes by Spark's statistics, and a hash of the part."""
+        if source not in self._identities:
+            self._identities[source] = str(self._reading.view.sizeAndHash(source))
+        return self._identities[source]
+
     def size(self, source: int) -> int:
         """Return the number of bytes of a part, by Spark's statistics."""
-        if source not in self._sizes:
-            self._sizes[source] = int(str(self._reading.view.sizeAndHash(source)).split(" ")[0])
-        return self._sizes[source]
+        return int(self.identity(source).split(" ")[0])
 
     def keys(self, lookup: _Lookup) -> tuple[Sequence[Literal], str | None]:
         """Return the keys of a lookup, or a reason why there are none."""
@@ -278,15 +282,15 @@ class _Sources:
             reason = self._problem(lookup)
             if reason is not None:
                 return (), reason
-            identity = str(self._reading.view.sizeAndHash(source))
-            if DECLINED.get(identity):
-                return (), f"more than {MAX_ROWS:,} rows match"
+            reason = DECLINED.get(self.identity(source))
+            if reason is not None:
+                return (), reason
             self._rows[source] = self._compute(source)
-            if self._rows[source] is None:
-                DECLINED.put(identity, True)
         rows = self._rows[source]
         if rows is None:
-            return (), f"more than {MAX_ROWS:,} rows match"
+            reason = f"more than {MAX_ROWS:,} rows match"
+            DECLINED.put(self.identity(source), reason)
+            return (), reason
         text = self._reading.view.keys(rows, lookup.key)
         if text is None:
             return (), "its keys are of a type without literals"
@@ -339,16 +343,21 @@ def _read_by_keys(
     reading: PlanReading, item: RelationReading, lookups: Sequence[_Lookup], sources: _Sources
 ) -> RelationReading:
     """Read a relation by the keys of its lookups, those of the smallest sides first, if that leaves few rows."""
-    relation = item.relation
+    relation, access = item.relation, reading.access(item.relation)
     names = {node.number: node for node in reading.plan.nodes}
     memberships: list[Predicate] = []
     used: list[LookupJoin] = []
     declined: list[LookupJoin] = []
     try:
-        for lookup in sorted(lookups, key=lambda one: sources.size(one.source)):
+        where, _, reader = reading.condition(relation, access)
+        ordered = sorted(lookups, key=lambda one: sources.size(one.source))
+        parts = [f"{lookup.name} {sources.identity(lookup.source)}" for lookup in ordered]
+        identity = selectivity.reading_key(reading.manifest(relation), reading.files(relation), where, *parts)
+        known = DECLINED.get(identity)
+        for lookup in ordered:
             name = _source_name(reading, names[lookup.source], lookup.key)
             column = ".".join(lookup.column)
-            keys, reason = sources.keys(lookup)
+            keys, reason = ((), known) if known is not None else sources.keys(lookup)
             if reason is not None:
                 declined.append(LookupJoin(column, name, None, reason))
                 continue
@@ -357,8 +366,6 @@ def _read_by_keys(
             used.append(LookupJoin(column, name, len(keys)))
         if not memberships:
             return replace(item, decision=replace(item.decision, lookups=tuple(declined)))
-        access = reading.access(relation)
-        where, _, reader = reading.condition(relation, access)
         own = [] if where is None else [where]
         result = reading.read_rows(
             relation,
@@ -374,6 +381,8 @@ def _read_by_keys(
         _LOG.info("a lookup join failed: %s", first_line(error))
         return _with_lookups(item, used, first_line(error))
     if result.scan is None:
+        if result.decision.reason is Reason.NOT_SELECTIVE:
+            DECLINED.put(identity, result.decision.because)
         return _with_lookups(item, used, result.decision.because)
     shown = None if where is None else str(where)
     return replace(result, decision=replace(result.decision, predicate=shown, lookups=tuple(used)))
@@ -395,5 +404,6 @@ def _source_name(reading: PlanReading, node: PlanNode, key: int) -> str:
     return f"the column {node.output.index(key) + 1} of a {node.kind}"
 
 
-#: Of this process: parts of plans that had too many rows.
-DECLINED: LruCache[str, bool] = LruCache(_MAX_DECLINED)
+#: Of this process: why parts of plans were computed in vain, by their identities, or by those together with the table
+#: that was to be read by their keys. A stale entry affects speed only: Spark reads the table.
+DECLINED: LruCache[str | bytes, str] = LruCache(_MAX_DECLINED)

@@ -481,14 +481,19 @@ def test_keys_that_leave_too_many_rows_are_not_used(
     selectivity.DECLINED.clear()
     text = "SELECT fact.id FROM fact JOIN dim ON fact.k = dim.k WHERE g > 3"
     expected = rows(spark.sql(text))
+    computed = count_calls(monkeypatch, lookup_joins._Sources, lookup_joins._Sources._compute)
     with hindex.accelerate(spark) as handle:
-        frame = spark.sql(text)
-        assert rows(frame) == expected
-        explained = handle.explain(frame)
-    (lookup,) = _lookups(explained)
-    assert lookup.endswith(" of dim.k: not used, NOT_SELECTIVE: more than 1.0% of the rows may match")
-    # the rows of the small side stand for it all the same
-    assert [table.gives_keys for table in explained.tables if table.table == "dim"] == [True]
+        first, second = handle.explain(spark.sql(text)), handle.explain(spark.sql(text))
+        assert rows(spark.sql(text)) == expected
+        assert len(computed) == 1
+        # the small side has other rows, and another size
+        assert rows(spark.sql(text.replace("dim ON", "bridge AS dim ON").replace("g > 3", "dim.b < 9"))) != []
+    assert len(computed) == 2
+    for explained, is_computed in ((first, True), (second, False)):
+        (lookup,) = _lookups(explained)
+        assert lookup.endswith(" of dim.k: not used, NOT_SELECTIVE: more than 1.0% of the rows may match")
+        # the rows of a computed side stand for it all the same
+        assert [table.gives_keys for table in explained.tables if table.table == "dim"] == [is_computed]
 
 
 def test_no_keys_are_computed_for_a_table_that_spark_reads_sooner(
@@ -496,19 +501,17 @@ def test_no_keys_are_computed_for_a_table_that_spark_reads_sooner(
 ) -> None:
     text = "SELECT fact.id FROM fact JOIN dim ON fact.k = dim.k WHERE g = 3"
     expected = rows(spark.sql(text))
+    computed = count_calls(monkeypatch, lookup_joins._Sources, lookup_joins._Sources._compute)
     # by its own condition, that k is not null, it is not read either
     monkeypatch.setattr(selectivity, "MAX_SHARE", 0.005)
-    for smallest, is_computed in ((0, True), (10_000, False)):
+    for smallest, is_computed in ((10_000, False), (0, True)):
         monkeypatch.setattr(selectivity, "MIN_VALUES", smallest)
         selectivity.DECLINED.clear()
-        # a remembered decision, too
-        for _ in range(2):
-            with hindex.accelerate(spark) as handle:
-                frame = spark.sql(text)
-                assert rows(frame) == expected
-                tables = {table.table: table for table in handle.explain(frame).tables}
-            assert tables["dim"].gives_keys is is_computed
-            assert tables["fact"].reason is (Reason.NOT_SELECTIVE if is_computed else Reason.TOO_SMALL)
+        with hindex.accelerate(spark) as handle:
+            tables = {table.table: table for table in handle.explain(spark.sql(text)).tables}
+            assert rows(spark.sql(text)) == expected
+        assert bool(computed) is is_computed
+        assert tables["fact"].reason is (Reason.NOT_SELECTIVE if is_computed else Reason.TOO_SMALL)
 
 
 def test_conditions_are_compared_with_the_rows_of_few_row_groups(
