@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
+from time import perf_counter
 from typing import Concatenate, ParamSpec, TypeVar
 
 from hindex.errors import DeletedFileError, HindexError, OrcError, root_os_error
@@ -43,6 +44,10 @@ _REMOTE_UNITS = 32
 #: The most stored bytes of rows in memory ahead of their use; the first `_FEW_AHEAD` stripes are exempt.
 _MAX_BYTES_AHEAD = 64 << 20
 _FEW_AHEAD = 2 * processors()
+
+#: The time that the work on local units takes in the calling thread before other threads get units. Threads that run
+#: Python wait for each other: a row of each of 11 stripes took 32 ms with two threads, and 23 ms with one.
+_SECONDS_ALONE = 0.01
 
 
 @value_class
@@ -267,30 +272,32 @@ def run_lookups(tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[U
 def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = False) -> Iterator[T]:
     """Yield the results of some work on each unit, in order, on as many threads as there are processors.
 
-    A single unit is processed in the calling thread. Only a few units are processed ahead of their use.
+    The first local units, and a single one, are processed in the calling thread. Only a few units are processed ahead
+    of their use.
 
     Args:
         cautious: the first results may be enough: process one unit first, then twice as many each time.
     """
     units = iter(units)
     head = list(islice(units, 1 if cautious else 2))
+    is_remote = bool(head) and head[0][0].is_remote
     # threads that wait for requests need no processor
-    threads = max(_REMOTE_UNITS, processors()) if head and head[0][0].is_remote else processors()
-    if len(head) < 2:
-        for task, lookup_result in head:
-            with ThreadPool(threads - 1) as pool:
-                result = work(task, lookup_result, pool)
-            yield result
-        if not head or not cautious:
-            return
-        head = []
+    threads = max(_REMOTE_UNITS, processors()) if is_remote else processors()
+    is_single = len(head) == 1 and not cautious
     max_ahead = 2 * threads
     ahead = 1 if cautious else max_ahead
+    spent = 0.0
     # each with the bytes that may be read
     pending: deque[tuple[int, Future[T]]] = deque()
-    with ThreadPool(threads) as pool:
+    with ThreadPool(threads - 1 if is_single else threads) as pool:
         for task, lookup_result in chain(head, units):
-            weight = _stored_bytes(task, lookup_result) if threads > processors() else 0
+            if is_single or (not is_remote and spent < _SECONDS_ALONE):
+                started = perf_counter()
+                result = work(task, lookup_result, pool)
+                spent += perf_counter() - started
+                yield result
+                continue
+            weight = _stored_bytes(task, lookup_result) if is_remote else 0
             pending.append((weight, pool.submit(work, task, lookup_result, pool)))
             while len(pending) > ahead or (
                 len(pending) > _FEW_AHEAD and sum(some for some, _ in pending) > _MAX_BYTES_AHEAD
