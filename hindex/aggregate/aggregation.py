@@ -224,7 +224,7 @@ class Aggregation:
             if groups and item.column is not None and resolve(item.column).name not in groups:
                 only = "that column" if len(groups) == 1 else "those columns"
                 raise ColumnError(
-                    f"Column {spelled(item.column)!r} is asked of groups by {', '.join(map(repr, groups))}: only "
+                    f"Column {spelled(item.column)!r} is in the result of GROUP BY {', '.join(groups)}: only "
                     f"{only} can be; leave it out, or use Spark on scan(...).to_spark()"
                 )
 

@@ -24,7 +24,7 @@ Statements end with ; and may take several lines. A table is a quoted path or UR
 
 {statements}
 
-help STATEMENT tells more, such as: help create index
+help STATEMENT explains one, such as: help create index
 help shows this, quit (or Ctrl-D) leaves, Ctrl-C drops what is typed or stops what runs.
 \\x [on|off|auto] shows one column per line: always, never, or (auto) if a table is wider than the terminal.
 TAB completes keywords, paths in quotes, and names of columns, fields and indexes."""

@@ -548,7 +548,7 @@ def _node_json(node: ExplainedNode) -> dict[str, Any]:
         "exact": None if answer is None else answer.exact,
         "rows": None if answer is None else answer.rows,
         "reason": None if answer is None or answer.reason is None else answer.reason.name,
-        "asked": [
+        "sources": [
             {
                 "index": item.index,
                 "index_type": item.index_type,

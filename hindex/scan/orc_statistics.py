@@ -60,7 +60,7 @@ class StatisticsSource(enum.Enum):
     STATISTICS = "ORC statistics"
     BLOOM_FILTER = "ORC bloom filter"
     #: The path of a flat file of a transactional table, and the number of rows before it: they give row keys.
-    PLACE = "the file's place"
+    PLACE = "path and row position"
     #: The default of a column that the file lacks.
     DEFAULT = "the column's default"
 

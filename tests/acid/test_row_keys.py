@@ -177,13 +177,13 @@ def test_explain_shows_row_keys_decided_by_the_files_path(tmp_path: Path) -> Non
     for name in ("000000_0", LOADED):
         write_flat(tmp_path / name, [(at, at, "x") for at in range(40)])
     for where, decision in (
-        ("row__id.writeid = 7", "the file's place  exact  40 rows"),
-        ("row__id.rowid < 3", "the file's place  exact  6 rows"),
-        ("row__id IS NOT NULL", "the file's place  exact  80 rows"),
-        ("row__id IS NULL", "the file's place  exact  0 rows"),
+        ("row__id.writeid = 7", "path and row position  exact  40 rows"),
+        ("row__id.rowid < 3", "path and row position  exact  6 rows"),
+        ("row__id IS NOT NULL", "path and row position  exact  80 rows"),
+        ("row__id IS NULL", "path and row position  exact  0 rows"),
     ):
         scan = table_of(tmp_path).scan(where=where, columns=["id"])
-        (line,) = (line for line in scan.explain().to_text().splitlines() if "the file's place" in line)
+        (line,) = (line for line in scan.explain().to_text().splitlines() if "path and row position" in line)
         assert line.split(maxsplit=len(where.split()))[-1] == decision
         # all rows that are left are read, and no index is used; but other files are left out
         is_full = decision.endswith("80 rows")
@@ -202,7 +202,7 @@ def test_explain_counts_row_ids_of_read_files_only(tmp_path: Path) -> None:
         scan = table_of(tmp_path).scan(where=where, columns=["id"])
         text = scan.explain().to_text()
         (line,) = (line for line in text.splitlines() if line.strip().startswith("row__id.rowid < 3  "))
-        assert line.partition("the file's place")[2].split() == ["exact", "3", "rows"]
+        assert line.partition("path and row position")[2].split() == ["exact", "3", "rows"]
         assert scan.count() == 3
 
 

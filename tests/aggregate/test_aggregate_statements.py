@@ -181,14 +181,14 @@ def test_refused(table: Table, connection: LocalConnection, tmp_path: Path) -> N
         (
             [Group("a", "a"), Aggregate(AggregateFunction.MIN, "id", "m")],
             "a",
-            "'id' is asked of groups by 'a'",
+            "'id' is in the result of GROUP BY a: only that column",
         ),
         (
             [Group("a", "a"), Aggregate(AggregateFunction.COUNT, "S", "n")],
             "a",
-            "'S' is asked of groups by 'a'",
+            "'S' is in the result of GROUP BY a: only that column",
         ),
-        ([Group("id", "id")], "a", "'id' is asked of groups by 'a'"),
+        ([Group("id", "id")], "a", "'id' is in the result of GROUP BY a: only that column"),
         ([Group("a", "a")], None, "'a' stands beside aggregates"),
     ],
 )

@@ -20,6 +20,7 @@ from tests.bench import (
     builds,
     command_line,
     expressions,
+    included_costs,
     key_lists,
     lookup_joins,
     planning,
@@ -38,6 +39,7 @@ from tests.bench.section import Section
 SECTIONS: tuple[Section, ...] = (
     *queries_run.SECTIONS,
     builds.SECTION,
+    included_costs.SECTION,
     reader.SECTION,
     remote.SECTION,
     planning.SECTION,

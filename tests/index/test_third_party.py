@@ -89,7 +89,7 @@ def test_it_is_built_and_asked(connection: Connection, path: Path) -> None:
         expected = [row for row in range(4000) if keep(_value(row))]  # type: ignore[no-untyped-call]
         assert ids(scan) == expected, where
         tree = scan.explain().to_json()["tree"]
-        (first, *_) = tree["asked"]
+        (first, *_) = tree["sources"]
         assert first["index"] == "beginnings", where
         # one word in eight begins so, or two
         assert first["rows"] <= 1600 or where.endswith(("'x'", "'d'", "NULL")), where

@@ -106,15 +106,15 @@ def test_every_type_alone_and_together(table: Table, using: tuple[str, ...]) -> 
 def test_the_cheapest_is_asked_first_and_the_last_only_where_needed(table: Table) -> None:
     table.create_indexes([IndexSpec(f"a_{name}", "a", name) for name in TYPES])
     tree = table.scan("a = 1234").explain().to_json()["tree"]
-    assert [item["index"] for item in tree["asked"]] == ["a_minmax", "a_bloom", "a_bitmap"]
-    left = [item["rows"] for item in tree["asked"]]
+    assert [item["index"] for item in tree["sources"]] == ["a_minmax", "a_bloom", "a_bitmap"]
+    left = [item["rows"] for item in tree["sources"]]
     assert left[0] >= left[1] >= left[2] == 1
     assert (tree["index"], tree["index_type"], tree["exact"], tree["rows"]) == ("a_bitmap", "BITMAP", True, 1)
     # the first one decides; BLOOM has no part in ranges
     tree = table.scan("a > 100000").explain().to_json()["tree"]
-    assert [item["index"] for item in tree["asked"]] == ["a_minmax"]
+    assert [item["index"] for item in tree["sources"]] == ["a_minmax"]
     tree = table.scan("a > 1230").explain().to_json()["tree"]
-    assert [item["index"] for item in tree["asked"]] == ["a_minmax", "a_bitmap"]
+    assert [item["index"] for item in tree["sources"]] == ["a_minmax", "a_bitmap"]
 
 
 def test_two_inexact_indexes_leave_what_both_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
