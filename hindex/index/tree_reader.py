@@ -132,6 +132,8 @@ class TreeReader:
             raise ValueError("its leaves are not in order")
         self._tree: LLBTree | OOBTree | None = None
         self._int_bounds = np.array(self._bounds if self._kind is KeyKind.INT64 else (), np.int64)
+        # the next leaf's bound is above every key of a leaf
+        self._int_ends = np.append(self._int_bounds[1:], MAX_KEY)
 
     def _inner_level(self) -> LLBTree | OOBTree:
         if self._tree is None:
@@ -194,9 +196,7 @@ class TreeReader:
         if ranges.integers is None:
             return np.zeros(len(numbers), np.bool_)
         lows, highs = ranges.integers
-        # the next leaf's bound is above every key of this one
-        upper = np.append(self._int_bounds[1:], MAX_KEY)[numbers]
-        is_whole &= (lows[begins] <= self._int_bounds[numbers]) & (highs[begins] >= upper)
+        is_whole &= (lows[begins] <= self._int_bounds[numbers]) & (highs[begins] >= self._int_ends[numbers])
         return is_whole
 
     def _touched_leaves(self, ranges: Sequence[Range]) -> tuple[Int64s, Int64s]:
