@@ -111,6 +111,7 @@ def test_every_benchmark_section_has_a_place() -> None:
         "selectivity",
         "substrings",
         "included",
+        "included-costs",
         "expressions",
         "to-spark",
         "tpch",
