@@ -56,7 +56,7 @@ public class OptimizerRule extends Rule {
 
   private SparkSession session;
   private Function rewrite;
-  private PythonClient python;
+  private Object python;
   private final ThreadLocal lastResult = new ThreadLocal();
   private volatile boolean isOn;
   private int users;
@@ -65,9 +65,9 @@ public class OptimizerRule extends Rule {
    * Set the session, whose plans do not use the rule before `turn` or `force`.
    *
    * @param rewrite from a view of a plan to another plan, or null
-   * @param python has the connections through which plans are passed
+   * @param python has the connections through which plans are passed: a PythonClient if each thread has its own
    */
-  public void use(SparkSession session, Function rewrite, PythonClient python) {
+  public void use(SparkSession session, Function rewrite, Object python) {
     this.session = session;
     this.rewrite = rewrite;
     this.python = python;
@@ -221,11 +221,11 @@ public class OptimizerRule extends Rule {
   public static class PlanView {
     private final LogicalPlan plan;
     private final SparkSession session;
-    private final PythonClient python;
+    private final Object python;
     private final ArrayList nodes = new ArrayList();
     private final HashMap replaced = new HashMap();
 
-    public PlanView(LogicalPlan plan, SparkSession session, PythonClient python) {
+    public PlanView(LogicalPlan plan, SparkSession session, Object python) {
       this.plan = plan;
       this.session = session;
       this.python = python;
@@ -237,7 +237,8 @@ public class OptimizerRule extends Rule {
 
     /** Return the current database, and the nodes, children before parents, as JSON. */
     public String json() throws java.net.SocketException {
-      ClientServerConnection connection = python.getPerThreadConnection();
+      ClientServerConnection connection =
+          python instanceof PythonClient ? ((PythonClient) python).getPerThreadConnection() : null;
       if (connection != null) {
         // a text of more than 8 KiB is written in pieces; the second would wait 40 ms for the receipt of the first
         connection.getSocket().setTcpNoDelay(true);

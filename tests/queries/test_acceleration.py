@@ -60,6 +60,18 @@ def test_plans_are_sent_without_waiting_for_receipts(spark: SparkSession, wareho
         assert socket.getTcpNoDelay()
 
 
+def test_threads_may_share_connections(
+    spark: SparkSession, warehouse: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with ``PYSPARK_PIN_THREAD=false``, where the callback client is of another class."""
+    server = type(spark.sparkContext._gateway.java_gateway_server)  # type: ignore[union-attr]
+    other_client = spark.sparkContext._jvm.java.lang.Object()  # type: ignore[union-attr]
+    monkeypatch.setattr(server, "getCallbackClient", lambda _: other_client, raising=False)
+    with hindex.accelerate(spark, always=True) as handle:
+        spark.sql(f"SELECT * FROM {warehouse}.sales WHERE shop = 3").collect()
+        assert "through indexes: i_shop 1" in handle.summary()
+
+
 def test_a_script_gives_the_same_with_the_one_line(spark: SparkSession, warehouse: str, log: Log) -> None:
     expected = {name: contents(frame) for name, frame in script.run(spark, warehouse).items()}
     with hindex.accelerate(spark, always=True):
