@@ -5,6 +5,8 @@ Index files never change once written, so every later scan can use an open file 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from hindex.errors import IndexFileError, OrcError, TableError, root_os_error
 from hindex.index.btree import BTreeReader
 from hindex.index.bundle import Bundle, is_bundle
@@ -12,6 +14,7 @@ from hindex.index.index_file import Footer, IndexFileReader
 from hindex.index.index_type import FileIndexType, IndexReader, file_index_type
 from hindex.index.page_cache import Cache, shared_cache
 from hindex.orc.io.file_system import open_source
+from hindex.table.location import is_local
 from hindex.value_class import value_class
 
 # the memory of a reader without its directory, and the factor by which a directory grows when it is parsed
@@ -56,7 +59,7 @@ def open_index_file(path: str, length: int, footer_checksum: int, cache: Cache |
         # it has no open file of its own, but all of its bytes are in memory
         cache.put(key, opened, _weight(file) + length)
     else:
-        cache.put_file(key, opened, _weight(file))
+        _keep(cache, key, opened, file)
     return opened
 
 
@@ -72,7 +75,7 @@ def open_bundle(path: str, cache: Cache | None = None) -> Bundle:
     if isinstance(cached, Bundle):
         return cached
     bundle = Bundle(_opened_file(path, None, cache))
-    cache.put_file(path, bundle, _weight(bundle.file))
+    _keep(cache, path, bundle, bundle.file)
     return bundle
 
 
@@ -89,8 +92,14 @@ def open_btree_file(path: str, length: int, footer_checksum: int, cache: Cache |
     if isinstance(cached, BTreeReader):
         return cached
     reader = BTreeReader(_opened(path, length, footer_checksum, cache))
-    cache.put_file(key, reader, _weight(reader.file))
+    _keep(cache, key, reader, reader.file)
     return reader
+
+
+def _keep(cache: Cache, key: Hashable, value: object, file: IndexFileReader) -> None:
+    """Put an open file into a cache; only local files have a descriptor, and so a maximum number."""
+    put = cache.put_file if is_local(file.path) else cache.put
+    put(key, value, _weight(file))
 
 
 def _weight(file: IndexFileReader) -> int:

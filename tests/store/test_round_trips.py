@@ -12,6 +12,7 @@ import pyarrow.orc
 import pytest
 
 from hindex.api.table import Table
+from hindex.index import page_cache
 from hindex.scan import included_columns
 from hindex.table import listing
 from tests.support import local_build
@@ -123,6 +124,25 @@ def test_requests_of_a_first_answer(
     s3.requests.clear()
     assert answer(LocalConnection().table(f"{bucket}/t")) == expected(files)
     assert len(s3.requests) == 2 + again(files)
+
+
+def test_remote_index_files_take_no_descriptors(
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them stay open, unlike those of a local disk."""
+    local_build.install(monkeypatch)
+    monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
+    monkeypatch.setattr(page_cache, "MAX_FILES", 1)
+    for file in range(3):
+        sink = pa.BufferOutputStream()
+        pyarrow.orc.write_table(pa.table({"g": VALUES}), sink)
+        put_object(f"{bucket}/t/{file}.orc", sink.getvalue().to_pybytes())
+    LocalConnection().table(f"{bucket}/t").create_index("i", "g")
+    forget()
+    for index_requests in (6, 0):
+        s3.requests.clear()
+        assert LocalConnection().table(f"{bucket}/t").scan(f"g = {G}").count() == 3
+        assert sum("/_hindex/data/" in path for _, path in s3.requests) == index_requests
 
 
 def test_small_files_of_a_build_task_are_read_side_by_side(
