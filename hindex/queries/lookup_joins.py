@@ -57,7 +57,7 @@ MAX_ROWS = 50_000
 MAX_UNFILTERED_BYTES = 256 << 10
 #: Bytes, by Spark's statistics, of a side whose tasks run at once: the driver may get ``MAX_ROWS`` rows of each task.
 _MAX_BYTES_AT_ONCE = 128 << 20
-#: Lookups that did not pay.
+#: The number of lookups that are remembered because they did not pay.
 _MAX_DECLINED = 256
 
 #: By the kind of a join: the sides (0 or 1) whose rows without a partner cannot reach the result.
@@ -114,7 +114,7 @@ def apply_lookup_joins(reading: PlanReading, readings: list[RelationReading]) ->
     """
     lookups = {}
     for item in readings:
-        # no keys make Spark's own reading of so few values longer
+        # Spark reads so few values in less time than it computes keys
         is_small = item.decision.reason is Reason.TOO_SMALL
         is_read = item.scan is not None and not reading.rewriter.always
         if not (is_small or is_read or item.relation.is_transactional):
@@ -352,7 +352,9 @@ def _read_by_keys(
         where, _, reader = reading.condition(relation, access)
         ordered = sorted(lookups, key=lambda one: sources.size(one.source))
         parts = [f"{lookup.name} {sources.identity(lookup.source)}" for lookup in ordered]
-        identity = selectivity.reading_key(reading.manifest(relation), reading.files(relation), where, *parts)
+        limits = reading.rewriter.always, len(reading.used_columns(relation, access, where))
+        files = reading.files(relation)
+        identity = selectivity.reading_key(reading.manifest(relation), files, where, *limits, *parts)
         known = DECLINED.get(identity)
         for lookup in ordered:
             name = _source_name(reading, names[lookup.source], lookup.key)
@@ -381,7 +383,7 @@ def _read_by_keys(
         _LOG.info("a lookup join failed: %s", first_line(error))
         return _with_lookups(item, used, first_line(error))
     if result.scan is None:
-        if result.decision.reason is Reason.NOT_SELECTIVE:
+        if result.decision.reason is Reason.NOT_SELECTIVE and not selectivity.has_failures(result.notes):
             DECLINED.put(identity, result.decision.because)
         return _with_lookups(item, used, result.decision.because)
     shown = None if where is None else str(where)
@@ -404,6 +406,7 @@ def _source_name(reading: PlanReading, node: PlanNode, key: int) -> str:
     return f"the column {node.output.index(key) + 1} of a {node.kind}"
 
 
-#: Of this process: why parts of plans were computed in vain, by their identities, or by those together with the table
-#: that was to be read by their keys. A stale entry affects speed only: Spark reads the table.
+#: Of this process: why computing a part of a plan did not pay. The key is the part's identity if it has too many rows;
+#: if its keys leave too many rows of a table, it is `selectivity.reading_key` of that table and the part's identity. A
+#: stale entry affects speed only: Spark reads the table.
 DECLINED: LruCache[str | bytes, str] = LruCache(_MAX_DECLINED)

@@ -106,7 +106,12 @@ def _fallbacks(opened: Iterable[ScanTaskReader]) -> tuple[Note, ...]:
 
 def may_be_kept(estimate: SelectivityEstimate, notes: Iterable[Note]) -> bool:
     """Return True if the same condition on the same files would give the same estimate: no index file failed."""
-    return not estimate.fallbacks and not any(note.reason in _FAILURES for note in notes)
+    return not estimate.fallbacks and not has_failures(notes)
+
+
+def has_failures(notes: Iterable[Note]) -> bool:
+    """Return True if an index file failed, which may be temporary."""
+    return any(note.reason in _FAILURES for note in notes)
 
 
 def share_detail(limit: float, estimate: SelectivityEstimate) -> str:

@@ -45,8 +45,9 @@ _REMOTE_UNITS = 32
 _MAX_BYTES_AHEAD = 64 << 20
 _FEW_AHEAD = 2 * processors()
 
-#: The time that the work on local units takes in the calling thread before other threads get units. Threads that run
-#: Python wait for each other: a row of each of 11 stripes took 32 ms with two threads, and 23 ms with one.
+#: Local units with at most so many rows are processed by the calling thread, for so many seconds together. Threads that
+#: run Python wait for each other: three rows of each of 11 stripes took 27 ms with two threads, and 18 ms with one.
+_FEW_ROWS = 64
 _SECONDS_ALONE = 0.01
 
 
@@ -272,8 +273,8 @@ def run_lookups(tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[U
 def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = False) -> Iterator[T]:
     """Yield the results of some work on each unit, in order, on as many threads as there are processors.
 
-    The first local units, and a single one, are processed in the calling thread. Only a few units are processed ahead
-    of their use.
+    The calling thread processes a unit without others, the first unit if ``cautious``, and the first local units with
+    few rows. Only a few units are processed ahead of their use.
 
     Args:
         cautious: the first results may be enough: process one unit first, then twice as many each time.
@@ -283,19 +284,30 @@ def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = Fals
     is_remote = bool(head) and head[0][0].is_remote
     # threads that wait for requests need no processor
     threads = max(_REMOTE_UNITS, processors()) if is_remote else processors()
-    is_single = len(head) == 1 and not cautious
+    if len(head) < 2:
+        for task, lookup_result in head:
+            with ThreadPool(threads - 1) as pool:
+                result = work(task, lookup_result, pool)
+            yield result
+            del result
+        if not head or not cautious:
+            return
+        head = []
     max_ahead = 2 * threads
     ahead = 1 if cautious else max_ahead
-    spent = 0.0
+    seconds = 0.0
     # each with the bytes that may be read
     pending: deque[tuple[int, Future[T]]] = deque()
-    with ThreadPool(threads - 1 if is_single else threads) as pool:
+    with ThreadPool(threads) as pool:
         for task, lookup_result in chain(head, units):
-            if is_single or (not is_remote and spent < _SECONDS_ALONE):
+            has_few_rows = len(lookup_result.bounds.upper) <= _FEW_ROWS
+            if has_few_rows and not is_remote and not pending and seconds < _SECONDS_ALONE:
                 started = perf_counter()
                 result = work(task, lookup_result, pool)
-                spent += perf_counter() - started
+                seconds += perf_counter() - started
                 yield result
+                # a generator would keep it until the next one
+                del result
                 continue
             weight = _stored_bytes(task, lookup_result) if is_remote else 0
             pending.append((weight, pool.submit(work, task, lookup_result, pool)))

@@ -65,7 +65,7 @@ public class OptimizerRule extends Rule {
    * Set the session, whose plans do not use the rule before `turn` or `force`.
    *
    * @param rewrite from a view of a plan to another plan, or null
-   * @param python has the connections through which plans are passed: a PythonClient if each thread has its own
+   * @param python the client with the connections to Python: a PythonClient if each thread has its own connection
    */
   public void use(SparkSession session, Function rewrite, Object python) {
     this.session = session;
@@ -236,18 +236,28 @@ public class OptimizerRule extends Rule {
     }
 
     /** Return the current database, and the nodes, children before parents, as JSON. */
-    public String json() throws java.net.SocketException {
-      ClientServerConnection connection =
-          python instanceof PythonClient ? ((PythonClient) python).getPerThreadConnection() : null;
-      if (connection != null) {
-        // a text of more than 8 KiB is written in pieces; the second would wait 40 ms for the receipt of the first
-        connection.getSocket().setTcpNoDelay(true);
-      }
+    public String json() {
+      sendWithoutDelay();
       StringBuilder out = new StringBuilder("{\"database\":");
       Json.text(out, session.sessionState().catalog().getCurrentDatabase());
       out.append(",\"nodes\":[");
       add(plan, out);
       return out.append("]}").toString();
+    }
+
+    /** A text of more than 8 KiB is sent in pieces, of which the second would wait 40 ms for an acknowledgement. */
+    private void sendWithoutDelay() {
+      if (!(python instanceof PythonClient)) {
+        return;
+      }
+      try {
+        ClientServerConnection connection = ((PythonClient) python).getPerThreadConnection();
+        if (connection != null && connection.getSocket() != null) {
+          connection.getSocket().setTcpNoDelay(true);
+        }
+      } catch (java.net.SocketException error) {
+        // plans are passed all the same
+      }
     }
 
     private int add(LogicalPlan node, StringBuilder out) {

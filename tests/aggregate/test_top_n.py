@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +16,6 @@ from hindex.errors import ColumnError
 from hindex.explanations.explanation import ReadPath
 from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader
-from hindex.scan.task_runner import run_units
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns, write_rows
 from tests.support.work import forget
@@ -202,20 +199,6 @@ def test_a_limit_reads_no_more_stripes_than_it_needs(table: Table, opened: list[
     )
     assert len(opened) == 1
     assert sum(reader.counts.row_groups + reader.counts.whole_columns for reader in opened) == 1
-
-
-def test_work_ahead_grows_from_none() -> None:
-    taken: list[int] = []
-
-    def units() -> Iterator[Any]:
-        for number in range(50):
-            taken.append(number)
-            yield SimpleNamespace(is_remote=False), number
-
-    results: Any = run_units(units(), lambda _, number, *__: number, cautious=True)
-    assert (next(results), len(taken)) == (0, 1)
-    assert (next(results), len(taken)) == (1, 3)
-    assert [*results] == list(range(2, 50))
 
 
 def test_stale_files_partitions_and_absent_columns(connection: LocalConnection, tmp_path: Path) -> None:

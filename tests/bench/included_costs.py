@@ -129,7 +129,7 @@ def _table(measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
                 ratio_text(ratios(item["without_ms"], item["included_ms"])),
             ]
         )
-    headings = ["columns", "build s", "MB", "of the data's", "ms without", "ms with", "ratio"]
+    headings = ["columns", "build s", "MB", "of the data's MB", "ms without", "ms with", "ratio"]
     return {"headings": headings, "rows": rows, "right": 1}
 
 

@@ -48,8 +48,8 @@ def contents(frame: Any) -> tuple[Any, list[str]]:
     return frame.schema.jsonValue(), rows(frame)
 
 
-def test_plans_are_sent_without_waiting_for_receipts(spark: SparkSession, warehouse: str) -> None:
-    """Texts of more than 8 KiB leave in several packets, of which the second would wait 40 ms for a receipt."""
+def test_plans_are_sent_without_waiting_for_acknowledgements(spark: SparkSession, warehouse: str) -> None:
+    """A text of more than 8 KiB is sent in packets, of which the second would wait for an acknowledgement."""
     text = f"SELECT * FROM {warehouse}.sales WHERE shop = 3"
     with hindex.accelerate(spark):
         spark.sql(text).collect()

@@ -496,6 +496,31 @@ def test_keys_that_leave_too_many_rows_are_not_used(
         assert [table.gives_keys for table in explained.tables if table.table == "dim"] == [is_computed]
 
 
+def test_declined_keys_are_computed_again_for_another_reading(
+    spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that uses every index, one of other columns, and one after a failure of the index."""
+    monkeypatch.setattr(selectivity, "MAX_SHARE", 0.005)
+    monkeypatch.setattr(selectivity, "MIN_VALUES", 0)
+    text = "SELECT {} FROM fact JOIN dim ON fact.k = dim.k WHERE g > 3"
+    computed = count_calls(monkeypatch, lookup_joins._Sources, lookup_joins._Sources._compute)
+
+    def count_computed(columns: str, *, always: bool = False) -> int:
+        selectivity.DECLINED.clear()
+        computed.clear()
+        with hindex.accelerate(spark, always=always):
+            rows(spark.sql(text.format(columns)))
+        return len(computed)
+
+    assert [count_computed("fact.id"), count_computed("fact.id")] == [1, 0]
+    assert count_computed("fact.id", always=True) == 1
+    assert count_computed("fact.id, fact.s") == 1
+    lookup_joins.DECLINED.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(selectivity, "has_failures", lambda _: True)
+        assert [count_computed("fact.id"), count_computed("fact.id")] == [1, 1]
+
+
 def test_no_keys_are_computed_for_a_table_that_spark_reads_sooner(
     spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
