@@ -151,7 +151,7 @@ def test_statements_of_several_columns(connection: LocalConnection, crossed: Tab
         (0, None), (0, "u"), (0, "v"), (1, None),
     ]  # fmt: skip
     assert run("SELECT DISTINCT x, x FROM TABLE LIMIT 2") == [(None, None), (0, 0)]
-    with pytest.raises(ColumnError, match="of groups by 'x', 'y': only those columns can be"):
+    with pytest.raises(ColumnError, match="of GROUP BY x, y: only those columns can be"):
         crossed.scan().aggregate([Group("z", "z")], ["x", "y"]).to_arrow()
 
 
