@@ -401,7 +401,7 @@ class Explanation:
 
     @property
     def checked(self) -> str:
-        """Whether rows are checked after the indexes, in words."""
+        """A sentence that says whether rows are checked after the index lookups."""
         return (
             "exact: nothing is left to check" if self.exact else "the predicate is checked on undecided rows"
         )

@@ -47,7 +47,7 @@ class Leaf:
         ngrams: the n-grams of the domain's strings, if an index on n-grams may be used.
         condition: the filter on the table's columns that keeps the same rows as a leaf on an expression; it is
             evaluated on rows that are read.
-        has_lists: True if rows have several values, of which one must be in the domain.
+        has_lists: True if rows have several values; a row matches if one of them is in the domain.
     """
 
     column: str

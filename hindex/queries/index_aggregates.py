@@ -59,7 +59,7 @@ def answer_aggregate(reading: PlanReading, relation: Relation) -> RelationReadin
     if not {name.lower() for name in named} <= reading.columns_of_indexes(relation):
         return None
     limits = len(columns), reading.rewriter.always
-    key = selectivity.reading_key(reading.manifest(relation), reading.files(relation), where, *limits)
+    key = reading.reading_key(relation, where, *limits)
     if selectivity.DECLINED.get(key) is not None or reading.settings_problem is not None:
         return None
     table, snapshot = reading.snapshot(relation)

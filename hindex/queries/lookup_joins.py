@@ -353,13 +353,12 @@ def _read_by_keys(
         ordered = sorted(lookups, key=lambda one: sources.size(one.source))
         parts = [f"{lookup.name} {sources.identity(lookup.source)}" for lookup in ordered]
         limits = reading.rewriter.always, len(reading.used_columns(relation, access, where))
-        files = reading.files(relation)
-        identity = selectivity.reading_key(reading.manifest(relation), files, where, *limits, *parts)
-        known = DECLINED.get(identity)
+        key = reading.reading_key(relation, where, *limits, *parts)
+        reason_to_decline = DECLINED.get(key)
         for lookup in ordered:
             name = _source_name(reading, names[lookup.source], lookup.key)
             column = ".".join(lookup.column)
-            keys, reason = ((), known) if known is not None else sources.keys(lookup)
+            keys, reason = ((), reason_to_decline) if reason_to_decline else sources.keys(lookup)
             if reason is not None:
                 declined.append(LookupJoin(column, name, None, reason))
                 continue
@@ -384,7 +383,7 @@ def _read_by_keys(
         return _with_lookups(item, used, first_line(error))
     if result.scan is None:
         if result.decision.reason is Reason.NOT_SELECTIVE and not selectivity.has_failures(result.notes):
-            DECLINED.put(identity, result.decision.because)
+            DECLINED.put(key, result.decision.because)
         return _with_lookups(item, used, result.decision.because)
     shown = None if where is None else str(where)
     return replace(result, decision=replace(result.decision, predicate=shown, lookups=tuple(used)))

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -196,6 +197,7 @@ class PlanReading:
         self.has_replacements = False
         self._roots: dict[int, tuple[str, Manifest]] = {}
         self._files: dict[int, str] = {}
+        self._digests: dict[int, bytes] = {}
         self._accesses: dict[int, Access] = {}
         self._snapshots: dict[tuple[str | None, tuple[str, ...], str], tuple[ResolvedTable, Snapshot]] = {}
 
@@ -371,6 +373,13 @@ class PlanReading:
             self._files[relation.node] = str(self.view.files(relation.node))
         return self._files[relation.node]
 
+    def reading_key(self, relation: Relation, where: Predicate | None, *limits: object) -> bytes:
+        """Return what identifies a condition on the files that Spark reads; see `selectivity.reading_key`."""
+        if relation.node not in self._digests:
+            # a line for each of many files
+            self._digests[relation.node] = blake2b(self.files(relation).encode(), digest_size=16).digest()
+        return selectivity.reading_key(self.manifest(relation), self._digests[relation.node], where, *limits)
+
     def condition(self, relation: Relation, access: Access) -> tuple[Predicate | None, bool, ConditionReader]:
         """Return the condition on the rows of a relation, and whether it is all that is above it."""
         on_ngrams = self._ngram_columns(relation)
@@ -419,7 +428,7 @@ class PlanReading:
         always = self.rewriter.always
         used = self.used_columns(relation, access, where)
         limit = 1.0 if always else selectivity.MAX_SHARE if max_share is None else max_share
-        key = selectivity.reading_key(self.manifest(relation), self.files(relation), where, len(used), limit)
+        key = self.reading_key(relation, where, len(used), limit)
         known = selectivity.DECLINED.get(key)
         if known is not None:
             unused = reader.unread(access.conditions)

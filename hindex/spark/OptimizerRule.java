@@ -245,7 +245,7 @@ public class OptimizerRule extends Rule {
       return out.append("]}").toString();
     }
 
-    /** A text of more than 8 KiB is sent in pieces, of which the second would wait 40 ms for an acknowledgement. */
+    /** Send texts of more than 8 KiB, which leave in several packets, without waiting 40 ms for an acknowledgement. */
     private void sendWithoutDelay() {
       if (!(python instanceof PythonClient)) {
         return;

@@ -108,7 +108,7 @@ class EntryTable:
         return tuple(self._shared[id_] for id_ in self._shared_ids[0])
 
     def summary(self) -> Summary:
-        """Return the summary of the entries, of which there must be at least one."""
+        """Return the summary of the entries. There must be at least one."""
         indexes = {}
         for index_id in sorted(batch_indexes(self.batch)):
             column = self.batch.column(INDEX_PREFIX + index_id)

@@ -186,7 +186,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 T = TypeVar("T")
 
-#: The most seconds that a writer waits for the writers before it, of which one may hang.
+#: The most seconds that a writer waits for earlier writers, since one of them may hang.
 TURN_S = 10.0
 
 # the directories whose locks a thread holds

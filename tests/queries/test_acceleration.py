@@ -49,7 +49,7 @@ def contents(frame: Any) -> tuple[Any, list[str]]:
 
 
 def test_plans_are_sent_without_waiting_for_acknowledgements(spark: SparkSession, warehouse: str) -> None:
-    """A text of more than 8 KiB is sent in packets, of which the second would wait for an acknowledgement."""
+    """A text of more than 8 KiB leaves in several packets: the second would wait for an acknowledgement."""
     text = f"SELECT * FROM {warehouse}.sales WHERE shop = 3"
     with hindex.accelerate(spark):
         spark.sql(text).collect()
