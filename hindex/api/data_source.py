@@ -20,7 +20,7 @@ from hindex.orc.io.source import one_line
 from hindex.plan.time_zones import TimeZones
 from hindex.scan.planning import ScanPlan, output_columns, plan_no_files, plan_scan
 from hindex.spark.session import as_active, session_time_zones
-from hindex.spark.tasks import UnitGroup, cores, group_units, read_group
+from hindex.spark.tasks import TaskGroup, cores, group_tasks, read_group
 from hindex.spark.types import quoted, spark_ddl
 from hindex.spark.workers import check_workers
 from hindex.store.snapshot import Snapshot, take_snapshot
@@ -158,9 +158,9 @@ class SourceScan:
         self._table = table
         self._wanted = tuple(names)
 
-    def groups(self, cores: int) -> list[UnitGroup]:
+    def groups(self, cores: int) -> list[TaskGroup]:
         """Return the scan tasks of each Spark task."""
-        return group_units(self.plan(), cores)
+        return group_tasks(self.plan(), cores)
 
     def plan(self) -> ScanPlan:
         snapshot = self._table.snapshot()
@@ -178,7 +178,7 @@ class SourceScan:
         return [selected_by_name.get(name, name) for name in self._wanted]
 
 
-def read_batches(group: UnitGroup, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_batches(group: TaskGroup, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Read the rows of a group on an executor, in the schema that Spark expects."""
     for batch in read_group(group):
         arrays = [_cast(array, field) for array, field in zip(batch.columns, schema, strict=True)]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,6 +39,8 @@ from hindex.index.reader_cache import open_btree_file
 from hindex.keys import array_keys, key_list, list_elements
 from hindex.orc import RowSelection
 from hindex.orc.acid.delta_files import AcidFile
+from hindex.orc.io.file_system import request_limit
+from hindex.orc.io.thread_pool import ThreadPool, processors
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.orc.metadata.types import Kind
 from hindex.plan.index_columns import IndexColumn
@@ -50,6 +52,7 @@ from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, Shared
 from hindex.store.snapshot import Snapshot, read_file_tail
 from hindex.store.store import Store
 from hindex.table.file_schema import file_schema
+from hindex.table.location import is_local
 from hindex.table.partitions import NULL_PARTITION, PartitionColumn, RawPartition
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
@@ -74,7 +77,6 @@ MAX_BUFFERED_ENTRIES = 8 << 20
 #: Minimum and maximum number of entries of a chunk.
 _CHUNK_ENTRIES = (128, 1024)
 
-_TAIL_READERS = 8
 #: Number of sampled stripes, and of rows in each, from which the distribution of keys is estimated.
 _SAMPLED_STRIPES = 32
 _SAMPLED_ROWS = 512
@@ -260,7 +262,9 @@ def run_btree(spark: SparkSession, plan: BTreePlan, progress: Progress) -> list[
     Raises:
         BuildError: if a task failed; the message names its data file.
     """
-    prepared = [_prepare(plan, group) for group in plan.groups]
+    is_remote = any(not is_local(view.file.uri) for group in plan.groups for view in group.read)
+    with ThreadPool(request_limit() if is_remote else processors()) as pool:
+        prepared = pool.map(partial(_prepare, plan, pool), plan.groups)
     job = _job(plan, prepared)
     tails = {path: tail for item in prepared for path, tail in item.tails.items()}
     tasks = split_entry_tasks(_tasks(plan, prepared), job, tails, cores(spark), task_bytes(spark))
@@ -302,14 +306,13 @@ def _run_sort_job(
     return collect(spark, frame, job.build_id, progress, len(tasks))
 
 
-def _prepare(plan: BTreePlan, group: BTreeGroup) -> _PreparedGroup:
+def _prepare(plan: BTreePlan, pool: ThreadPool, group: BTreeGroup) -> _PreparedGroup:
     changes = {view.file.path: view.file.change_to_record() for view in group.read}
-    with ThreadPoolExecutor(_TAIL_READERS) as pool:
-        tails = dict(zip((v.file.path for v in group.read), pool.map(_read_tail, group.read), strict=True))
-        has_times = any(item.type.kind is Kind.TIMESTAMP for item in plan.on.inputs)
-        views = group.read if has_times else ()
-        lacking = zip(views, pool.map(_lacks_time_zone, views), strict=True)
-        without_zone = frozenset(view.file.path for view, is_lacking in lacking if is_lacking)
+    tails = dict(zip((v.file.path for v in group.read), pool.map(_read_tail, group.read), strict=True))
+    has_times = any(item.type.kind is Kind.TIMESTAMP for item in plan.on.inputs)
+    views = group.read if has_times else ()
+    lacking = zip(views, pool.map(_lacks_time_zone, views), strict=True)
+    without_zone = frozenset(view.file.path for view, is_lacking in lacking if is_lacking)
     old = []
     versions: dict[str, dict[str, tuple[int, int]]] = {}
     for view in group.kept:
@@ -334,7 +337,7 @@ def _prepare(plan: BTreePlan, group: BTreeGroup) -> _PreparedGroup:
     files = [_indexed_file(view, tails[view.file.path]) for view in group.read]
     files += [file for _, _, kept in old for file in kept]
     files.sort(key=lambda file: file.path)
-    lows = _split_keys(plan, group, tails)
+    lows = _split_keys(plan, pool, group, tails)
     return _PreparedGroup(group, tuple(files), tails, changes, without_zone, tuple(old), lows)
 
 
@@ -374,7 +377,9 @@ def _indexed_file(view: FileView, tail: FileTail) -> IndexedFile:
     )
 
 
-def _split_keys(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> tuple[Key | None, ...]:
+def _split_keys(
+    plan: BTreePlan, pool: ThreadPool, group: BTreeGroup, tails: dict[str, FileTail]
+) -> tuple[Key | None, ...]:
     """Choose the smallest key of each file of a set, so that all files have about the same number of entries."""
     rows = sum(tail.num_rows for tail in tails.values())
     old = [file.stats for index_set in group.merged for file in index_set.files]
@@ -383,7 +388,7 @@ def _split_keys(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) 
     if parts < 2:
         return (None,)
     weighted = [(stats.min_key, stats.rows) for stats in old if stats.min_key is not None]
-    sample = _sample_keys(plan, group, tails)
+    sample = _sample_keys(plan, pool, group, tails)
     weighted += [(key, rows // max(len(sample), 1)) for key in sample]
     weighted.sort(key=lambda item: item[0])
     if not weighted:
@@ -394,7 +399,9 @@ def _split_keys(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) 
     return (None, *(low for low in lows if low > weighted[0][0]))
 
 
-def _sample_keys(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail]) -> list[Key]:
+def _sample_keys(
+    plan: BTreePlan, pool: ThreadPool, group: BTreeGroup, tails: dict[str, FileTail]
+) -> list[Key]:
     """Return the keys of a sample of rows."""
     stripes = [
         (view, number, stripe.num_rows)
@@ -404,8 +411,9 @@ def _sample_keys(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail])
     ]
     if len(stripes) > _SAMPLED_STRIPES:
         stripes = [stripes[at * len(stripes) // _SAMPLED_STRIPES] for at in range(_SAMPLED_STRIPES)]
-    keys: list[Key] = []
-    for turn, (view, number, rows) in enumerate(stripes):
+
+    def keys(turn: int) -> list[Key]:
+        view, number, rows = stripes[turn]
         # other positions in each stripe, for columns whose values restart with every stripe
         start = max(rows - _SAMPLED_ROWS, 0) * turn // len(stripes)
         selection = RowSelection.of(np.arange(start, min(start + _SAMPLED_ROWS, rows)), rows)
@@ -414,13 +422,14 @@ def _sample_keys(plan: BTreePlan, group: BTreeGroup, tails: dict[str, FileTail])
             with open_data_file(view.file.uri, acid) as reader:
                 column = plan.on.in_file(plan.binding, reader.tail.schema, transactional=acid is not None)
                 if column is None or number >= len(reader.stripes):
-                    continue
+                    return []
                 values = column.table_values(column.read(reader, number, selection))
                 values = list_elements(values)[0] if plan.on.has_lists else values
         except HindexError as error:
             raise BuildError(f"index build failed on data file {view.file.path!r}: {error}") from error
-        keys += key_list(array_keys(plan.on.type, values.drop_null()))
-    return keys
+        return key_list(array_keys(plan.on.type, values.drop_null()))
+
+    return list(chain.from_iterable(pool.map(keys, range(len(stripes)))))
 
 
 def _job(plan: BTreePlan, prepared: Sequence[_PreparedGroup]) -> BTreeJob:

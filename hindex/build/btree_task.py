@@ -12,14 +12,14 @@ from __future__ import annotations
 import struct
 import uuid
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hindex.build.task import TASK_ERRORS, ErrorLocation
+from hindex.build.task import REMOTE_FILES, TASK_ERRORS, ErrorLocation
 from hindex.domain import Key
 from hindex.errors import BuildError
 from hindex.index.btree import BTreeWriter, IndexedFile, first_locations, stripe_entries
@@ -29,8 +29,10 @@ from hindex.index.reader_cache import open_btree_file
 from hindex.index.tree_writer import Int64s, byte_keys, key_at
 from hindex.keys import KeyKind, key_kind
 from hindex.orc.acid.delta_files import AcidFile
+from hindex.orc.io.thread_pool import ThreadPool
 from hindex.plan.index_columns import IndexColumn
 from hindex.store.build_files import StagedFile
+from hindex.table.location import is_local
 from hindex.table.transactional import open_data_file
 from hindex.value_class import value_class
 
@@ -166,15 +168,30 @@ def entry_chunks(job: BTreeJob, tasks: Sequence[EntryTask]) -> Iterator[pa.Recor
         parts.setdefault(part.group, []).append((number, part.low))
     batches: list[pa.RecordBatch] = []
     size = 0
-    for task in tasks:
-        for batch in _task_chunks(job, task, parts[task.group]):
-            batches.append(batch)
-            size += batch.nbytes
-            if size >= _BATCH_BYTES:
-                yield _join(batches)
-                batches, size = [], 0
+    for batch in _batches(job, tasks, parts):
+        batches.append(batch)
+        size += batch.nbytes
+        if size >= _BATCH_BYTES:
+            yield _join(batches)
+            batches, size = [], 0
     if batches:
         yield _join(batches)
+
+
+def _batches(
+    job: BTreeJob, tasks: Sequence[EntryTask], parts: Mapping[int, Sequence[tuple[int, Key | None]]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the chunks of tasks; read some files of a remote store ahead, whose requests then overlap."""
+    if all(is_local(task.uri if isinstance(task, ReadTask) else task.path) for task in tasks):
+        for task in tasks:
+            yield from _task_chunks(job, task, parts[task.group])
+        return
+
+    def chunks(task: EntryTask) -> list[pa.RecordBatch]:
+        return list(_task_chunks(job, task, parts[task.group]))
+
+    with ThreadPool(REMOTE_FILES) as pool:
+        yield from chain.from_iterable(pool.map_ahead(chunks, tasks))
 
 
 def _join(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

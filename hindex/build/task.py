@@ -128,8 +128,8 @@ class BuiltFile:
     stripe_stats: tuple[ColumnStats, ...] = ()
 
 
-#: Small data files of a remote store that one Spark task reads at once.
-_REMOTE_FILES = 8
+#: Data files of a remote store that one Spark task reads at once.
+REMOTE_FILES = 8
 
 #: Data files of one directory in one Spark task share index files if there are so many, each of so many bytes at most.
 MIN_BUNDLED = 8
@@ -207,15 +207,13 @@ def run_build_tasks(tasks: Sequence[BuildTask]) -> Iterator[pa.RecordBatch]:
         BuildError: naming the data file and the stripe; unfinished index files are removed.
     """
     is_serial = len(tasks) < 2 or is_local(tasks[0].uri)
-    with ThreadPool(0 if is_serial else _REMOTE_FILES - 1) as pool:
+    with ThreadPool(0 if is_serial else REMOTE_FILES) as pool:
         for chunk, is_bundled in _chunks(tasks):
             results: list[_Result] = []
             size = 0
-            for at in range(0, len(chunk), pool.size + 1):
-                some = chunk[at : at + pool.size + 1]
-                new = pool.map(partial(_run_build_task, in_memory=is_bundled), some)
-                results += new
-                size += sum(len(data) for result in new for data in result.contents)
+            for result in pool.map_ahead(partial(_run_build_task, in_memory=is_bundled), chunk):
+                results.append(result)
+                size += sum(map(len, result.contents))
                 # an index may be larger than its data file: a bloom filter of values that compress well
                 if size >= MAX_BUNDLE_BYTES:
                     yield _result_rows(_write_bundles(results))
@@ -234,9 +232,8 @@ def _chunks(tasks: Sequence[BuildTask]) -> Iterator[tuple[Sequence[BuildTask], b
     for (is_small, _), members in groupby(tasks, location):
         chunk = tuple(members)
         is_bundled = is_small and len(chunk) >= MIN_BUNDLED
-        size = MAX_BUNDLED if is_bundled else _REMOTE_FILES
-        for at in range(0, len(chunk), size):
-            yield chunk[at : at + size], is_bundled
+        for at in range(0, len(chunk), MAX_BUNDLED):
+            yield chunk[at : at + MAX_BUNDLED], is_bundled
 
 
 def _result_rows(results: Iterable[_Result]) -> pa.RecordBatch:

@@ -103,6 +103,8 @@ class ScanTask:
         version: the version of the file in the listing of a remote store.
         metadata: the copy of that version's metadata, if there is one.
         included: indexes from which columns may be read.
+        first_stripe: the first stripe that the task reads.
+        end_stripe: the stripe before which it ends; None at the end of the file, however long the file is by then.
     """
 
     path: str
@@ -127,6 +129,8 @@ class ScanTask:
     version: Hashable | None = None
     metadata: MetadataCopy | None = None
     included: tuple[IncludedUse, ...] = ()
+    first_stripe: int = 0
+    end_stripe: int | None = None
 
 
 @value_class

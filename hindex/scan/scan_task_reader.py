@@ -133,7 +133,8 @@ class ScanTaskReader:
 
     @property
     def stripes(self) -> range:
-        return range(len(self.reader.stripes))
+        """The numbers of the stripes that the task reads."""
+        return range(len(self.reader.stripes))[self.task.first_stripe : self.task.end_stripe]
 
     def row_groups(self, rows: int) -> int:
         """Return the number of row groups of a stripe."""

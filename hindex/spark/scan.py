@@ -23,7 +23,7 @@ from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import Runner, Unit, run_units
 from hindex.spark.locations import escape_glob, spark_path
 from hindex.spark.session import session_time_zones
-from hindex.spark.tasks import cores, group_units, numbered_schema, read_group, task_frame
+from hindex.spark.tasks import cores, group_tasks, numbered_schema, read_group, task_frame
 from hindex.spark.types import quoted, spark_ddl
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _frame_of_plan(
     native, rest = split_native(plan)
     frame = None
     if rest.tasks or not native:
-        groups = group_units(rest, cores(spark))
+        groups = group_tasks(rest, cores(spark))
         read = partial(read_group, limit=stop, mode=scan.mode)
         schema = numbered_schema(plan.output_schema())
         frame = task_frame(spark, groups, read, schema, rows=num_rows)

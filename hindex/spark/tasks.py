@@ -8,18 +8,21 @@ from __future__ import annotations
 import gc
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
+from itertools import starmap
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from hindex.errors import DeletedFileError, HindexError
+from hindex.errors import DeletedFileError, HindexError, OrcError
+from hindex.orc.io.thread_pool import SERIAL, ThreadPool
 from hindex.plan.modes import Mode
-from hindex.scan.scan_task import ScanTask
+from hindex.scan.scan_task import ScanTask, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
-from hindex.scan.task_runner import is_deleted_file
+from hindex.scan.task_runner import Runner, is_deleted_file, run_units
 from hindex.spark.workers import check_workers
-from hindex.value_class import value_class
+from hindex.table.location import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,32 +37,18 @@ MIN_BYTES = 4 << 20
 #: Spark tasks for each core, because tasks differ in duration.
 _TASKS_PER_CORE = 3
 
-
-@value_class
-class ReadUnit:
-    """The stripes ``[first, end)`` of a scan task.
-
-    Args:
-        end: None for the last unit of a file, so that no stripe is missed if a longer file replaces it.
-    """
-
-    task: ScanTask
-    first: int = 0
-    end: int | None = None
+#: The scan tasks that one Spark task runs.
+TaskGroup = tuple[ScanTask, ...]
 
 
-#: The units that one Spark task reads.
-UnitGroup = tuple[ReadUnit, ...]
-
-
-def group_units(plan: ScanPlan, cores: int) -> list[UnitGroup]:
+def group_tasks(plan: ScanPlan, cores: int) -> list[TaskGroup]:
     """Split the tasks of a plan between stripes and combine them to groups of about the same number of bytes."""
     views = plan.snapshot.views
     stripes = {views.files.paths[at]: max(int(views.num_stripes[at]), 1) for at in plan.positions()}
     total = sum(task.length for task in plan.tasks)
     target = min(max(total // (max(cores, 1) * _TASKS_PER_CORE), MIN_BYTES), MAX_BYTES)
-    groups: list[UnitGroup] = []
-    current: list[ReadUnit] = []
+    groups: list[TaskGroup] = []
+    current: list[ScanTask] = []
     current_bytes = 0
     for task in plan.tasks:
         count = stripes.get(task.path, 1)
@@ -70,7 +59,7 @@ def group_units(plan: ScanPlan, cores: int) -> list[UnitGroup]:
             if current and current_bytes + size > target:
                 groups.append(tuple(current))
                 current, current_bytes = [], 0
-            current.append(ReadUnit(task, first, end))
+            current.append(replace(task, first_stripe=first, end_stripe=end) if len(bounds) > 1 else task)
             current_bytes += size
     if current:
         groups.append(tuple(current))
@@ -78,52 +67,45 @@ def group_units(plan: ScanPlan, cores: int) -> list[UnitGroup]:
 
 
 def read_group(
-    group: UnitGroup, limit: int | None = None, mode: Mode = Mode.LENIENT
+    group: TaskGroup, limit: int | None = None, mode: Mode = Mode.LENIENT
 ) -> Iterator[pa.RecordBatch]:
     """Read the selected rows of a group on an executor, at most ``limit``.
 
-    Columns are named by their position, so that a DataFrame may have any names, and equal ones. Timestamps are instants
-    if the plan has time zones, otherwise wall clocks.
+    Requests to a remote store overlap. Columns are named by their position, so that a DataFrame may have any names, and
+    equal ones. Timestamps are instants if the plan has time zones, otherwise wall clocks.
 
     Raises:
         FallbackError: in strict mode, if an index is not usable.
+        DeletedFileError: if a data file was deleted or replaced.
     """
-    for unit in group:
-        if limit is not None and limit <= 0:
-            return
-        for batch in _read_unit(unit, limit, mode):
-            yield batch
-            if limit is not None:
-                limit -= batch.num_rows
+    if limit == 0:
+        return
 
+    def read(task: ScanTaskReader, result: StripeResult, pool: ThreadPool = SERIAL) -> pa.RecordBatch:
+        return numbered(task.read(result.first(limit), pool))
 
-def _read_unit(unit: ReadUnit, limit: int | None, mode: Mode) -> Iterator[pa.RecordBatch]:
     try:
-        yield from _read_stripes(unit, limit, mode)
+        units = Runner(mode).run_lookups(group, cautious=limit is not None)
+        # each core has a process of its own
+        is_remote = bool(group) and not is_local(group[0].uri)
+        batches = run_units(units, read, cautious=limit is not None) if is_remote else starmap(read, units)
+        rows = 0
+        for batch in batches:
+            part = batch.slice(0, None if limit is None else limit - rows)
+            rows += part.num_rows
+            yield from (part.slice(at, BATCH_ROWS) for at in range(0, part.num_rows, BATCH_ROWS))
+            if rows == limit:
+                return
     except HindexError as error:
         if not is_deleted_file(error):
             raise
+        orc_error = error if isinstance(error, OrcError) else error.__cause__
+        path = orc_error.path if isinstance(orc_error, OrcError) else None
         # Spark shows the whole traceback, which is short without the cause
         raise DeletedFileError(
-            f"data file {unit.task.path!r} was deleted or replaced after the DataFrame was made: make it again, "
-            "which lists the table anew"
+            f"data file {path!r} was deleted or replaced after the DataFrame was made: make it again, which lists the "
+            "table anew"
         ) from None
-
-
-def _read_stripes(unit: ReadUnit, limit: int | None, mode: Mode) -> Iterator[pa.RecordBatch]:
-    with ScanTaskReader(unit.task) as opened:
-        for stripe in opened.stripes[unit.first : unit.end]:
-            if limit is not None and limit <= 0:
-                return
-            result = opened.look_up(stripe)
-            mode.check(opened.notes)
-            if not len(result.bounds.upper):
-                continue
-            batch = numbered(opened.read(result.first(limit))).slice(0, limit)
-            for at in range(0, batch.num_rows, BATCH_ROWS):
-                yield batch.slice(at, BATCH_ROWS)
-            if limit is not None:
-                limit -= batch.num_rows
 
 
 def numbered_schema(schema: pa.Schema) -> pa.Schema:

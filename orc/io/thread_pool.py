@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
@@ -39,6 +39,22 @@ class ThreadPool:
         """Call a function in one of the threads."""
         assert self._executor is not None, "the pool has no threads"
         return self._executor.submit(work, *args, **kwargs)
+
+    def map_ahead(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Yield the results of a function, in the items' order; each thread works on an item ahead.
+
+        A pool without threads calls the function when a result is due.
+        """
+        if self._executor is None:
+            yield from map(work, items)
+            return
+        pending: deque[Future[Result]] = deque()
+        for item in items:
+            if len(pending) == self.size:
+                yield pending.popleft().result()
+            pending.append(self._executor.submit(work, item))
+        while pending:
+            yield pending.popleft().result()
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Call a function for each item, in this and idle threads; return the results in the items' order.

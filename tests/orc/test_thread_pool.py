@@ -39,6 +39,27 @@ def test_several_threads_work_at_once_on_what_is_shared() -> None:
     assert threading.current_thread().name in names
 
 
+@pytest.mark.parametrize("size", [0, 3])
+def test_results_ahead_of_their_use(size: int) -> None:
+    started: list[int] = []
+
+    def square(n: int) -> int:
+        started.append(n)
+        if n == 7:
+            raise ValueError("seven")
+        return n * n
+
+    with ThreadPool(size) as pool:
+        results = pool.map_ahead(square, list(range(10)))
+        assert started == []
+        for n in range(5):
+            assert next(results) == n * n
+            assert len(started) <= n + max(size, 1)
+        assert [next(results), next(results)] == [25, 36]
+        with pytest.raises(ValueError, match="seven"):
+            next(results)
+
+
 def test_a_pool_without_threads() -> None:
     with ThreadPool(0) as pool:
         names = pool.map(lambda _: threading.current_thread().name, [0, 1, 2])

@@ -87,8 +87,8 @@ def test_a_frame_of_deleted_files_fails_with_one_line(
     with pytest.raises(Exception, match="DeletedFileError") as caught:
         frame.collect()
     assert failure_message(caught.value) == (
-        "data file '2.orc' was deleted or replaced after the DataFrame was made: make it again, which lists the table "
-        "anew"
+        f"data file {str(path / '2.orc')!r} was deleted or replaced after the DataFrame was made: make it again, which "
+        "lists the table anew"
     )
     # the worker's error has no chained traceback
     assert "direct cause" not in str(caught.value)

@@ -259,7 +259,7 @@ def test_hindex_reads_names_that_differ_in_letter_case(
 def test_batches_are_cut(everything: hindex.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_tasks, "BATCH_ROWS", 100)
     (task, *_) = everything.scan(None, ["id"]).plan().tasks
-    batches = list(spark_tasks.read_group((spark_tasks.ReadUnit(task),), 250))
+    batches = list(spark_tasks.read_group((task,), 250))
     assert [batch.num_rows for batch in batches] == [100, 100, 50]
 
 
@@ -331,9 +331,9 @@ import sys
 for name in ("sqlglot", "pyspark", "pandas"):
     sys.modules[name] = None
 import pickle
-from hindex.spark.tasks import ReadUnit, read_group
+from hindex.spark.tasks import read_group
 tasks = pickle.load(open({str(tmp_path / "tasks")!r}, "rb"))
-print(sum(batch.num_rows for task in tasks for batch in read_group((ReadUnit(task),))))
+print(sum(batch.num_rows for task in tasks for batch in read_group((task,))))
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(ran.stdout) == scan.count() > 0

@@ -13,7 +13,7 @@ import pytest
 import hindex
 from hindex.orc import OrcReader
 from hindex.spark import tasks as spark_tasks
-from hindex.spark.tasks import ReadUnit, UnitGroup, group_units, read_group, task_frame
+from hindex.spark.tasks import TaskGroup, group_tasks, read_group, task_frame
 from tests.support.small import write_columns, write_rows
 
 if TYPE_CHECKING:
@@ -29,31 +29,31 @@ def scan(tmp_path: Path) -> hindex.Scan:
     return hindex.connect().table(str(tmp_path)).scan("a > 5", ["id"])
 
 
-def rows(groups: list[UnitGroup]) -> list[Any]:
+def rows(groups: list[TaskGroup]) -> list[Any]:
     return [
         number for group in groups for batch in read_group(group) for number in batch.column(0).to_pylist()
     ]
 
 
 def test_small_files_are_combined(scan: hindex.Scan) -> None:
-    (group,) = group_units(scan.plan(), 4)
-    assert group == tuple(ReadUnit(task) for task in scan.plan().tasks)
+    (group,) = group_tasks(scan.plan(), 4)
+    assert group == tuple(task for task in scan.plan().tasks)
     assert len(group) == FILES
-    assert group_units(hindex.connect().table(scan.plan().snapshot.listing.uri).scan("FALSE").plan(), 4) == []
+    assert group_tasks(hindex.connect().table(scan.plan().snapshot.listing.uri).scan("FALSE").plan(), 4) == []
 
 
 @pytest.mark.parametrize("cores", [1, 2, 7, 1000])
 def test_large_files_are_cut(scan: hindex.Scan, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_tasks, "MIN_BYTES", 100)
     plan = scan.plan()
-    groups = group_units(plan, cores)
+    groups = group_tasks(plan, cores)
     stripes = {view.file.path: view.num_stripes for view in plan.snapshot.files}
     assert min(stripes.values()) > 5
-    # the units cover every stripe once, in order; the last unit of a file has no end
+    # the tasks cover every stripe once, in order; the last task of a file has no end
     for path in stripes:
-        units = [unit for group in groups for unit in group if unit.task.path == path]
-        assert [unit.end for unit in units] == [*(unit.first for unit in units[1:]), None]
-        assert units[0].first == 0
+        tasks = [task for group in groups for task in group if task.path == path]
+        assert [task.end_stripe for task in tasks] == [*(task.first_stripe for task in tasks[1:]), None]
+        assert tasks[0].first_stripe == 0
     assert rows(groups) == scan.to_arrow()["id"].to_pylist()
     if cores == 1000:
         assert len(groups) == sum(stripes.values())
@@ -62,7 +62,7 @@ def test_large_files_are_cut(scan: hindex.Scan, cores: int, monkeypatch: pytest.
 
 
 def test_a_task_has_no_more_than_its_limit(scan: hindex.Scan) -> None:
-    (group,) = group_units(scan.plan(), 1)
+    (group,) = group_tasks(scan.plan(), 1)
     wanted = scan.to_arrow()["id"].to_pylist()
     for limit in (0, 1, 1201, 5000):
         ids = [number for batch in read_group(group, limit) for number in batch.column(0).to_pylist()]
@@ -77,7 +77,7 @@ def test_stripes_behind_a_limit_are_not_read(tmp_path: Path, monkeypatch: pytest
     columns = {"id": pa.array(range(20_000)), "s": pa.array(list(map(text, range(20_000))))}
     write_columns(tmp_path / "t" / "a.orc", columns, codec="zstd", stripe=1 << 12, stride=500)
     scan = hindex.connect().table(str(tmp_path / "t")).scan("id % 500 < 3", ["s"])
-    (group,) = group_units(scan.plan(), 1)
+    (group,) = group_tasks(scan.plan(), 1)
     wanted = [text(i) for i in range(20_000) if i % 500 < 3]
     reads: list[int] = []
     read = OrcReader.read_stripe

@@ -14,6 +14,7 @@ import pytest
 from hindex.api.table import Table
 from hindex.index import page_cache
 from hindex.scan import included_columns
+from hindex.spark.tasks import group_tasks, read_group
 from hindex.table import listing
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
@@ -145,8 +146,9 @@ def test_remote_index_files_take_no_descriptors(
         assert sum("/_hindex/data/" in path for _, path in s3.requests) == index_requests
 
 
+@pytest.mark.parametrize("using", ["bitmap", "btree"])
 def test_small_files_of_a_build_task_are_read_side_by_side(
-    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch, using: str
 ) -> None:
     local_build.install(monkeypatch)
     files = 8
@@ -162,7 +164,7 @@ def test_small_files_of_a_build_task_are_read_side_by_side(
         forget()
         s3.answers.clear()
         with s3.failing("GET", r"\.orc$", delay=delay):
-            hx.table(f"{bucket}/t").create_index(f"by_{number}", "id")
+            hx.table(f"{bucket}/t").create_index(f"by_{number}", "id", using)
         s3.answers[:] = [answer for answer in s3.answers if answer.path.endswith(".orc")]
         chains.append(s3.longest_chain())
         table = LocalConnection().table(f"{bucket}/t")
@@ -172,6 +174,36 @@ def test_small_files_of_a_build_task_are_read_side_by_side(
             break
     # one after the other, the tails and the rows alone would be so many
     assert min(chains) < 2 * files, chains
+
+
+@pytest.mark.parametrize("limit", [None, 2])
+def test_files_of_a_scan_task_are_read_side_by_side(
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch, limit: int | None
+) -> None:
+    """An executor reads the files of its task as the driver reads those of a query."""
+    local_build.install(monkeypatch)
+    files = 8
+    for file in range(files):
+        sink = pa.BufferOutputStream()
+        pyarrow.orc.write_table(pa.table({"id": ids(file), "g": VALUES}), sink)
+        put_object(f"{bucket}/t/{file}.orc", sink.getvalue().to_pybytes())
+    LocalConnection().table(f"{bucket}/t").create_index("i", "g")
+    chains = []
+    for delay in DELAYS:
+        forget()
+        (group,) = group_tasks(LocalConnection().table(f"{bucket}/t").scan(f"g = {G}", ["id"]).plan(), 1)
+        assert len(group) == files
+        s3.answers.clear()
+        with s3.failing("GET", "", delay=delay):
+            found = [row for batch in read_group(group, limit) for row in batch.column(0).to_pylist()]
+        assert found == [ids(file)[AT] for file in range(files)][:limit]
+        chains.append(s3.longest_chain())
+        if chains[-1] <= (3 if limit is None else 7):
+            break
+    # the ends and pages of index files beside the copies, then the rows; two rows begin with one file, then two
+    assert min(chains) <= (3 if limit is None else 7), chains
+    read = {item.path for item in s3.answers if item.path.endswith(".orc")}
+    assert len(read) == files if limit is None else len(read) <= 3
 
 
 @pytest.mark.parametrize("files", [2, 8])
