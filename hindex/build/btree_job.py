@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ from hindex.index.btree import IndexedFile, first_locations
 from hindex.index.column_stats import ColumnStats, Int64s, Mask
 from hindex.index.reader_cache import open_btree_file
 from hindex.keys import array_keys, key_list, list_elements
-from hindex.orc import RowSelection
+from hindex.orc import OrcReader, RowSelection
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.io.file_system import request_limit
 from hindex.orc.io.thread_pool import ThreadPool, processors
@@ -49,12 +49,12 @@ from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
 from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
-from hindex.store.snapshot import Snapshot, read_file_tail
+from hindex.store.metadata_copy import FileVersion, open_version, with_copies
+from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
 from hindex.table.file_schema import file_schema
 from hindex.table.location import is_local
 from hindex.table.partitions import NULL_PARTITION, PartitionColumn, RawPartition
-from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
 from hindex.value_class import value_class
 
@@ -100,7 +100,11 @@ class BTreeGroup:
 
 @value_class
 class BTreePlan:
-    """The input and output of a build of one BTREE index."""
+    """The input and output of a build of one BTREE index.
+
+    Attributes:
+        versions: the versions of the data files in an object store, by their paths.
+    """
 
     build_id: str
     index: IndexEntry
@@ -108,6 +112,15 @@ class BTreePlan:
     binding: tuple[str, ...]
     store: Store
     groups: tuple[BTreeGroup, ...]
+    versions: Mapping[str, FileVersion] = field(default_factory=dict)
+
+    def open(self, view: FileView) -> OrcReader:
+        """Open a data file.
+
+        Raises:
+            OrcError: if it is not readable as ORC.
+        """
+        return open_version(view.file.uri, view.file.acid, self.versions.get(view.file.path))
 
     @property
     def directory(self) -> str:
@@ -308,11 +321,15 @@ def _run_sort_job(
 
 def _prepare(plan: BTreePlan, pool: ThreadPool, group: BTreeGroup) -> _PreparedGroup:
     changes = {view.file.path: view.file.change_to_record() for view in group.read}
-    tails = dict(zip((v.file.path for v in group.read), pool.map(_read_tail, group.read), strict=True))
     has_times = any(item.type.kind is Kind.TIMESTAMP for item in plan.on.inputs)
-    views = group.read if has_times else ()
-    lacking = zip(views, pool.map(_lacks_time_zone, views), strict=True)
-    without_zone = frozenset(view.file.path for view, is_lacking in lacking if is_lacking)
+    tails: dict[str, FileTail] = {}
+    without_zone: set[str] = set()
+    for views in with_copies(group.read, lambda view: plan.versions.get(view.file.path)):
+        paths = [view.file.path for view in views]
+        tails.update(zip(paths, pool.map(partial(_read_tail, plan), views), strict=True))
+        if has_times:
+            lacking = pool.map(partial(_lacks_time_zone, plan), views)
+            without_zone.update(path for path, is_lacking in zip(paths, lacking, strict=True) if is_lacking)
     old = []
     versions: dict[str, dict[str, tuple[int, int]]] = {}
     for view in group.kept:
@@ -338,16 +355,17 @@ def _prepare(plan: BTreePlan, pool: ThreadPool, group: BTreeGroup) -> _PreparedG
     files += [file for _, _, kept in old for file in kept]
     files.sort(key=lambda file: file.path)
     lows = _split_keys(plan, pool, group, tails)
-    return _PreparedGroup(group, tuple(files), tails, changes, without_zone, tuple(old), lows)
+    return _PreparedGroup(group, tuple(files), tails, changes, frozenset(without_zone), tuple(old), lows)
 
 
 def _physical_delta(view: FileView) -> AcidFile | None:
     return None if view.file.acid is None else view.file.acid.physical()
 
 
-def _read_tail(view: FileView) -> FileTail:
+def _read_tail(plan: BTreePlan, view: FileView) -> FileTail:
     try:
-        tail = read_file_tail(view.file)
+        with plan.open(view) as reader:
+            tail = reader.tail
     except HindexError as error:
         raise BuildError(f"index build failed on data file {view.file.path!r}: {error}") from error
     if tail.file_length != view.file.length:
@@ -358,10 +376,10 @@ def _read_tail(view: FileView) -> FileTail:
     return tail
 
 
-def _lacks_time_zone(view: FileView) -> bool:
+def _lacks_time_zone(plan: BTreePlan, view: FileView) -> bool:
     """Return True if a stripe names no writer time zone."""
     try:
-        with open_data_file(view.file.uri, view.file.acid) as reader:
+        with plan.open(view) as reader:
             return not all(reader.stripe(number).writer_timezone for number in range(len(reader.stripes)))
     except HindexError as error:
         raise BuildError(f"index build failed on data file {view.file.path!r}: {error}") from error
@@ -419,7 +437,7 @@ def _sample_keys(
         selection = RowSelection.of(np.arange(start, min(start + _SAMPLED_ROWS, rows)), rows)
         try:
             acid = view.file.acid
-            with open_data_file(view.file.uri, acid) as reader:
+            with plan.open(view) as reader:
                 column = plan.on.in_file(plan.binding, reader.tail.schema, transactional=acid is not None)
                 if column is None or number >= len(reader.stripes):
                     return []
@@ -460,7 +478,12 @@ def _tasks(plan: BTreePlan, prepared: Sequence[_PreparedGroup]) -> list[EntryTas
         files = {file.path: file for file in item.files}
         tasks += [
             ReadTask(
-                view.file.uri, files[view.file.path], number, first[view.file.path], _physical_delta(view)
+                view.file.uri,
+                files[view.file.path],
+                number,
+                first[view.file.path],
+                _physical_delta(view),
+                version=plan.versions.get(view.file.path),
             )
             for view in item.group.read
         ]

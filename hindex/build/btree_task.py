@@ -32,8 +32,8 @@ from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.io.thread_pool import ThreadPool
 from hindex.plan.index_columns import IndexColumn
 from hindex.store.build_files import StagedFile
+from hindex.store.metadata_copy import FileVersion, open_version, with_copies
 from hindex.table.location import is_local
-from hindex.table.transactional import open_data_file
 from hindex.value_class import value_class
 
 #: Maximum bytes of keys in a chunk.
@@ -62,6 +62,7 @@ class ReadTask:
         file: the expected state of the data file.
         first: location number of the file's first row group.
         stripes: first and end of the stripes to read; None for all.
+        version: the version of the data file, if it is in an object store.
     """
 
     uri: str
@@ -70,6 +71,7 @@ class ReadTask:
     first: int
     acid: AcidFile | None = None
     stripes: tuple[int, int] | None = None
+    version: FileVersion | None = None
 
 
 @value_class
@@ -191,7 +193,8 @@ def _batches(
         return list(_task_chunks(job, task, parts[task.group]))
 
     with ThreadPool(REMOTE_FILES) as pool:
-        yield from chain.from_iterable(pool.map_ahead(chunks, tasks))
+        batches = with_copies(tasks, lambda task: task.version if isinstance(task, ReadTask) else None)
+        yield from chain.from_iterable(pool.map_ahead(chunks, chain.from_iterable(batches)))
 
 
 def _join(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -221,7 +224,7 @@ def _read_runs(job: BTreeJob, task: ReadTask, location: ErrorLocation) -> Iterat
     """Yield the entries of each stripe, and set the stripe of ``location``."""
     file, first = task.file, task.first
     start, end = (0, len(file.stripe_rows)) if task.stripes is None else task.stripes
-    with open_data_file(task.uri, task.acid) as reader:
+    with open_version(task.uri, task.acid, task.version) as reader:
         tail = reader.tail
         if (tail.file_length, tail.checksum) != (file.length, file.tail_checksum):
             raise BuildError(

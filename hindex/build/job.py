@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hindex.build.btree_job import BTreePlan, plan_btree, run_btree
 from hindex.build.index_coverage import index_coverage
-from hindex.build.metadata_job import MetadataPlan, plan_metadata, run_metadata_job
+from hindex.build.metadata_job import MetadataPlan, file_versions, run_metadata_job
 from hindex.build.task import (
     MERGED_SCHEMA,
     RESULT_SCHEMA,
@@ -42,7 +42,8 @@ from hindex.progress import Progress
 from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
 from hindex.store.build_files import discard_files
-from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry
+from hindex.store.manifest import FileEntry, IndexEntry, IndexFileEntry, MetadataCopy
+from hindex.store.metadata_copy import FileVersion
 from hindex.store.snapshot import Snapshot
 from hindex.table.schema import TableSchema
 from hindex.table.type_text import type_text
@@ -61,13 +62,15 @@ class BuildPlan:
             combines them to Spark tasks.
         shared: plans of the indexes whose files cover many data files, each a Spark job of its own.
         column_types: the current type of each index's column in the table, as a string, by the index's id.
-        metadata: the data files whose metadata is copied.
+        versions: the versions of the data files in an object store, by their paths.
+        metadata: those whose metadata is copied.
     """
 
     indexes: tuple[IndexEntry, ...]
     tasks: tuple[BuildTask, ...]
     shared: tuple[BTreePlan, ...] = ()
     column_types: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, FileVersion] = field(default_factory=dict)
     metadata: MetadataPlan | None = None
 
     @property
@@ -87,11 +90,14 @@ class BuildPlan:
         return frozenset(ids | {item.index.id for item in self.shared})
 
 
-def plan_build(snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Mask | None = None) -> BuildPlan:
+def plan_build(
+    snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Mask | None = None, renews: bool = False
+) -> BuildPlan:
     """Plan the build of indexes over all files that have their columns, in the partitions that each index covers.
 
     Args:
         fresh: a mask of the files that are unchanged since they were indexed: their index files stay. None if none is.
+        renews: copy the metadata of data files again that was copied before.
 
     Raises:
         ColumnError: if the table no longer has an index's column.
@@ -129,7 +135,12 @@ def plan_build(snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Mask
         )
         for at in np.flatnonzero(coverage.wanted & ~stays).tolist():
             targets.setdefault(at, []).append(target)
-    read = [views.files[at] for at in sorted(targets)]
+    shared = tuple(item for item in planned if item is not None)
+    read = views.views(np.array(sorted(targets), np.int64))
+    read_by_any = [*read, *(view for item in shared for group in item.groups for view in group.read)]
+    versions = file_versions(store, read_by_any, renews=renews)
+    copied = tuple((path, version) for path, version in versions.items() if version.metadata is None)
+    files = [view.file for view in read]
     tasks = tuple(
         BuildTask(
             build_id,
@@ -141,17 +152,17 @@ def plan_build(snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Mask
             tuple(targets[at]),
             file.change_to_record(),
             None if file.acid is None else file.acid.physical(),
+            version=versions.get(file.path),
         )
-        for at, file in zip(sorted(targets), read, strict=True)
+        for at, file in zip(sorted(targets), files, strict=True)
     )
-    shared = tuple(item for item in planned if item is not None)
-    read += [view.file for item in shared for group in item.groups for view in group.read]
     return BuildPlan(
         tuple(indexes),
         tasks,
         shared,
         {index.id: type_text(resolved.type) for index, resolved, _ in resolved_indexes},
-        plan_metadata(store, build_id, read),
+        versions,
+        MetadataPlan(build_id, store, copied) if copied else None,
     )
 
 
@@ -198,14 +209,23 @@ def run_build(spark: SparkSession, plan: BuildPlan, progress: Progress) -> list[
         BuildError: if a task failed; the message names its data file.
     """
     entries: list[FileEntry] = []
-    if plan.tasks:
+    build_tasks, versions = plan.tasks, dict(plan.versions)
+    copies: Mapping[str, tuple[int, MetadataCopy]] = {}
+    if plan.metadata is not None:
+        # first: the tasks then request no metadata
+        copies = run_metadata_job(spark, plan.metadata, progress)
+        for path, (_, copy) in copies.items():
+            copy = replace(copy, path=plan.metadata.store.absolute(copy.path))
+            versions[path] = replace(versions[path], metadata=copy)
+        build_tasks = tuple(replace(task, version=versions.get(task.path)) for task in build_tasks)
+    if build_tasks:
         names = ", ".join(index.name for index in plan.indexes if not is_shared(index))
-        size = megabytes(sum(task.length for task in plan.tasks))
-        tasks = split_build_tasks(plan.tasks, cores(spark), task_bytes(spark))
-        files = counted(len(plan.tasks), "data file")
+        size = megabytes(sum(task.length for task in build_tasks))
+        tasks = split_build_tasks(build_tasks, cores(spark), task_bytes(spark))
+        files = counted(len(build_tasks), "data file")
         progress.start(len(tasks), f"building {names} from {files} of {size}", "task")
         try:
-            built = built_files(plan.tasks, _run_build_job(spark, tasks, progress))
+            built = built_files(build_tasks, _run_build_job(spark, tasks, progress))
         finally:
             progress.finish()
         merged = MERGED_SCHEMA.empty_table()
@@ -219,14 +239,13 @@ def run_build(spark: SparkSession, plan: BuildPlan, progress: Progress) -> list[
             discard_parts(merges)
         entries += merged_files(built, merged)
     for item in plan.shared:
-        entries += run_btree(spark, item, progress)
-    if plan.metadata is not None:
-        copies = run_metadata_job(spark, plan.metadata, progress)
-        entries = [
-            replace(entry, metadata=copies.get((entry.path, entry.tail_checksum), entry.metadata))
-            for entry in entries
-        ]
-    return entries
+        entries += run_btree(spark, replace(item, versions=versions), progress)
+    return [
+        replace(entry, metadata=copies[entry.path][1])
+        if entry.path in copies and copies[entry.path][0] == entry.tail_checksum
+        else entry
+        for entry in entries
+    ]
 
 
 def discard_build(plan: BuildPlan) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,18 +13,17 @@ import pyarrow as pa
 
 from hindex.build.task import TASK_ERRORS, ErrorLocation
 from hindex.errors import HindexError
-from hindex.orc.io.file_system import open_source
 from hindex.orc.io.source import RequestSource
 from hindex.orc.io.thread_pool import ThreadPool
 from hindex.progress import Progress
 from hindex.scan.task_runner import is_deleted_file
 from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
+from hindex.store.file_views import FileView
 from hindex.store.manifest import MetadataCopy
-from hindex.store.metadata_copy import copy_metadata
+from hindex.store.metadata_copy import FileVersion, copy_metadata
 from hindex.store.storage import open_storage
 from hindex.store.store import METADATA, Store
-from hindex.table.listing import DataFile
 from hindex.value_class import value_class
 
 if TYPE_CHECKING:
@@ -35,27 +34,22 @@ _FILES_AT_ONCE = 16
 _MAX_TASK_FILES = 1024
 
 
-@value_class
-class CopiedFile:
-    """A data file whose metadata is copied."""
-
-    path: str
-    uri: str
-    length: int
-    version: str
+#: A data file whose metadata is copied: its path in the table, and its version.
+CopiedFile = tuple[str, FileVersion]
 
 
 @value_class
 class MetadataPlan:
-    """The data files of a build whose metadata is copied.
-
-    Args:
-        absolute_directory: where the copies are written.
-    """
+    """The data files of a build whose metadata is copied."""
 
     build_id: str
-    absolute_directory: str
+    store: Store
     files: tuple[CopiedFile, ...]
+
+    @property
+    def absolute_directory(self) -> str:
+        """Return where the copies are written."""
+        return self.store.absolute(METADATA)
 
 
 #: Schema of the results: a row for each data file.
@@ -73,24 +67,29 @@ COPIES_SCHEMA = pa.schema(
 )
 
 
-def plan_metadata(store: Store, build_id: str, files: Iterable[DataFile]) -> MetadataPlan | None:
-    """Plan the copies of those data files whose store has versions; None if there are none."""
-    copied = {
-        file.path: CopiedFile(file.path, file.uri, file.length, file.version)
-        for file in files
+def file_versions(store: Store, views: Iterable[FileView], *, renews: bool) -> dict[str, FileVersion]:
+    """Return the versions of those data files whose store has versions, by their paths.
+
+    Args:
+        renews: ignore the copies of their metadata that exist.
+    """
+    versions = {}
+    for view in views:
+        file, copy = view.file, None if renews else view.metadata
         # object stores have versions of this type, and serve no other version to a request that names one
-        if isinstance(file.version, str) and file.acid is None
-    }
-    return MetadataPlan(build_id, store.absolute(METADATA), tuple(copied.values())) if copied else None
+        if isinstance(file.version, str) and file.acid is None:
+            copy = None if copy is None else replace(copy, path=store.absolute(copy.path))
+            versions[file.path] = FileVersion(file.uri, file.length, file.version, copy)
+    return versions
 
 
 def run_metadata_job(
     spark: SparkSession, plan: MetadataPlan, progress: Progress
-) -> Mapping[tuple[str, int], MetadataCopy]:
+) -> Mapping[str, tuple[int, MetadataCopy]]:
     """Copy the metadata of data files.
 
     Returns:
-        the copies by the path of the data file and the checksum of its tail.
+        by the path of the data file: the checksum of its tail, and the copy.
     """
     size = min(max(-(-len(plan.files) // cores(spark)), _FILES_AT_ONCE), _MAX_TASK_FILES)
     tasks = [plan.files[at : at + size] for at in range(0, len(plan.files), size)]
@@ -100,8 +99,11 @@ def run_metadata_job(
     finally:
         progress.finish()
     return {
-        (row["data_file"], row["tail_checksum"]): MetadataCopy(
-            row["version"], row["path"], row["file_length"], row["offset"], row["length"], row["checksum"]
+        row["data_file"]: (
+            row["tail_checksum"],
+            MetadataCopy(
+                row["version"], row["path"], row["file_length"], row["offset"], row["length"], row["checksum"]
+            ),
         )
         for row in table.to_pylist()
     }
@@ -128,19 +130,20 @@ def run_metadata_task(build_id: str, directory: str, files: Sequence[CopiedFile]
         open_storage(directory).write({name: data})
     rows = []
     offset = 0
-    for file, (tail_checksum, block) in copied:
+    for (path, file), (tail_checksum, block) in copied:
         copy = MetadataCopy(
-            file.version, f"{METADATA}/{name}", len(data), offset, len(block), google_crc32c.value(block)
+            str(file.version), f"{METADATA}/{name}", len(data), offset, len(block), google_crc32c.value(block)
         )
-        rows.append({"data_file": file.path, "tail_checksum": tail_checksum, **asdict(copy)})
+        rows.append({"data_file": path, "tail_checksum": tail_checksum, **asdict(copy)})
         offset += len(block)
     yield pa.RecordBatch.from_pylist(rows, schema=COPIES_SCHEMA)
 
 
 def _copy(file: CopiedFile) -> tuple[int, bytes] | None:
-    """Copy the metadata of a data file; None if the file has been replaced, which a refresh finds out."""
+    """Copy the metadata of a data file; None if the file has been replaced, as the build finds out."""
+    path, version = file
     try:
-        source = open_source(file.uri, length=file.length, version=file.version)
+        source = version.open()
         assert isinstance(source, RequestSource), "it has a version"
         try:
             return copy_metadata(source)
@@ -149,4 +152,4 @@ def _copy(file: CopiedFile) -> tuple[int, bytes] | None:
     except TASK_ERRORS as error:
         if isinstance(error, HindexError) and is_deleted_file(error):
             return None
-        raise ErrorLocation.in_data_file(file.path).build_error(error) from error
+        raise ErrorLocation.in_data_file(path).build_error(error) from error

@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 
 import pyarrow as pa
 
@@ -36,11 +36,11 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.plan.index_columns import FileIndexColumn, IndexColumn, table_values
 from hindex.store.build_files import StagedFile, data_permissions
+from hindex.store.metadata_copy import FileVersion, open_version, with_copies
 from hindex.store.permissions import Permissions
 from hindex.store.storage import open_storage
 from hindex.table.file_schema import file_schema
 from hindex.table.location import is_local
-from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
 from hindex.value_class import value_class
 
@@ -83,6 +83,7 @@ class BuildTask:
         binding: names of the table's data columns, which are matched with the file's own.
         end: with it, the index files are parts for the stripes ``[first, end)`` of the data file with
             ``tail_checksum``; `MergeTask` merges them.
+        version: the version of the data file, if it is in an object store.
     """
 
     build_id: str
@@ -97,6 +98,7 @@ class BuildTask:
     first: int = 0
     end: int | None = None
     tail_checksum: int | None = None
+    version: FileVersion | None = None
 
     @property
     def is_part(self) -> bool:
@@ -108,7 +110,7 @@ class BuildTask:
         Raises:
             OrcError: if it is not readable as ORC.
         """
-        return open_data_file(self.uri, self.acid)
+        return open_version(self.uri, self.acid, self.version)
 
     def columns_in(self, root: OrcType) -> dict[IndexColumn, FileIndexColumn]:
         """Return the indexed columns in a file of some type, without those that it lacks."""
@@ -211,7 +213,8 @@ def run_build_tasks(tasks: Sequence[BuildTask]) -> Iterator[pa.RecordBatch]:
         for chunk, is_bundled in _chunks(tasks):
             results: list[_Result] = []
             size = 0
-            for result in pool.map_ahead(partial(_run_build_task, in_memory=is_bundled), chunk):
+            ready = chain.from_iterable(with_copies(chunk, lambda task: task.version))
+            for result in pool.map_ahead(partial(_run_build_task, in_memory=is_bundled), ready):
                 results.append(result)
                 size += sum(map(len, result.contents))
                 # an index may be larger than its data file: a bloom filter of values that compress well

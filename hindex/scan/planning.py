@@ -828,10 +828,8 @@ class _Planner:
 
     def _metadata(self, view: FileView) -> MetadataCopy | None:
         """Return the copy of a file's metadata, with an absolute path; None if it is not of the listed version."""
-        copy = view.entry.metadata if view.entry is not None and view.has_recorded_version else None
-        if copy is None:
-            return None
-        return replace(copy, path=self._snapshot.store.absolute(copy.path))
+        copy = view.metadata
+        return None if copy is None else replace(copy, path=self._snapshot.store.absolute(copy.path))
 
     def _has_own_times(self, view: FileView) -> bool:
         """Return True if a file's timestamps are instants that the keys of its indexes do not determine.

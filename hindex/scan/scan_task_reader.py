@@ -29,7 +29,6 @@ from hindex.index.roaring import group_count
 from hindex.orc import OrcReader, RowSelection
 from hindex.orc.acid.schema import ROW_ID
 from hindex.orc.decode.arrow_arrays import bool_array
-from hindex.orc.io.file_system import open_source
 from hindex.orc.io.thread_pool import SERIAL, ThreadPool
 from hindex.orc.reader.row_selection import Rows
 from hindex.plan.filter import Indexable, Leaf
@@ -42,7 +41,7 @@ from hindex.scan.open_indexes import OpenIndexes
 from hindex.scan.orc_statistics import StatisticsSource
 from hindex.scan.scan_task import OutputColumn, ScanTask, StripeResult
 from hindex.scan.stripe_filter import StripeFilter
-from hindex.store.metadata_copy import keep_metadata
+from hindex.store.metadata_copy import FileVersion
 from hindex.table.location import is_local
 
 if TYPE_CHECKING:
@@ -383,10 +382,8 @@ def _open_reader(task: ScanTask) -> tuple[OrcReader, bool]:
     """Open a task's data file in the planned version, or the present one and return True if it was replaced."""
     if task.version is not None:
         try:
-            source = open_source(task.uri, length=task.length, version=task.version)
-            if task.metadata is not None:
-                keep_metadata(source, task.metadata)
-            return OrcReader(source, timezone=task.timezone), False
+            version = FileVersion(task.uri, task.length, task.version, task.metadata)
+            return OrcReader(version.open(), timezone=task.timezone), False
         except OrcError as error:
             cause = root_os_error(error)
             if cause is None or cause.errno != errno.ESTALE:

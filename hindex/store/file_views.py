@@ -14,7 +14,7 @@ from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.metadata.types import OrcType
 from hindex.store.entries import FileEntries, Segment
 from hindex.store.entry_table import EntryTable
-from hindex.store.segment import FileEntry, int64_array, string_array
+from hindex.store.segment import FileEntry, MetadataCopy, int64_array, string_array
 from hindex.table.file_schema import stored_columns, stored_type
 from hindex.table.listing import DataFile, DataFiles, Int64s, Mask
 from hindex.value_class import value_class
@@ -84,6 +84,11 @@ class FileView:
     is_replaced: bool = False
     has_recorded_version: bool = False
     is_certainly_fresh: bool = False
+
+    @property
+    def metadata(self) -> MetadataCopy | None:
+        """The copy of its metadata, if it is of the listed version."""
+        return self.entry.metadata if self.entry is not None and self.has_recorded_version else None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import google_crc32c
 from google.protobuf.message import DecodeError
 
 from hindex.errors import HindexError
 from hindex.lru_cache import LruCache
+from hindex.orc import OrcReader
+from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.io.file_system import open_source
 from hindex.orc.io.source import ByteSource, Range, RequestSource
 from hindex.orc.io.thread_pool import ThreadPool
@@ -24,6 +27,8 @@ from hindex.orc.metadata.file_tail import read_tail
 from hindex.orc.metadata.stripe import StreamKind, read_stripe_footer
 from hindex.proto import manifest_pb2 as pb
 from hindex.store.segment import MetadataCopy
+from hindex.table.transactional import open_data_file
+from hindex.value_class import value_class
 
 _LOG = logging.getLogger("hindex.scan")
 
@@ -32,12 +37,60 @@ _MAX_BYTES = 1 << 20
 _MIN_BYTES = 1 << 14
 _PART = 1 / 64
 
-#: The number of files with copies that are read at once.
+#: The number of files with copies that are read at once, and of data files whose copies a build fetches at once.
 _FILES_AT_ONCE = 32
+_ITEMS_AHEAD = 64
 
 #: The most bytes of copies that the process keeps. A copy that cannot be read is kept without bytes.
 _CACHE_BYTES = 32 << 20
 COPIES: LruCache[MetadataCopy, bytes] = LruCache(_CACHE_BYTES)
+
+Item = TypeVar("Item")
+
+
+@value_class
+class FileVersion:
+    """One version of a data file in an object store.
+
+    Attributes:
+        metadata: the copy of its metadata, with an absolute path; None if there is none.
+    """
+
+    uri: str
+    length: int
+    version: Hashable
+    metadata: MetadataCopy | None = None
+
+    def open(self) -> ByteSource:
+        """Open this version, with its metadata from the copy.
+
+        Raises:
+            OrcError: if there is no such file; with the number ``ESTALE`` at a read if the file has another version.
+        """
+        source = open_source(self.uri, length=self.length, version=self.version)
+        if self.metadata is not None:
+            keep_metadata(source, self.metadata)
+        return source
+
+
+def open_version(uri: str, acid: AcidFile | None, version: FileVersion | None) -> OrcReader:
+    """Open a data file in a version, if one is given; see `open_data_file`.
+
+    Raises:
+        OrcError: if it is not readable as ORC, or has another version.
+    """
+    return open_data_file(uri, acid) if version is None else OrcReader(version.open())
+
+
+def with_copies(
+    items: Sequence[Item], version_of: Callable[[Item], FileVersion | None]
+) -> Iterator[Sequence[Item]]:
+    """Yield items in batches, after the copies of their files' metadata are fetched, which lie side by side."""
+    for first in range(0, len(items), _ITEMS_AHEAD):
+        batch = items[first : first + _ITEMS_AHEAD]
+        versions = map(version_of, batch)
+        fetch_copies([item.metadata for item in versions if item is not None and item.metadata is not None])
+        yield batch
 
 
 def copy_metadata(source: RequestSource) -> tuple[int, bytes] | None:

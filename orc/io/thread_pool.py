@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
@@ -40,7 +40,7 @@ class ThreadPool:
         assert self._executor is not None, "the pool has no threads"
         return self._executor.submit(work, *args, **kwargs)
 
-    def map_ahead(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    def map_ahead(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the results of a function, in the items' order; each thread works on an item ahead.
 
         A pool without threads calls the function when a result is due.

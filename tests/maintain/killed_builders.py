@@ -50,7 +50,7 @@ def die_before(owner: Any, name: str, calls: int) -> None:
 
 #: Steps of a build before which it dies.
 STEPS: dict[str, Callable[[int], None]] = {
-    "a data file is read": lambda n: die_before(build_task, "open_data_file", n),
+    "a data file is read": lambda n: die_before(build_task, "open_version", n),
     "an index file is begun": lambda n: die_before(build_task, "file_index_type", n),
     "the index files are written": lambda n: die_before(Store, "commit", n),
     "the manifest is written": lambda n: die_before(local, "create_if_absent", n),

@@ -18,7 +18,8 @@ import pyarrow.orc
 import pytest
 
 from hindex.api.table import Table
-from hindex.build.metadata_job import CopiedFile, run_metadata_task
+from hindex.build.job import plan_build, run_build
+from hindex.build.metadata_job import run_metadata_task
 from hindex.errors import BuildError, DeletedFileError, OrcError
 from hindex.lru_cache import LruCache
 from hindex.orc import OrcReader
@@ -27,14 +28,15 @@ from hindex.orc.io.file_system import open_source
 from hindex.orc.io.source import BytesSource, RequestSource
 from hindex.orc.metadata.file_tail import read_tail
 from hindex.orc.metadata.stripe import StreamKind, read_row_indexes, read_stripe_footer
+from hindex.progress import NullProgress
 from hindex.proto import manifest_pb2 as pb
 from hindex.scan import planning, scan_task_reader
 from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.scan.task_runner import run_lookups, run_units
 from hindex.spark.tasks import group_tasks, read_group
 from hindex.store import metadata_copy, remote
-from hindex.store.manifest import MetadataCopy
-from hindex.store.metadata_copy import copy_metadata, fetch_copies, keep_metadata
+from hindex.store.manifest import IndexEntry, MetadataCopy, new_index_id
+from hindex.store.metadata_copy import FileVersion, copy_metadata, fetch_copies, keep_metadata
 from hindex.store.store import Store
 from hindex.table import listing
 from tests.acid.writing import bucket_property, write_acid, write_flat
@@ -151,6 +153,27 @@ def test_a_file_that_is_replaced_after_the_plan(
     assert rows(table, values(1)[7]) == []
     assert replaced
     assert rows(table, after[7]) == [7]
+
+
+@pytest.mark.parametrize("using", ["BITMAP", "BTREE", "MINMAX"])
+@pytest.mark.parametrize("ignores_conditions", [False, True])
+def test_a_build_after_a_file_is_replaced(
+    table: Table, s3: S3Server, using: str, ignores_conditions: bool
+) -> None:
+    """It reads the planned version alone: it fails, or needs the copy only and indexes what is gone."""
+    s3.ignores_conditions = ignores_conditions
+    level = "table" if using == "BTREE" else "stripe"
+    entry = IndexEntry(new_index_id(), "w", "v", using, "bigint", level=level)
+    plan = plan_build(table.snapshot(), [entry])
+    put_object(f"{table.uri}/1.orc", orc_bytes(pa.table({"k": values(1, seed=1), "v": range(1, ROWS + 1)})))
+    connection = LocalConnection().spark()
+    if using == "MINMAX":
+        checksums = {item.path: item.tail_checksum for item in table.snapshot().manifest.files}
+        built = run_build(connection, plan, NullProgress())
+        assert {item.path: item.tail_checksum for item in built} == checksums
+        return
+    with pytest.raises(BuildError, match=r"data file '1\.orc'.*: the file was overwritten while it was open"):
+        run_build(connection, plan, NullProgress())
 
 
 def test_errors_of_files_that_change_after_the_plan(table: Table) -> None:
@@ -533,9 +556,9 @@ def test_a_build_copies_only_the_listed_versions(bucket: str, s3: S3Server) -> N
     (version,) = {info.version for info in listed.values()}
     assert isinstance(version, str)
     files = [
-        CopiedFile("0.orc", uris[0], lengths[0], '"another"'),
-        CopiedFile("1.orc", uris[1], lengths[1], version),
-        CopiedFile("2.orc", uris[2], lengths[0], version),
+        ("0.orc", FileVersion(uris[0], lengths[0], '"another"')),
+        ("1.orc", FileVersion(uris[1], lengths[1], version)),
+        ("2.orc", FileVersion(uris[2], lengths[0], version)),
     ]
     (batch,) = run_metadata_task("b", f"{bucket}/s/metadata", files)
     assert batch.column("data_file").to_pylist() == ["1.orc"]

@@ -18,7 +18,7 @@ from hindex.spark.tasks import group_tasks, read_group
 from hindex.table import listing
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
-from tests.support.s3 import S3Server, put_object
+from tests.support.s3 import S3Server, object_keys, put_object
 from tests.support.work import forget
 
 ROWS = 20_000
@@ -174,6 +174,38 @@ def test_small_files_of_a_build_task_are_read_side_by_side(
             break
     # one after the other, the tails and the rows alone would be so many
     assert min(chains) < 2 * files, chains
+
+
+@pytest.mark.parametrize(
+    ("using", "requests"),
+    [("bitmap", 1), ("btree", 1), ("minmax", 0)],
+)
+def test_a_further_index_requests_only_rows(
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch, using: str, requests: int
+) -> None:
+    """The metadata of the data files is that of the copies, until a rebuild renews them."""
+    local_build.install(monkeypatch)
+    monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
+    files = 4
+    for file in range(files):
+        sink = pa.BufferOutputStream()
+        pyarrow.orc.write_table(pa.table({"id": ids(file), "g": VALUES}), sink)
+        put_object(f"{bucket}/t/{file}.orc", sink.getvalue().to_pybytes())
+    LocalConnection().table(f"{bucket}/t").create_index("first", "g")
+    copies = object_keys(f"{bucket}/t/_hindex/metadata")
+    forget()
+    s3.requests.clear()
+    LocalConnection().table(f"{bucket}/t").create_index("second", "id", using)
+    assert sum(path.endswith(".orc") for _, path in s3.requests) == requests * files
+    assert object_keys(f"{bucket}/t/_hindex/metadata") == copies
+    table = LocalConnection().table(f"{bucket}/t")
+    assert table.scan(f"id = {ID}", ["id"]).to_arrow()["id"].to_pylist() == [ID]
+    assert [index.status for index in table.indexes()] == ["fresh", "fresh"]
+    forget()
+    s3.requests.clear()
+    table.rebuild_index("second")
+    assert sum(path.endswith(".orc") for _, path in s3.requests) > requests * files
+    assert len(object_keys(f"{bucket}/t/_hindex/metadata")) == len(copies) + 1
 
 
 @pytest.mark.parametrize("limit", [None, 2])
