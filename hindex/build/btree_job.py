@@ -39,8 +39,7 @@ from hindex.index.reader_cache import open_btree_file
 from hindex.keys import array_keys, key_list, list_elements
 from hindex.orc import OrcReader, RowSelection
 from hindex.orc.acid.delta_files import AcidFile
-from hindex.orc.io.file_system import request_limit
-from hindex.orc.io.thread_pool import ThreadPool, processors
+from hindex.orc.io.thread_pool import ThreadPool
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.orc.metadata.types import Kind
 from hindex.plan.index_columns import IndexColumn
@@ -53,7 +52,7 @@ from hindex.store.metadata_copy import FileVersion, open_version, with_copies
 from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
 from hindex.table.file_schema import file_schema
-from hindex.table.location import is_local
+from hindex.table.location import reading_pool
 from hindex.table.partitions import NULL_PARTITION, PartitionColumn, RawPartition
 from hindex.table.type_text import type_text
 from hindex.value_class import value_class
@@ -275,8 +274,7 @@ def run_btree(spark: SparkSession, plan: BTreePlan, progress: Progress) -> list[
     Raises:
         BuildError: if a task failed; the message names its data file.
     """
-    is_remote = any(not is_local(view.file.uri) for group in plan.groups for view in group.read)
-    with ThreadPool(request_limit() if is_remote else processors()) as pool:
+    with reading_pool(view.file.uri for group in plan.groups for view in group.read) as pool:
         prepared = pool.map(partial(_prepare, plan, pool), plan.groups)
     job = _job(plan, prepared)
     tails = {path: tail for item in prepared for path, tail in item.tails.items()}

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +95,7 @@ from hindex.store.file_views import FileView
 from hindex.store.manifest import IndexEntry
 from hindex.store.snapshot import Snapshot
 from hindex.table.file_schema import bind_paths
+from hindex.table.location import reading_pool
 from hindex.table.schema import path_name
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import parse_type
@@ -506,14 +507,13 @@ class _Sample:
         self.expressions = expressions
         partitioning = snapshot.listing.partitioning
         self.partitions = {view.file.path: partitioning.keys(view.file.partition) for view in self.files}
-        self.views: list[FileView] = []
-        self.stripes: list[_Stripe] = []
-        for turn, view in enumerate(_spread(self.files, SAMPLED_FILES)):
-            self.views.append(view)
-            self.stripes.append(self._stripe(view, turn))
-        self.scale = self.table_rows / max(sum(stripe.rows for stripe in self.stripes), 1)
+        self.views = _spread(self.files, SAMPLED_FILES)
         self.listed = _spread(self.files, STATISTICS_FILES)
-        self.out = self._files_ruled_out(list(leaf_set))
+        with reading_pool(view.file.uri for view in self.views) as pool:
+            self.stripes = pool.map(self._stripe, range(len(self.views)))
+            #: For each file of which statistics are read, the leaves that no row of it satisfies.
+            self.out = pool.map(partial(self._ruled_out, list(leaf_set)), self.listed)
+        self.scale = self.table_rows / max(sum(stripe.rows for stripe in self.stripes), 1)
         self._distinct: dict[str, int] = {}
 
     def distinct(self, column: str) -> int:
@@ -540,7 +540,8 @@ class _Sample:
             size += sample_bytes(stripe.types[candidate.column], [file], [stripe.arrays[candidate.column]])
         return round(self.scale * size)
 
-    def _stripe(self, view: FileView, turn: int) -> _Stripe:
+    def _stripe(self, turn: int) -> _Stripe:
+        view = self.views[turn]
         acid = view.file.acid
         with open_data_file(view.file.uri, acid) as reader:
             paths = bind_paths(self._binding, reader.tail.schema, self._names, transactional=acid is not None)
@@ -570,14 +571,9 @@ class _Sample:
             chunk = 0 if reader.tail.codec is None else reader.tail.block_size
             return _Stripe(arrays, types, rows, reader.tail.row_index_stride, column_bytes, chunk)
 
-    def _files_ruled_out(self, leaf_list: Sequence[Leaf]) -> list[frozenset[Leaf]]:
-        """Return, for each file of which statistics are read, the leaves that no row of it satisfies."""
-        out = []
-        for view in self.listed:
-            acid = view.file.acid
-            with open_data_file(view.file.uri, acid) as reader:
-                out.append(frozenset(leaf for leaf in leaf_list if self._is_ruled_out(reader, view, leaf)))
-        return out
+    def _ruled_out(self, leaf_list: Sequence[Leaf], view: FileView) -> frozenset[Leaf]:
+        with open_data_file(view.file.uri, view.file.acid) as reader:
+            return frozenset(leaf for leaf in leaf_list if self._is_ruled_out(reader, view, leaf))
 
     def _is_ruled_out(self, reader: OrcReader, view: FileView, leaf: Leaf) -> bool:
         paths = bind_paths(

@@ -43,6 +43,7 @@ from hindex.store.manifest import (
 )
 from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
+from hindex.table.location import reading_pool
 from hindex.table.transactional import open_data_file
 from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
@@ -418,7 +419,8 @@ def estimate_build(table: str, snapshot: Snapshot, entry: IndexEntry, plan: Buil
         sampled = [sampled[at * len(sampled) // SAMPLED_FILES] for at in range(SAMPLED_FILES)]
     binding = tuple(item.name for item in snapshot.schema.data_columns)
     on = index_column(entry, snapshot.schema)
-    samples = [_sample(view, turn, on, binding) for turn, view in enumerate(sampled)]
+    with reading_pool(view.file.uri for view in sampled) as pool:
+        samples = pool.map(lambda turn: _sample(sampled[turn], turn, on, binding), range(len(sampled)))
     sampled_rows = sum(len(sample.values) for sample in samples)
     scale = rows / sampled_rows if sampled_rows else 0.0
     return BuildEstimate(

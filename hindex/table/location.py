@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote
 
 from hindex.errors import TableError
 from hindex.orc.acid.directory import is_acid_directory
+from hindex.orc.io.file_system import request_limit
+from hindex.orc.io.thread_pool import ThreadPool, processors
 from hindex.orc.metadata.file_tail import MAGIC
 from hindex.validation import is_utf8, nearest_names
 
@@ -44,6 +46,12 @@ _CATALOG_NAME = re.compile(r"[\w`]+(?:\.[\w`]+){0,2}")
 def is_local(uri: str) -> bool:
     """Return True if a path or URI is on a local file system."""
     return _scheme(uri) in ("", "file")
+
+
+def reading_pool(uris: Iterable[str]) -> ThreadPool:
+    """Return threads to read a part of each of some files: one for each processor, or each request at a time."""
+    is_remote = not all(map(is_local, uris))
+    return ThreadPool(request_limit() if is_remote else processors())
 
 
 def local_path(path_or_uri: str) -> str:
