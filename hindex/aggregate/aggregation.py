@@ -42,7 +42,7 @@ from hindex.scan.task_runner import Runner
 from hindex.sql.predicate import Predicate, quote_name
 from hindex.sql.statements import COUNTS, AggregateFunction
 from hindex.store.snapshot import Snapshot
-from hindex.table.schema import ColumnName, ResolvedColumn, column_name, spelled
+from hindex.table.schema import ColumnName, FieldMetadata, ResolvedColumn, column_name, spelled
 from hindex.validation import check_string
 from hindex.value_class import value_class
 
@@ -126,10 +126,11 @@ class GroupFilter:
 
 @value_class
 class ResultColumn:
-    """A column of a result: its Arrow field, and the type of its values."""
+    """A column of a result: its Arrow field, the type of its values, and the catalog's metadata of its column."""
 
     field: pa.Field
     type: OrcType
+    metadata: FieldMetadata | None = None
 
     @property
     def name(self) -> str:
@@ -302,6 +303,8 @@ class Aggregation:
     def result_columns(self, plan: ScanPlan) -> tuple[ResultColumn, ...]:
         """Return the columns of the result: counts are int64 and never null, others have their column's type."""
         columns = []
+        declared = plan.snapshot.declared
+        metadata = {} if declared is None else declared.field_metadata
         for item in self.items:
             is_count = item.column is None or _function(item) in COUNTS
             data_type = (
@@ -311,7 +314,10 @@ class Aggregation:
             )
             if plan.zones is not None:
                 data_type = data_type.with_instants()
-            columns.append(ResultColumn(pa.field(item.name, data_type.to_arrow(), not is_count), data_type))
+            # aggregates have no metadata in Spark
+            name = self._resolver(plan)(item.column).name if isinstance(item, Group) else ""
+            arrow = pa.field(item.name, data_type.to_arrow(), not is_count)
+            columns.append(ResultColumn(arrow, data_type, metadata.get(name)))
         return tuple(columns)
 
     def _group_filter(self, plan: ScanPlan) -> Filter | None:

@@ -196,4 +196,9 @@ def computed_frame(spark: SparkSession, rows: ComputedRows) -> DataFrame:
     ]
     table = pa.Table.from_arrays(values.columns, schema=pa.schema(fields))
     frame = spark.createDataFrame(table, from_arrow_schema(table.schema))
-    return frame.toDF(*(column.name for column in columns))
+    return frame.select(
+        *(
+            frame[f"c{at}"].alias(column.name, metadata=dict(column.metadata or {}))
+            for at, column in enumerate(columns)
+        )
+    )

@@ -240,8 +240,11 @@ class _MaterializedRows(ComputedRows):
 
     @property
     def columns(self) -> Sequence[ResultColumn]:
-        outputs = self.scan.output_columns()
-        return [ResultColumn(*pair) for pair in zip(self.scan.schema, (o.type for o in outputs), strict=True)]
+        outputs, metadata = self.scan.output_columns(), self.scan.field_metadata()
+        return [
+            ResultColumn(field, output.type, metadata.get(output.name))
+            for field, output in zip(self.scan.schema, outputs, strict=True)
+        ]
 
     def to_arrow(self) -> pa.Table:
         return self.scan.to_arrow()

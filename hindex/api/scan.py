@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
@@ -46,7 +46,7 @@ from hindex.sql.statements import AggregateFunction
 from hindex.store.manifest import Manifest
 from hindex.store.snapshot import Snapshot, forget_listings
 from hindex.store.store import Store
-from hindex.table.schema import ColumnName, column_names, spelled
+from hindex.table.schema import ColumnName, FieldMetadata, column_names, spelled
 from hindex.validation import check_keywords, check_session, is_whole, raise_missing_attribute, suggestion
 
 if TYPE_CHECKING:
@@ -611,6 +611,11 @@ class Scan:
         """Return the columns of the rows, according to the last plan."""
         plan = self._last_plan or self.plan()
         return plan.tasks[0].columns if plan.tasks else plan.columns
+
+    def field_metadata(self) -> Mapping[str, FieldMetadata]:
+        """Return the catalog's metadata of the table's columns, according to the last plan."""
+        declared = (self._last_plan or self.plan()).snapshot.declared
+        return {} if declared is None else declared.field_metadata
 
     def has_keys(self, column: ColumnName) -> bool:
         """Return True if a column of the table is compared by its index keys, according to the last plan."""

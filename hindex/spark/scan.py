@@ -6,7 +6,6 @@ have the table's names and types, and none is a timestamp, whose values depend o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -176,7 +175,7 @@ def _with_field_metadata(frame: DataFrame, plan: ScanPlan, names: Sequence[str])
     declared = plan.snapshot.declared
     if declared is None or len({*map(str.lower, names)}) < len(names):
         return frame
-    metadata = {field["name"]: field.get("metadata") for field in json.loads(declared.spark_json)["fields"]}
+    metadata = declared.field_metadata
     if not any(metadata.get(column.name) for column in plan.columns):
         return frame
     fields = zip(names, frame.schema, plan.columns, strict=True)

@@ -37,7 +37,7 @@ _DECIMAL = re.compile(r"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d{1,10}))?
 _DOUBLE = re.compile(r"([+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?")
 _HEX_DOUBLE = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 _DATE = re.compile(r"([0-9]{4}|-[0-9]{4,7}|\+[0-9]{5,7})-([0-9]{2})-([0-9]{2})")
-_TIME = re.compile(r" ([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]))?")
+_TIME = re.compile(r" ([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?")
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 
 
@@ -59,7 +59,7 @@ def infer_type(raw: str, unescaped: str) -> OrcType:
         return OrcType(Kind.DECIMAL, precision=unscaled[1])
     if _double(raw) is not None:
         return DOUBLE
-    if _timestamp_us(unescaped) is not None:
+    if _timestamp_us(unescaped, max_digits=1) is not None:
         return TIMESTAMP
     return STRING if _date_days(raw) is None else DATE
 
@@ -113,7 +113,7 @@ def typed_value(raw: str, unescaped: str, data_type: OrcType) -> tuple[Any, Key]
             days = _wanted(_date_days(raw))
             return date_from_days(days), days
         case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
-            us = _timestamp_us(unescaped)
+            us = _timestamp_us(unescaped, max_digits=6)
             if us is None:
                 us = _wanted(_date_days(raw)) * MICROS_PER_DAY
             return _python_datetime(us), us
@@ -193,17 +193,23 @@ def _date_days(text: str) -> int | None:
     return days if days is not None and -(1 << 31) <= days < 1 << 31 else None
 
 
-def _timestamp_us(text: str) -> int | None:
-    """Return the microseconds of a wall clock; Spark's pattern has at most one digit of fraction."""
+def _timestamp_us(text: str, max_digits: int) -> int | None:
+    """Return the microseconds of a wall clock; None if the text is none.
+
+    Args:
+        max_digits: of the fraction. Spark infers the type from texts with one at most, and casts more.
+    """
     date, blank, _ = text.partition(" ")
     days = _date_days(date) if blank else None
     match = _TIME.fullmatch(text, len(date))
     if days is None or match is None:
         return None
-    hour, minute, second, tenth = (int(item or 0) for item in match.groups())
-    if hour > 23 or minute > 59 or second > 59:
+    hour, minute, second = map(int, match.groups()[:3])
+    fraction = match[4] or ""
+    if hour > 23 or minute > 59 or second > 59 or len(fraction) > max_digits:
         return None
-    us = days * MICROS_PER_DAY + ((hour * 60 + minute) * 60 + second) * MICROS_PER_SECOND + tenth * 100_000
+    us = days * MICROS_PER_DAY + ((hour * 60 + minute) * 60 + second) * MICROS_PER_SECOND
+    us += int(fraction.ljust(6, "0"))
     return us if INT64_MIN <= us <= INT64_MAX else None
 
 

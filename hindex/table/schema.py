@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -103,6 +104,10 @@ class ResolvedColumn:
         return len(self.path) > 1
 
 
+#: Spark's metadata of a field, as in JSON.
+FieldMetadata = dict[str, Any]
+
+
 @value_class
 class DeclaredSchema:
     """The columns of a table of a catalog.
@@ -121,6 +126,11 @@ class DeclaredSchema:
     def partitions(self) -> list[PartitionColumn]:
         """The partition columns as a listing takes them."""
         return [PartitionColumn(column.name, column.type) for column in self.partition_columns]
+
+    @property
+    def field_metadata(self) -> dict[str, FieldMetadata]:
+        """Spark's metadata of the fields, by their names: comments, defaults, the lengths of CHAR and VARCHAR."""
+        return {field["name"]: field.get("metadata") or {} for field in json.loads(self.spark_json)["fields"]}
 
 
 @value_class

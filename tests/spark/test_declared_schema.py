@@ -52,6 +52,28 @@ def test_layouts(spark: SparkSession, tmp_path: Path, name: str) -> None:
         drop_layout(spark, "wt")
 
 
+@pytest.mark.parametrize("declared", ["TIMESTAMP", "TIMESTAMP_NTZ"])
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_partitions_of_times_with_fractions(spark: SparkSession, declared: str, zone: str) -> None:
+    """Spark infers times from one digit of fraction at most; of a declared type, it reads six."""
+    texts = [f"2024-10-26 02:30:00{fraction}" for fraction in ("", ".5", ".25", ".123456")]
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    spark.sql(f"CREATE TABLE times (id INT, pt {declared}) USING orc PARTITIONED BY (pt)")
+    try:
+        values = ", ".join(f"({at}, {declared} '{text}')" for at, text in enumerate(texts))
+        spark.sql(f"INSERT INTO times VALUES {values}")
+        hx = hindex.connect(spark=spark)
+        hx.table("times").create_index("i", "id")
+        for where in [*(f"pt = '{text}'" for text in texts), "pt > '2024-10-26 02:30:00.2'", "id = 3"]:
+            expected = spark.sql(f"SELECT * FROM times WHERE {where}").toArrow()
+            scan = hx.table("times").scan(where)
+            assert rows(scan.to_arrow()) == rows(expected), where
+            assert len(list(scan.plan().tasks)) == expected.num_rows, where
+    finally:
+        spark.sql("DROP TABLE times")
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
 def test_a_path_and_a_name_share_an_index(spark: SparkSession, tmp_path: Path) -> None:
     """They share it if the column types are equal; an index of another type is reported and not used."""
     spark.sql(f"CREATE TABLE shared (id INT, n TIMESTAMP_NTZ, c CHAR(3)) USING orc LOCATION '{tmp_path}/s'")

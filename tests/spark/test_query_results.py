@@ -238,3 +238,35 @@ def test_queries_that_spark_runs_report_the_cause(
 )
 def test_queries_in_the_log_are_one_line_with_the_blanks_of_strings(text: str, expected: str) -> None:
     assert shorten(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT c, count(*) AS n FROM stocks GROUP BY c",
+        "SELECT DISTINCT v, c AS code FROM stocks",
+        "SELECT k, min(c), c, v FROM stocks GROUP BY k, c, v",
+        "SELECT c, v FROM stocks LIMIT 9",
+    ],
+)
+def test_columns_keep_the_metadata_of_the_catalog(spark: SparkSession, text: str) -> None:
+    """Spark pads literals that are compared with CHAR by it, and declares the columns of a new table."""
+    spark.sql("CREATE TABLE stocks (k INT COMMENT 'key', c CHAR(3), v VARCHAR(5)) USING orc")
+    try:
+        spark.sql("INSERT INTO stocks VALUES (1, 'ab', 'x'), (1, 'ab', 'y'), (2, 'c', 'x')")
+        hx = hindex.connect(spark=spark)
+        hx.table("stocks").create_index("by_c", "c")
+        result: Any = hx.sql(text)
+        alone = spark.sql(text)
+        name = "code" if "code" in alone.columns else "c"
+        for frame in (result.to_spark(), result.order_by(name).to_spark()):
+            # Spark's own note about columns without an alias
+            kept = [
+                {key: field.metadata[key] for key in field.metadata if key[:6] != "__auto"}
+                for field in alone.schema
+            ]
+            assert [field.metadata for field in frame.schema] == kept
+            found = frame.where(f"{name} = 'ab'").toArrow()
+            assert row_texts(found) == row_texts(alone.where(f"{name} = 'ab'").toArrow()) != []
+    finally:
+        spark.sql("DROP TABLE stocks")
