@@ -179,7 +179,8 @@ class Converter:
         name = node.name.upper()
         if name in AGGREGATES:
             self.fail(
-                node, f"{name} is an aggregate, which a condition of rows cannot have: put it into HAVING"
+                node,
+                f"{name} is an aggregate, which neither a condition of rows nor an index can have: HAVING takes it",
             )
         return None
 
@@ -264,22 +265,24 @@ class Converter:
         like = Like(value, pattern.value, escape)
         return Not(like) if node.args.get("negate") else like
 
-    def _ilike(self, node: exp.Expression) -> Predicate:
+    def _ilike(self, node: exp.Expression, escape: str = _DEFAULT_ESCAPE) -> Predicate:
         self.only(node, "this", "expression", "negate")
         if isinstance(node.expression, (exp.Any, exp.All)):
             self.unsupported(node.expression)
         pattern = self.literal(node.expression, "the pattern of ILIKE is a literal")
         if not isinstance(pattern.value, str) or not pattern.value.isascii():
             return self.fail(node.expression, "the pattern of ILIKE is ASCII text here", unsupported=True)
-        like = Like(Call("lower", (self.operand(node.this),)), pattern.value.lower())
+        # Spark lowers the pattern, and not the escape
+        like = Like(Call("lower", (self.operand(node.this),)), pattern.value.lower(), escape)
         return Not(like) if node.args.get("negate") else like
 
     def _escape(self, node: exp.Expression) -> Predicate:
         self.only(node, "this", "expression")
         escape = self.literal(node.expression, "the escape of LIKE is a literal")
-        if not isinstance(node.this, exp.Like) or not isinstance(escape.value, str) or len(escape.value) != 1:
+        is_like = isinstance(node.this, (exp.Like, exp.ILike))
+        if not is_like or not isinstance(escape.value, str) or len(escape.value) != 1:
             return self.fail(node.expression, "expected LIKE 'pattern' ESCAPE 'one character'")
-        return self._like(node.this, escape.value)
+        return (self._ilike if isinstance(node.this, exp.ILike) else self._like)(node.this, escape.value)
 
     def _rlike(self, node: exp.Expression) -> Predicate:
         self.only(node, "this", "expression")

@@ -22,6 +22,8 @@ from hindex.sql.words import KEYWORDS
 T = TypeVar("T")
 
 _NAME = re.compile(r"[^\W\d]\w*")
+#: The alternative to what an index cannot be on.
+_INDEXED = "An index is on columns, or on expressions that hindex evaluates"
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
 # Signs that cannot begin a condition: operators, which sqlglot would report at its end, and {fn f(a)}.
 _OPERATORS = frozenset({"{", "=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "AND", "OR"})
@@ -333,7 +335,7 @@ class HindexParser(MarkingParser):
         return ColumnRef(tuple(parts))
 
     def column_or_value(self) -> Expression:
-        """Consume a column with dotted steps, or another value; a word alone is a column, keyword or not."""
+        """Consume the column or expression of an index; a word alone is a column, keyword or not."""
         start = self._index
         if not (self.is_name or self.at_end or self.written() in ("(", "-")):
             return self.column()  # refused
@@ -342,7 +344,7 @@ class HindexParser(MarkingParser):
             if self.word() in (",", ")"):
                 return column
             self._retreat(start)
-        return as_value(self.predicate())
+        return as_value(to_predicate(self.condition(), self.sql, _INDEXED, self.unqualified))
 
     def unqualified(self, column: ColumnRef) -> ColumnRef:
         """Return a column without the name of its table; the same object if it has none."""

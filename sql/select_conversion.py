@@ -250,7 +250,9 @@ class _SelectConverter(Converter):
             self.fail(star, f"'*' beside other columns; {_ITEMS}", unsupported=True)
         qualifier = [part.name.lower() for part in star.parts[:-1]] if isinstance(star, exp.Column) else []
         if qualifier and qualifier not in [[*map(str.lower, names)] for names in self._parser.qualifiers]:
-            self.fail(star, f"{self._text(star)}, which is not of the table", unsupported=True)
+            self.fail(
+                star, f"{self._text(star)}: '*' stands for the columns of the table only", unsupported=True
+            )
 
     def _distinct(self, start: int) -> tuple[ColumnRef, ...]:
         """Return the columns of SELECT DISTINCT, which groups by them."""

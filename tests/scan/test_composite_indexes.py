@@ -269,7 +269,7 @@ def test_columns_that_cannot_be_indexed_together(
 def test_an_expression_among_columns_is_refused(
     path: Path, connection: LocalConnection, column: list[Any]
 ) -> None:
-    message = r"takes columns, and lower\(s\) is an expression: create an index on it alone"
+    message = r"takes columns, and lower\(s\) is an expression: create an index of another type on it, alone"
     with pytest.raises(ColumnError, match=message):
         connection.table(path).create_index("i", column)
     with pytest.raises(ColumnError, match=message):
