@@ -26,7 +26,7 @@ from hindex.store.manifest import FileEntry, Manifest
 from hindex.store.store import Store
 from hindex.table.file_schema import file_schema, stored_type
 from hindex.table.listing import DataFile, Listing, Mask, list_data_files
-from hindex.table.location import is_local
+from hindex.table.location import is_local, reading_pool
 from hindex.table.partitions import CatalogPartitions, PartitionFilter, Partitioning, is_external
 from hindex.table.schema import (
     DeclaredSchema,
@@ -43,10 +43,7 @@ from hindex.table.transactional import AcidOptions, with_row_ids
 from hindex.table.type_text import parse_type
 from hindex.value_class import value_class
 
-#: The number of files whose tails are read at once.
-_TAIL_READERS = 8
-_REMOTE_TAIL_READERS = 32
-#: The number of parts of the files for each reader.
+#: The number of parts of the files for each thread that reads tails.
 _CHUNKS_PER_READER = 16
 
 T = TypeVar("T")
@@ -383,10 +380,9 @@ def _read_each(files: Sequence[DataFile], read: Callable[[DataFile], T]) -> list
     """Read something from each of several files in parallel."""
     if len(files) < 2:
         return [read(file) for file in files]
-    readers = _TAIL_READERS if is_local(files[0].uri) else _REMOTE_TAIL_READERS
-    # submitting one file costs as much as reading a local tail
-    together = -(-len(files) // (readers * _CHUNKS_PER_READER))
-    with ThreadPool(readers) as pool:
+    with reading_pool([files[0].uri]) as pool:
+        # submitting one file costs as much as reading a local tail
+        together = -(-len(files) // (pool.size * _CHUNKS_PER_READER))
         # this thread waits, so that an interrupt reaches it
         reads = [
             pool.submit(lambda some: list(map(read, some)), files[at : at + together])

@@ -12,9 +12,12 @@ from urllib.parse import unquote
 from hindex.errors import TableError
 from hindex.orc.acid.directory import is_acid_directory
 from hindex.orc.io.file_system import request_limit
-from hindex.orc.io.thread_pool import ThreadPool, processors
+from hindex.orc.io.thread_pool import ThreadPool
 from hindex.orc.metadata.file_tail import MAGIC
 from hindex.validation import is_utf8, nearest_names
+
+#: Threads that read local files, which may be on a network disk.
+_LOCAL_READERS = 8
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
@@ -49,9 +52,8 @@ def is_local(uri: str) -> bool:
 
 
 def reading_pool(uris: Iterable[str]) -> ThreadPool:
-    """Return threads to read a part of each of some files: one for each processor, or each request at a time."""
-    is_remote = not all(map(is_local, uris))
-    return ThreadPool(request_limit() if is_remote else processors())
+    """Return threads to read a little of each of some files: one for each request that may be under way."""
+    return ThreadPool(_LOCAL_READERS if all(map(is_local, uris)) else request_limit())
 
 
 def local_path(path_or_uri: str) -> str:
