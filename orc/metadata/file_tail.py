@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from hindex.errors import OrcError
 from hindex.lru_cache import LruCache
 from hindex.orc.codec import MAX_BLOCK_SIZE, Codec, Decompressor, codec_of
-from hindex.orc.io.source import TAIL_GUESS, ByteSource
+from hindex.orc.io.source import COALESCE_GAP, TAIL_GUESS, ByteSource
 from hindex.orc.metadata.sections import parse_section
 from hindex.orc.metadata.types import MAX_CHAR_LENGTH, Kind, OrcType
 from hindex.proto import orc_metadata_pb2 as pb
@@ -160,7 +160,7 @@ def _read_tail(source: ByteSource) -> FileTail:
     size = source.size()
     if size == 0:
         raise OrcError("the file is empty (0 bytes): it is not an ORC file")
-    guess = min(size, TAIL_GUESS)
+    guess = size if source.is_remote and size <= COALESCE_GAP else min(size, TAIL_GUESS)
     if source.requests([(size - 1, 1)]):
         # this includes all of a small file, and the last stripe footer of a large one
         source.prefetch([(size - guess, guess)])

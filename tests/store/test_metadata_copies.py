@@ -113,6 +113,19 @@ def test_a_copy_serves_the_bytes_of_its_file(table: Table) -> None:
         assert source.requests([(tail.stripes[0].offset + tail.stripes[0].index_length, 10)])
 
 
+@pytest.mark.parametrize(("rows", "requests"), [(1_000, 1), (40_000, 2)])
+def test_requests_of_a_copy(bucket: str, s3: S3Server, rows: int, requests: int) -> None:
+    """A small object is read as a whole; of one with a stripe, the tail, then the row indexes."""
+    data = orc_bytes(pa.table({"k": values(0, rows=rows)}), stripe_size=1 << 26)
+    put_object(f"{bucket}/one.orc", data)
+    s3.requests.clear()
+    source = open_source(f"{bucket}/one.orc", length=len(data))
+    assert isinstance(source, RequestSource)
+    copied = copy_metadata(source)
+    assert copied is not None
+    assert s3.count("GET", r"one\.orc") == requests
+
+
 def test_the_copies_of_a_build_are_one_file(table: Table) -> None:
     keys = object_keys(f"{table.uri}/_hindex")
     assert sum(key.startswith("metadata/") for key in keys) == 1
