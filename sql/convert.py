@@ -180,7 +180,7 @@ class Converter:
         if name in AGGREGATES:
             self.fail(
                 node,
-                f"{name} is an aggregate, which neither a condition of rows nor an index can have: HAVING takes it",
+                f"{name} is an aggregate, which only HAVING takes",
             )
         return None
 
@@ -272,7 +272,7 @@ class Converter:
         pattern = self.literal(node.expression, "the pattern of ILIKE is a literal")
         if not isinstance(pattern.value, str) or not pattern.value.isascii():
             return self.fail(node.expression, "the pattern of ILIKE is ASCII text here", unsupported=True)
-        # Spark lowers the pattern, and not the escape
+        # Spark lower-cases the pattern, but not the escape character
         like = Like(Call("lower", (self.operand(node.this),)), pattern.value.lower(), escape)
         return Not(like) if node.args.get("negate") else like
 
@@ -281,7 +281,7 @@ class Converter:
         escape = self.literal(node.expression, "the escape of LIKE is a literal")
         is_like = isinstance(node.this, (exp.Like, exp.ILike))
         if not is_like or not isinstance(escape.value, str) or len(escape.value) != 1:
-            return self.fail(node.expression, "expected LIKE 'pattern' ESCAPE 'one character'")
+            return self.fail(node.expression, "expected LIKE or ILIKE 'pattern' ESCAPE 'one character'")
         return (self._ilike if isinstance(node.this, exp.ILike) else self._like)(node.this, escape.value)
 
     def _rlike(self, node: exp.Expression) -> Predicate:

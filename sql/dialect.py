@@ -22,8 +22,8 @@ from hindex.sql.words import KEYWORDS
 T = TypeVar("T")
 
 _NAME = re.compile(r"[^\W\d]\w*")
-#: The alternative to what an index cannot be on.
-_INDEXED = "An index is on columns, or on expressions that hindex evaluates"
+#: The hint after an expression that cannot be indexed.
+_INDEXED = "An index takes a column, or an expression that hindex evaluates"
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
 # Signs that cannot begin a condition: operators, which sqlglot would report at its end, and {fn f(a)}.
 _OPERATORS = frozenset({"{", "=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "AND", "OR"})

@@ -126,7 +126,7 @@ class GroupFilter:
 
 @value_class
 class ResultColumn:
-    """A column of a result: its Arrow field, the type of its values, and the catalog's metadata of its column."""
+    """A column of a result: its Arrow field, the type of its values, and the metadata that the catalog has for it."""
 
     field: pa.Field
     type: OrcType
@@ -307,17 +307,16 @@ class Aggregation:
         metadata = {} if declared is None else declared.field_metadata
         for item in self.items:
             is_count = item.column is None or _function(item) in COUNTS
-            data_type = (
-                OrcType(Kind.LONG)
-                if item.column is None or is_count
-                else self._resolver(plan)(item.column).type
-            )
+            resolved = None if item.column is None else self._resolver(plan)(item.column)
+            data_type = OrcType(Kind.LONG) if resolved is None or is_count else resolved.type
             if plan.zones is not None:
                 data_type = data_type.with_instants()
+            column_metadata = None
             # aggregates have no metadata in Spark
-            name = self._resolver(plan)(item.column).name if isinstance(item, Group) else ""
+            if isinstance(item, Group) and isinstance(resolved, ResolvedColumn) and not resolved.is_nested:
+                column_metadata = metadata.get(resolved.name)
             arrow = pa.field(item.name, data_type.to_arrow(), not is_count)
-            columns.append(ResultColumn(arrow, data_type, metadata.get(name)))
+            columns.append(ResultColumn(arrow, data_type, column_metadata))
         return tuple(columns)
 
     def _group_filter(self, plan: ScanPlan) -> Filter | None:
@@ -382,7 +381,7 @@ class Aggregation:
         part, types = self.part_of(plan), {column.name: column.type for column in plan.lookups}
         groups = {by: GroupMerger([types[name] for name in by]) for by in part.groupings}
         total = StripeAggregate(0)
-        for stripe in runner.run(plan, lambda task, result, _: aggregate_stripe(task, result, part)):
+        for stripe in runner.run(plan.tasks, lambda task, result, _: aggregate_stripe(task, result, part)):
             total.rows += stripe.rows
             for name, values in stripe.columns.items():
                 earlier = total.columns.get(name)

@@ -471,7 +471,7 @@ def _several_columns(columns: Sequence[object], schema: TableSchema) -> list[Res
                 raise
             raise ColumnError(
                 f"an index on several columns, or of type ROWS, takes columns, and {item if node is None else node} "
-                "is an expression: create an index of another type on it, alone"
+                "is an expression: create a separate index on it, not of type ROWS"
             ) from None
         if column in resolved:
             raise ColumnError(f"Column {column.name!r} is named twice")

@@ -613,7 +613,7 @@ class Scan:
         return plan.tasks[0].columns if plan.tasks else plan.columns
 
     def field_metadata(self) -> Mapping[str, FieldMetadata]:
-        """Return the catalog's metadata of the table's columns, according to the last plan."""
+        """Return the metadata that the catalog has for the table's columns, according to the last plan."""
         declared = (self._last_plan or self.plan()).snapshot.declared
         return {} if declared is None else declared.field_metadata
 
@@ -932,7 +932,7 @@ class Scan:
             return pa.RecordBatch.from_arrays(batch.columns, names=list(map(str, range(len(batch.columns)))))
 
         schema = plan.output_schema()
-        batches = list(runner.run(plan, read))
+        batches = list(runner.run(plan.tasks, read))
         if not batches:
             return schema.empty_table()
         table = pa.Table.from_batches(batches)

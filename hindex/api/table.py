@@ -712,7 +712,7 @@ class Table:
         entry = snapshot.manifest.index(name)
         part = self._partition_snapshot(snapshot, [entry], where, "rebuild")
         rebuilt = {entry.id} if where is None else ()
-        plan = plan_build(part, [entry], renews=True)
+        plan = plan_build(part, [entry], copies_again=True)
         statement = f"ALTER INDEX {entry.name} ON {self.name} REBUILD"
         result = self._builds.bring_up_to_date(
             snapshot,

@@ -48,7 +48,7 @@ from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
 from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
-from hindex.store.metadata_copy import FileVersion, open_version, with_copies
+from hindex.store.metadata_copy import FileVersion, batches_with_copies, open_version
 from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
 from hindex.table.file_schema import file_schema
@@ -102,7 +102,7 @@ class BTreePlan:
     """The input and output of a build of one BTREE index.
 
     Attributes:
-        versions: the versions of the data files in an object store, by their paths.
+        versions: the versions of the data files in object stores, by path.
     """
 
     build_id: str
@@ -114,12 +114,13 @@ class BTreePlan:
     versions: Mapping[str, FileVersion] = field(default_factory=dict)
 
     def open(self, view: FileView) -> OrcReader:
-        """Open a data file.
+        """Open a data file in its planned version.
 
         Raises:
-            OrcError: if it is not readable as ORC.
+            OrcError: if it is not readable as ORC, or has another version.
         """
-        return open_version(view.file.uri, view.file.acid, self.versions.get(view.file.path))
+        file = view.file
+        return open_version(file.uri, file.length, file.acid, self.versions.get(file.path))
 
     @property
     def directory(self) -> str:
@@ -275,9 +276,9 @@ def run_btree(spark: SparkSession, plan: BTreePlan, progress: Progress) -> list[
         BuildError: if a task failed; the message names its data file.
     """
     with reading_pool(view.file.uri for group in plan.groups for view in group.read) as pool:
-        prepared = pool.map(partial(_prepare, plan, pool), plan.groups)
+        tails, without_zone = _read_tails(plan, pool)
+        prepared = pool.map(partial(_prepare, plan, pool, tails, without_zone), plan.groups)
     job = _job(plan, prepared)
-    tails = {path: tail for item in prepared for path, tail in item.tails.items()}
     tasks = split_entry_tasks(_tasks(plan, prepared), job, tails, cores(spark), task_bytes(spark))
     progress.start(len(tasks), f"building {plan.index.name}", "task")
     try:
@@ -317,17 +318,28 @@ def _run_sort_job(
     return collect(spark, frame, job.build_id, progress, len(tasks))
 
 
-def _prepare(plan: BTreePlan, pool: ThreadPool, group: BTreeGroup) -> _PreparedGroup:
-    changes = {view.file.path: view.file.change_to_record() for view in group.read}
-    has_times = any(item.type.kind is Kind.TIMESTAMP for item in plan.on.inputs)
+def _read_tails(plan: BTreePlan, pool: ThreadPool) -> tuple[dict[str, FileTail], frozenset[str]]:
+    """Return the tails of the data files by path, and the paths of those with timestamps of an unnamed time zone."""
     tails: dict[str, FileTail] = {}
-    without_zone: set[str] = set()
-    for views in with_copies(group.read, lambda view: plan.versions.get(view.file.path)):
-        paths = [view.file.path for view in views]
-        tails.update(zip(paths, pool.map(partial(_read_tail, plan), views), strict=True))
-        if has_times:
-            lacking = pool.map(partial(_lacks_time_zone, plan), views)
-            without_zone.update(path for path, is_lacking in zip(paths, lacking, strict=True) if is_lacking)
+    without_zone = set()
+    read = [view for group in plan.groups for view in group.read]
+    for views in batches_with_copies(read, lambda view: plan.versions.get(view.file.path)):
+        for view, (tail, lacks_zone) in zip(views, pool.map(partial(_read_tail, plan), views), strict=True):
+            tails[view.file.path] = tail
+            if lacks_zone:
+                without_zone.add(view.file.path)
+    return tails, frozenset(without_zone)
+
+
+def _prepare(
+    plan: BTreePlan,
+    pool: ThreadPool,
+    all_tails: Mapping[str, FileTail],
+    without_zone: frozenset[str],
+    group: BTreeGroup,
+) -> _PreparedGroup:
+    changes = {view.file.path: view.file.change_to_record() for view in group.read}
+    tails = {path: all_tails[path] for path in changes}
     old = []
     versions: dict[str, dict[str, tuple[int, int]]] = {}
     for view in group.kept:
@@ -353,17 +365,22 @@ def _prepare(plan: BTreePlan, pool: ThreadPool, group: BTreeGroup) -> _PreparedG
     files += [file for _, _, kept in old for file in kept]
     files.sort(key=lambda file: file.path)
     lows = _split_keys(plan, pool, group, tails)
-    return _PreparedGroup(group, tuple(files), tails, changes, frozenset(without_zone), tuple(old), lows)
+    return _PreparedGroup(group, tuple(files), tails, changes, without_zone & tails.keys(), tuple(old), lows)
 
 
 def _physical_delta(view: FileView) -> AcidFile | None:
     return None if view.file.acid is None else view.file.acid.physical()
 
 
-def _read_tail(plan: BTreePlan, view: FileView) -> FileTail:
+def _read_tail(plan: BTreePlan, view: FileView) -> tuple[FileTail, bool]:
+    """Return the tail of a data file, and True if it has timestamps and a stripe names no writer time zone."""
+    has_times = any(item.type.kind is Kind.TIMESTAMP for item in plan.on.inputs)
     try:
         with plan.open(view) as reader:
             tail = reader.tail
+            lacks_zone = has_times and not all(
+                reader.stripe(number).writer_timezone for number in range(len(reader.stripes))
+            )
     except HindexError as error:
         raise BuildError(f"index build failed on data file {view.file.path!r}: {error}") from error
     if tail.file_length != view.file.length:
@@ -371,16 +388,7 @@ def _read_tail(plan: BTreePlan, view: FileView) -> FileTail:
             f"index build failed on data file {view.file.path!r}: it had {view.file.length} bytes when the build "
             f"began and has {tail.file_length} now: run the build again when nothing writes to the table"
         )
-    return tail
-
-
-def _lacks_time_zone(plan: BTreePlan, view: FileView) -> bool:
-    """Return True if a stripe names no writer time zone."""
-    try:
-        with plan.open(view) as reader:
-            return not all(reader.stripe(number).writer_timezone for number in range(len(reader.stripes)))
-    except HindexError as error:
-        raise BuildError(f"index build failed on data file {view.file.path!r}: {error}") from error
+    return tail, lacks_zone
 
 
 def _indexed_file(view: FileView, tail: FileTail) -> IndexedFile:

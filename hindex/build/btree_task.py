@@ -13,7 +13,7 @@ import struct
 import uuid
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +28,12 @@ from hindex.index.postings import Postings, group_pairs
 from hindex.index.reader_cache import open_btree_file
 from hindex.index.tree_writer import Int64s, byte_keys, key_at
 from hindex.keys import KeyKind, key_kind
+from hindex.orc import OrcReader
 from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.io.thread_pool import ThreadPool
 from hindex.plan.index_columns import IndexColumn
 from hindex.store.build_files import StagedFile
-from hindex.store.metadata_copy import FileVersion, open_version, with_copies
+from hindex.store.metadata_copy import FileVersion, batches_with_copies, open_version
 from hindex.table.location import is_local
 from hindex.value_class import value_class
 
@@ -42,6 +43,9 @@ CHUNK_KEY_BYTES = 64 * 1024
 _BATCH_BYTES = 1 << 20
 #: Minimum number of entries that are merged at a time: smaller batches would make leaves of uneven size.
 MERGE_ENTRIES = 1 << 20
+
+#: The most rows of a remote file that is read ahead: its chunks take some 50 bytes a row, or the bytes of its strings.
+_MAX_ROWS_AHEAD = 1 << 18
 
 UInt32s = npt.NDArray[np.uint32]
 
@@ -72,6 +76,14 @@ class ReadTask:
     acid: AcidFile | None = None
     stripes: tuple[int, int] | None = None
     version: FileVersion | None = None
+
+    def open(self) -> OrcReader:
+        """Open the data file.
+
+        Raises:
+            OrcError: if it is not readable as ORC, or has another version.
+        """
+        return open_version(self.uri, self.file.length, self.acid, self.version)
 
 
 @value_class
@@ -183,18 +195,27 @@ def entry_chunks(job: BTreeJob, tasks: Sequence[EntryTask]) -> Iterator[pa.Recor
 def _batches(
     job: BTreeJob, tasks: Sequence[EntryTask], parts: Mapping[int, Sequence[tuple[int, Key | None]]]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the chunks of tasks; read some files of a remote store ahead, whose requests then overlap."""
-    if all(is_local(task.uri if isinstance(task, ReadTask) else task.path) for task in tasks):
-        for task in tasks:
-            yield from _task_chunks(job, task, parts[task.group])
-        return
+    """Yield the chunks of tasks. Several small files of a remote store are read at once: their requests overlap."""
 
-    def chunks(task: EntryTask) -> list[pa.RecordBatch]:
-        return list(_task_chunks(job, task, parts[task.group]))
+    def chunks(task: EntryTask) -> Iterator[pa.RecordBatch]:
+        return _task_chunks(job, task, parts[task.group])
 
     with ThreadPool(REMOTE_FILES) as pool:
-        batches = with_copies(tasks, lambda task: task.version if isinstance(task, ReadTask) else None)
-        yield from chain.from_iterable(pool.map_ahead(chunks, chain.from_iterable(batches)))
+        for is_small, members in groupby(tasks, _is_small_and_remote):
+            if is_small:
+                batches = batches_with_copies(tuple(members), lambda task: getattr(task, "version", None))
+                ready = chain.from_iterable(batches)
+                yield from chain.from_iterable(pool.map_ahead(lambda task: list(chunks(task)), ready))
+            else:
+                # chunk by chunk: a long file has more of them than memory may
+                yield from chain.from_iterable(map(chunks, members))
+
+
+def _is_small_and_remote(task: EntryTask) -> bool:
+    if not isinstance(task, ReadTask) or is_local(task.uri):
+        return False
+    start, end = task.stripes or (0, None)
+    return sum(task.file.stripe_rows[start:end]) <= _MAX_ROWS_AHEAD
 
 
 def _join(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -224,7 +245,7 @@ def _read_runs(job: BTreeJob, task: ReadTask, location: ErrorLocation) -> Iterat
     """Yield the entries of each stripe, and set the stripe of ``location``."""
     file, first = task.file, task.first
     start, end = (0, len(file.stripe_rows)) if task.stripes is None else task.stripes
-    with open_version(task.uri, task.acid, task.version) as reader:
+    with task.open() as reader:
         tail = reader.tail
         if (tail.file_length, tail.checksum) != (file.length, file.tail_checksum):
             raise BuildError(

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hindex.build.btree_job import BTreePlan, plan_btree, run_btree
 from hindex.build.index_coverage import index_coverage
-from hindex.build.metadata_job import MetadataPlan, file_versions, run_metadata_job
+from hindex.build.metadata_job import MetadataPlan, plan_metadata, run_metadata_job
 from hindex.build.task import (
     MERGED_SCHEMA,
     RESULT_SCHEMA,
@@ -62,8 +62,8 @@ class BuildPlan:
             combines them to Spark tasks.
         shared: plans of the indexes whose files cover many data files, each a Spark job of its own.
         column_types: the current type of each index's column in the table, as a string, by the index's id.
-        versions: the versions of the data files in an object store, by their paths.
-        metadata: those whose metadata is copied.
+        versions: the versions of the data files in object stores, by path.
+        metadata: the data files whose metadata the build copies first; None if there are none.
     """
 
     indexes: tuple[IndexEntry, ...]
@@ -91,13 +91,17 @@ class BuildPlan:
 
 
 def plan_build(
-    snapshot: Snapshot, indexes: Sequence[IndexEntry], *, fresh: Mask | None = None, renews: bool = False
+    snapshot: Snapshot,
+    indexes: Sequence[IndexEntry],
+    *,
+    fresh: Mask | None = None,
+    copies_again: bool = False,
 ) -> BuildPlan:
     """Plan the build of indexes over all files that have their columns, in the partitions that each index covers.
 
     Args:
         fresh: a mask of the files that are unchanged since they were indexed: their index files stay. None if none is.
-        renews: copy the metadata of data files again that was copied before.
+        copies_again: copy the metadata of all files in an object store, also where the store has a copy.
 
     Raises:
         ColumnError: if the table no longer has an index's column.
@@ -136,11 +140,13 @@ def plan_build(
         for at in np.flatnonzero(coverage.wanted & ~stays).tolist():
             targets.setdefault(at, []).append(target)
     shared = tuple(item for item in planned if item is not None)
-    read = views.views(np.array(sorted(targets), np.int64))
-    read_by_any = [*read, *(view for item in shared for group in item.groups for view in group.read)]
-    versions = file_versions(store, read_by_any, renews=renews)
-    copied = tuple((path, version) for path, version in versions.items() if version.metadata is None)
-    files = [view.file for view in read]
+    versions: dict[str, FileVersion] = {}
+    metadata = None
+    if views.files.versions is not None:
+        read = views.views(np.array(sorted(targets), np.int64))
+        read_by_any = [*read, *(view for item in shared for group in item.groups for view in group.read)]
+        versions, metadata = plan_metadata(store, build_id, read_by_any, copies_again=copies_again)
+    files = [views.files[at] for at in sorted(targets)]
     tasks = tuple(
         BuildTask(
             build_id,
@@ -162,7 +168,7 @@ def plan_build(
         shared,
         {index.id: type_text(resolved.type) for index, resolved, _ in resolved_indexes},
         versions,
-        MetadataPlan(build_id, store, copied) if copied else None,
+        metadata,
     )
 
 
@@ -212,11 +218,10 @@ def run_build(spark: SparkSession, plan: BuildPlan, progress: Progress) -> list[
     build_tasks, versions = plan.tasks, dict(plan.versions)
     copies: Mapping[str, tuple[int, MetadataCopy]] = {}
     if plan.metadata is not None:
-        # first: the tasks then request no metadata
+        # before the tasks, which then read metadata from the copies
         copies = run_metadata_job(spark, plan.metadata, progress)
         for path, (_, copy) in copies.items():
-            copy = replace(copy, path=plan.metadata.store.absolute(copy.path))
-            versions[path] = replace(versions[path], metadata=copy)
+            versions[path] = replace(versions[path], copy=plan.metadata.store.locate(copy))
         build_tasks = tuple(replace(task, version=versions.get(task.path)) for task in build_tasks)
     if build_tasks:
         names = ", ".join(index.name for index in plan.indexes if not is_shared(index))

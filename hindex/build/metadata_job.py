@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hindex.build.task import TASK_ERRORS, ErrorLocation
 from hindex.errors import HindexError
+from hindex.orc.io.file_system import open_source
 from hindex.orc.io.source import RequestSource
 from hindex.orc.io.thread_pool import ThreadPool
 from hindex.progress import Progress
@@ -34,8 +35,14 @@ _FILES_AT_ONCE = 16
 _MAX_TASK_FILES = 1024
 
 
-#: A data file whose metadata is copied: its path in the table, and its version.
-CopiedFile = tuple[str, FileVersion]
+@value_class
+class CopiedFile:
+    """A version of a data file whose metadata is copied."""
+
+    path: str
+    uri: str
+    length: int
+    version: str
 
 
 @value_class
@@ -67,20 +74,26 @@ COPIES_SCHEMA = pa.schema(
 )
 
 
-def file_versions(store: Store, views: Iterable[FileView], *, renews: bool) -> dict[str, FileVersion]:
-    """Return the versions of those data files whose store has versions, by their paths.
+def plan_metadata(
+    store: Store, build_id: str, views: Iterable[FileView], *, copies_again: bool
+) -> tuple[dict[str, FileVersion], MetadataPlan | None]:
+    """Return the versions of the data files in object stores, by path, and the plan to copy metadata.
 
     Args:
-        renews: ignore the copies of their metadata that exist.
+        copies_again: copy the metadata of all files, also where the store has a copy.
     """
-    versions = {}
+    versions: dict[str, FileVersion] = {}
+    missing = {}
     for view in views:
-        file, copy = view.file, None if renews else view.metadata
+        file = view.file
         # object stores have versions of this type, and serve no other version to a request that names one
-        if isinstance(file.version, str) and file.acid is None:
-            copy = None if copy is None else replace(copy, path=store.absolute(copy.path))
-            versions[file.path] = FileVersion(file.uri, file.length, file.version, copy)
-    return versions
+        if not isinstance(file.version, str) or file.acid is not None:
+            continue
+        copy = None if copies_again else view.metadata_copy
+        if copy is None:
+            missing[file.path] = CopiedFile(file.path, file.uri, file.length, file.version)
+        versions[file.path] = FileVersion(file.version, None if copy is None else store.locate(copy))
+    return versions, MetadataPlan(build_id, store, tuple(missing.values())) if missing else None
 
 
 def run_metadata_job(
@@ -89,7 +102,7 @@ def run_metadata_job(
     """Copy the metadata of data files.
 
     Returns:
-        by the path of the data file: the checksum of its tail, and the copy.
+        for each data file's path, the checksum of its tail and the copy.
     """
     size = min(max(-(-len(plan.files) // cores(spark)), _FILES_AT_ONCE), _MAX_TASK_FILES)
     tasks = [plan.files[at : at + size] for at in range(0, len(plan.files), size)]
@@ -130,20 +143,19 @@ def run_metadata_task(build_id: str, directory: str, files: Sequence[CopiedFile]
         open_storage(directory).write({name: data})
     rows = []
     offset = 0
-    for (path, file), (tail_checksum, block) in copied:
+    for file, (tail_checksum, block) in copied:
         copy = MetadataCopy(
-            str(file.version), f"{METADATA}/{name}", len(data), offset, len(block), google_crc32c.value(block)
+            file.version, f"{METADATA}/{name}", len(data), offset, len(block), google_crc32c.value(block)
         )
-        rows.append({"data_file": path, "tail_checksum": tail_checksum, **asdict(copy)})
+        rows.append({"data_file": file.path, "tail_checksum": tail_checksum, **asdict(copy)})
         offset += len(block)
     yield pa.RecordBatch.from_pylist(rows, schema=COPIES_SCHEMA)
 
 
 def _copy(file: CopiedFile) -> tuple[int, bytes] | None:
-    """Copy the metadata of a data file; None if the file has been replaced, as the build finds out."""
-    path, version = file
+    """Copy the metadata of a data file; None if the file was replaced: the build then fails on it."""
     try:
-        source = version.open()
+        source = open_source(file.uri, length=file.length, version=file.version)
         assert isinstance(source, RequestSource), "it has a version"
         try:
             return copy_metadata(source)
@@ -152,4 +164,4 @@ def _copy(file: CopiedFile) -> tuple[int, bytes] | None:
     except TASK_ERRORS as error:
         if isinstance(error, HindexError) and is_deleted_file(error):
             return None
-        raise ErrorLocation.in_data_file(path).build_error(error) from error
+        raise ErrorLocation.in_data_file(file.path).build_error(error) from error

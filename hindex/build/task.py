@@ -36,7 +36,7 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.plan.index_columns import FileIndexColumn, IndexColumn, table_values
 from hindex.store.build_files import StagedFile, data_permissions
-from hindex.store.metadata_copy import FileVersion, open_version, with_copies
+from hindex.store.metadata_copy import FileVersion, batches_with_copies, open_version
 from hindex.store.permissions import Permissions
 from hindex.store.storage import open_storage
 from hindex.table.file_schema import file_schema
@@ -110,7 +110,7 @@ class BuildTask:
         Raises:
             OrcError: if it is not readable as ORC.
         """
-        return open_version(self.uri, self.acid, self.version)
+        return open_version(self.uri, self.length, self.acid, self.version)
 
     def columns_in(self, root: OrcType) -> dict[IndexColumn, FileIndexColumn]:
         """Return the indexed columns in a file of some type, without those that it lacks."""
@@ -213,7 +213,7 @@ def run_build_tasks(tasks: Sequence[BuildTask]) -> Iterator[pa.RecordBatch]:
         for chunk, is_bundled in _chunks(tasks):
             results: list[_Result] = []
             size = 0
-            ready = chain.from_iterable(with_copies(chunk, lambda task: task.version))
+            ready = chain.from_iterable(batches_with_copies(chunk, lambda task: task.version))
             for result in pool.map_ahead(partial(_run_build_task, in_memory=is_bundled), ready):
                 results.append(result)
                 size += sum(map(len, result.contents))

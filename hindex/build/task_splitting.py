@@ -18,11 +18,10 @@ from hindex.build.btree_task import BTreeJob, EntryTask, ReadTask
 from hindex.build.task import TASK_ERRORS, BuildTask, ErrorLocation
 from hindex.errors import BuildError
 from hindex.index.merge import is_merging
-from hindex.orc.acid.delta_files import AcidFile
+from hindex.orc import OrcReader
 from hindex.orc.metadata.file_tail import FileTail
 from hindex.plan.index_columns import IndexColumn
 from hindex.table.file_schema import bind_paths
-from hindex.table.transactional import open_data_file
 from hindex.value_class import value_class
 
 if TYPE_CHECKING:
@@ -178,7 +177,7 @@ def split_build_tasks(
     if task_bytes is not None or sum(task.length for task in tasks) > MIN_SPLIT_BYTES:
         longest = max(tasks, key=lambda task: task.length)
         columns = [target.on for target in longest.targets]
-        share = _column_share(longest.path, longest.uri, longest.acid, longest.binding, columns)
+        share = _column_share(longest.path, longest.open, longest.acid is not None, longest.binding, columns)
     checksums: dict[str, int] = {}
 
     def stripes(task: BuildTask) -> Sequence[int]:
@@ -219,7 +218,9 @@ def split_entry_tasks(
         task_bytes is not None or sum(tail.file_length for tail in tails.values()) > MIN_SPLIT_BYTES
     ):
         longest = max(reads, key=lambda task: task.file.length)
-        share = _column_share(longest.file.path, longest.uri, longest.acid, job.binding, [job.on])
+        share = _column_share(
+            longest.file.path, longest.open, longest.acid is not None, job.binding, [job.on]
+        )
 
     def split_input(task: EntryTask) -> SplitInput[EntryTask]:
         if not isinstance(task, ReadTask):
@@ -238,15 +239,19 @@ def split_entry_tasks(
 
 
 def _column_share(
-    path: str, uri: str, acid: AcidFile | None, binding: tuple[str, ...], columns: Iterable[IndexColumn]
+    path: str,
+    open_file: Callable[[], OrcReader],
+    transactional: bool,
+    binding: tuple[str, ...],
+    columns: Iterable[IndexColumn],
 ) -> float:
     """Estimate the share of some columns in the bytes of a data file, from its first stripe."""
     try:
-        with open_data_file(uri, acid) as reader:
+        with open_file() as reader:
             if not reader.stripes:
                 return 1.0
             names = {item.name for column in columns for item in column.inputs}
-            bound = bind_paths(binding, reader.tail.schema, names, transactional=acid is not None)
+            bound = bind_paths(binding, reader.tail.schema, names, transactional=transactional)
             stripe = reader.stripe(0)
             column_bytes = sum(stripe.data_length(column.type.column) for column in bound.values())
             return min(column_bytes / max(reader.tail.stripes[0].data_length, 1), 1.0)

@@ -828,8 +828,8 @@ class _Planner:
 
     def _metadata(self, view: FileView) -> MetadataCopy | None:
         """Return the copy of a file's metadata, with an absolute path; None if it is not of the listed version."""
-        copy = view.metadata
-        return None if copy is None else replace(copy, path=self._snapshot.store.absolute(copy.path))
+        copy = view.metadata_copy
+        return None if copy is None else self._snapshot.store.locate(copy)
 
     def _has_own_times(self, view: FileView) -> bool:
         """Return True if a file's timestamps are instants that the keys of its indexes do not determine.

@@ -104,7 +104,7 @@ class ScanTask:
         metadata: the copy of that version's metadata, if there is one.
         included: indexes from which columns may be read.
         first_stripe: the first stripe that the task reads.
-        end_stripe: the stripe before which it ends; None at the end of the file, however long the file is by then.
+        end_stripe: the stripe after the last one to read; None to read to the end, even if the file has grown.
     """
 
     path: str

@@ -382,8 +382,8 @@ def _open_reader(task: ScanTask) -> tuple[OrcReader, bool]:
     """Open a task's data file in the planned version, or the present one and return True if it was replaced."""
     if task.version is not None:
         try:
-            version = FileVersion(task.uri, task.length, task.version, task.metadata)
-            return OrcReader(version.open(), timezone=task.timezone), False
+            source = FileVersion(task.version, task.metadata).open(task.uri, task.length)
+            return OrcReader(source, timezone=task.timezone), False
         except OrcError as error:
             cause = root_os_error(error)
             if cause is None or cause.errno != errno.ESTALE:

@@ -15,8 +15,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from hindex.errors import DeletedFileError, HindexError, OrcError, root_os_error
 from hindex.index.reader_cache import open_index_file
-from hindex.orc.io.file_system import request_limit
-from hindex.orc.io.thread_pool import ThreadPool, processors
+from hindex.orc.io.file_system import MAX_REQUESTS, request_limit
+from hindex.orc.io.thread_pool import SERIAL, ThreadPool, processors
 from hindex.plan.modes import Mode
 from hindex.scan.metrics import NO_METER, MetricsCollector, QueryMetrics, Step
 from hindex.scan.planning import ScanPlan
@@ -38,12 +38,26 @@ Unit = tuple[ScanTaskReader, StripeResult]
 #: Work on a unit. Idle threads of the pool may help.
 UnitWork = Callable[[ScanTaskReader, StripeResult, ThreadPool], T]
 
-#: Stripes of a remote store that are read at once.
-_REMOTE_UNITS = 32
 
-#: The most stored bytes of rows in memory ahead of their use; the first `_FEW_AHEAD` stripes are exempt.
-_MAX_BYTES_AHEAD = 64 << 20
-_FEW_AHEAD = 2 * processors()
+@value_class
+class Ahead:
+    """How much of a remote store is read ahead of its use.
+
+    Attributes:
+        files: the most files that are looked up at once.
+        units: stripes that are read at once.
+        max_bytes: the most stored bytes of rows in memory; the first ``few`` stripes are exempt.
+    """
+
+    files: int
+    units: int
+    max_bytes: int
+    few: int
+
+
+_AHEAD = Ahead(MAX_REQUESTS, 32, 64 << 20, 2 * processors())
+#: Of an executor, which has a process for each of its cores.
+_AHEAD_OF_EXECUTOR = Ahead(16, 16, 16 << 20, 2)
 
 #: Local units with at most so many rows are processed by the calling thread, for so many seconds together. Threads that
 #: run Python wait for each other: three rows of each of 11 stripes took 27 ms with two threads, and 18 ms with one.
@@ -53,10 +67,16 @@ _SECONDS_ALONE = 0.01
 
 @value_class
 class Runner:
-    """A runner of scan tasks, with a mode and metrics."""
+    """A runner of scan tasks, with a mode and metrics.
+
+    Args:
+        is_executor: whether this is one of several processes, one for each core: it reads less ahead, and local files
+            without threads.
+    """
 
     mode: Mode = Mode.LENIENT
     meter: MetricsCollector = NO_METER
+    is_executor: bool = False
 
     def plan(self, snapshot: Callable[[], Snapshot], make: Callable[[Snapshot], ScanPlan]) -> ScanPlan:
         """Plan a query of a table in its current state.
@@ -127,9 +147,10 @@ class Runner:
         Raises:
             FallbackError: in strict mode, if an index turns out to be unusable.
         """
-        is_remote = bool(tasks) and not is_local(tasks[0].uri)
-        looked_up = self._look_up_remote(tasks, 1 if cautious else request_limit()) if is_remote else None
-        for task, results in looked_up or self._look_up_local(tasks):
+        looked_up = (
+            self._look_up_remote(tasks, cautious) if _are_remote(tasks) else self._look_up_local(tasks)
+        )
+        for task, results in looked_up:
             for result in results:
                 if every or len(result.bounds.upper):
                     yield task, result
@@ -142,12 +163,14 @@ class Runner:
             yield opened, (self.look_up(opened, stripe) for stripe in opened.stripes)
 
     def _look_up_remote(
-        self, tasks: Sequence[ScanTask], ahead: int
+        self, tasks: Sequence[ScanTask], cautious: bool
     ) -> Iterator[tuple[ScanTaskReader, Iterator[StripeResult]]]:
         """Open files and look up their indexes ahead of their use, up to the limit of concurrent requests."""
-        limit = request_limit()
+        limit = min(self._ahead.files, request_limit())
+        ahead = 1 if cautious else limit
         pending: deque[Future[tuple[ScanTaskReader, list[StripeResult]]]] = deque()
-        with ThreadPool(limit) as pool:
+        # each file, beside one of its index files
+        with ThreadPool(min(2 * limit, request_limit())) as pool:
             waiting = _with_copies(pool, tasks, limit)
             while True:
                 more = islice(waiting, ahead - len(pending))
@@ -183,13 +206,23 @@ class Runner:
         self.mode.check(task.notes)
         return result
 
-    def run(self, plan: ScanPlan, work: UnitWork[T]) -> Iterator[T]:
+    def run(self, tasks: Sequence[ScanTask], work: UnitWork[T], *, cautious: bool = False) -> Iterator[T]:
         """Yield the results of some work on each stripe that may have matching rows, in order.
+
+        Args:
+            cautious: the first results may be enough, see `run_lookups` and `run_units`.
 
         Raises:
             FallbackError: as `run_lookups`, and if an index turns out to be unusable during the work.
         """
-        return run_units(self.run_lookups(plan.tasks), self._checked(work))
+        units, checked = self.run_lookups(tasks, cautious=cautious), self._checked(work)
+        if self.is_executor and not _are_remote(tasks):
+            return (checked(task, result, SERIAL) for task, result in units)
+        return run_units(units, checked, cautious=cautious, limits=self._ahead)
+
+    @property
+    def _ahead(self) -> Ahead:
+        return _AHEAD_OF_EXECUTOR if self.is_executor else _AHEAD
 
     def _checked(
         self, work: Callable[Concatenate[ScanTaskReader, P], Result]
@@ -270,7 +303,13 @@ def run_lookups(tasks: Sequence[ScanTask], *, every: bool = False) -> Iterator[U
     return Runner().run_lookups(tasks, every=every)
 
 
-def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = False) -> Iterator[T]:
+def _are_remote(tasks: Sequence[ScanTask]) -> bool:
+    return bool(tasks) and not is_local(tasks[0].uri)
+
+
+def run_units(
+    units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = False, limits: Ahead = _AHEAD
+) -> Iterator[T]:
     """Yield the results of some work on each unit, in order, on as many threads as there are processors.
 
     The calling thread processes a unit without others, the first unit if ``cautious``, and the first local units with
@@ -283,7 +322,7 @@ def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = Fals
     head = list(islice(units, 1 if cautious else 2))
     is_remote = bool(head) and head[0][0].is_remote
     # threads that wait for requests need no processor
-    threads = max(_REMOTE_UNITS, processors()) if is_remote else processors()
+    threads = max(limits.units, processors()) if is_remote else processors()
     if len(head) < 2:
         for task, lookup_result in head:
             with ThreadPool(threads - 1) as pool:
@@ -312,7 +351,7 @@ def run_units(units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = Fals
             weight = _stored_bytes(task, lookup_result) if is_remote else 0
             pending.append((weight, pool.submit(work, task, lookup_result, pool)))
             while len(pending) > ahead or (
-                len(pending) > _FEW_AHEAD and sum(some for some, _ in pending) > _MAX_BYTES_AHEAD
+                len(pending) > limits.few and sum(some for some, _ in pending) > limits.max_bytes
             ):
                 yield pending.popleft()[1].result()
                 ahead = min(2 * ahead, max_ahead)

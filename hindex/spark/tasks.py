@@ -10,19 +10,17 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import starmap
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from hindex.errors import DeletedFileError, HindexError, OrcError
-from hindex.orc.io.thread_pool import SERIAL, ThreadPool
+from hindex.orc.io.thread_pool import ThreadPool
 from hindex.plan.modes import Mode
 from hindex.scan.scan_task import ScanTask, StripeResult
 from hindex.scan.scan_task_reader import ScanTaskReader
-from hindex.scan.task_runner import Runner, is_deleted_file, run_units
+from hindex.scan.task_runner import Runner, is_deleted_file
 from hindex.spark.workers import check_workers
-from hindex.table.location import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,8 +69,8 @@ def read_group(
 ) -> Iterator[pa.RecordBatch]:
     """Read the selected rows of a group on an executor, at most ``limit``.
 
-    Requests to a remote store overlap. Columns are named by their position, so that a DataFrame may have any names, and
-    equal ones. Timestamps are instants if the plan has time zones, otherwise wall clocks.
+    Requests for different files of a remote store overlap. Columns are named by their position, so that a DataFrame may
+    have any names, and equal ones. Timestamps are instants if the plan has time zones, otherwise wall clocks.
 
     Raises:
         FallbackError: in strict mode, if an index is not usable.
@@ -81,16 +79,13 @@ def read_group(
     if limit == 0:
         return
 
-    def read(task: ScanTaskReader, result: StripeResult, pool: ThreadPool = SERIAL) -> pa.RecordBatch:
+    def read(task: ScanTaskReader, result: StripeResult, pool: ThreadPool) -> pa.RecordBatch:
+        # no stripe has to give more
         return numbered(task.read(result.first(limit), pool))
 
+    rows = 0
     try:
-        units = Runner(mode).run_lookups(group, cautious=limit is not None)
-        # each core has a process of its own
-        is_remote = bool(group) and not is_local(group[0].uri)
-        batches = run_units(units, read, cautious=limit is not None) if is_remote else starmap(read, units)
-        rows = 0
-        for batch in batches:
+        for batch in Runner(mode, is_executor=True).run(group, read, cautious=limit is not None):
             part = batch.slice(0, None if limit is None else limit - rows)
             rows += part.num_rows
             yield from (part.slice(at, BATCH_ROWS) for at in range(0, part.num_rows, BATCH_ROWS))
@@ -101,10 +96,10 @@ def read_group(
             raise
         orc_error = error if isinstance(error, OrcError) else error.__cause__
         path = orc_error.path if isinstance(orc_error, OrcError) else None
+        file = "a data file" if path is None else f"data file {path!r}"
         # Spark shows the whole traceback, which is short without the cause
         raise DeletedFileError(
-            f"data file {path!r} was deleted or replaced after the DataFrame was made: make it again, which lists the "
-            "table anew"
+            f"{file} was deleted or replaced after the DataFrame was made: make it again, which lists the table anew"
         ) from None
 
 

@@ -86,8 +86,8 @@ class FileView:
     is_certainly_fresh: bool = False
 
     @property
-    def metadata(self) -> MetadataCopy | None:
-        """The copy of its metadata, if it is of the listed version."""
+    def metadata_copy(self) -> MetadataCopy | None:
+        """The copy of the file's metadata; None if there is none, or it is of another version."""
         return self.entry.metadata if self.entry is not None and self.has_recorded_version else None
 
     @property

@@ -37,9 +37,10 @@ _MAX_BYTES = 1 << 20
 _MIN_BYTES = 1 << 14
 _PART = 1 / 64
 
-#: The number of files with copies that are read at once, and of data files whose copies a build fetches at once.
+#: The number of files with copies that are read at once.
 _FILES_AT_ONCE = 32
-_ITEMS_AHEAD = 64
+#: The number of data files whose copies a build fetches at a time.
+_BATCH = 64
 
 #: The most bytes of copies that the process keeps. A copy that cannot be read is kept without bytes.
 _CACHE_BYTES = 32 << 20
@@ -53,43 +54,40 @@ class FileVersion:
     """One version of a data file in an object store.
 
     Attributes:
-        metadata: the copy of its metadata, with an absolute path; None if there is none.
+        copy: the copy of its metadata, with an absolute path; None if there is none.
     """
 
-    uri: str
-    length: int
     version: Hashable
-    metadata: MetadataCopy | None = None
+    copy: MetadataCopy | None = None
 
-    def open(self) -> ByteSource:
-        """Open this version, with its metadata from the copy.
+    def open(self, uri: str, length: int) -> ByteSource:
+        """Open this version of the file at ``uri``, with its metadata from the copy.
 
-        Raises:
-            OrcError: if there is no such file; with the number ``ESTALE`` at a read if the file has another version.
+        A later read raises `OrcError` if the file is gone, or (``ESTALE``) has another version.
         """
-        source = open_source(self.uri, length=self.length, version=self.version)
-        if self.metadata is not None:
-            keep_metadata(source, self.metadata)
+        source = open_source(uri, length=length, version=self.version)
+        if self.copy is not None:
+            keep_metadata(source, self.copy)
         return source
 
 
-def open_version(uri: str, acid: AcidFile | None, version: FileVersion | None) -> OrcReader:
-    """Open a data file in a version, if one is given; see `open_data_file`.
+def open_version(uri: str, length: int, acid: AcidFile | None, version: FileVersion | None) -> OrcReader:
+    """Open a data file; if ``version`` is given, only that version is read.
 
     Raises:
         OrcError: if it is not readable as ORC, or has another version.
     """
-    return open_data_file(uri, acid) if version is None else OrcReader(version.open())
+    return open_data_file(uri, acid) if version is None else OrcReader(version.open(uri, length))
 
 
-def with_copies(
+def batches_with_copies(
     items: Sequence[Item], version_of: Callable[[Item], FileVersion | None]
 ) -> Iterator[Sequence[Item]]:
-    """Yield items in batches, after the copies of their files' metadata are fetched, which lie side by side."""
-    for first in range(0, len(items), _ITEMS_AHEAD):
-        batch = items[first : first + _ITEMS_AHEAD]
+    """Yield items in batches. First fetch the metadata copies of a batch together: they are adjacent in one file."""
+    for first in range(0, len(items), _BATCH):
+        batch = items[first : first + _BATCH]
         versions = map(version_of, batch)
-        fetch_copies([item.metadata for item in versions if item is not None and item.metadata is not None])
+        fetch_copies([item.copy for item in versions if item is not None and item.copy is not None])
         yield batch
 
 

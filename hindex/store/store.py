@@ -34,7 +34,7 @@ from hindex.store.build_files import (
 from hindex.store.entries import Segment
 from hindex.store.manifest import IndexEntry, Manifest, is_safe_path
 from hindex.store.manifest_file import MAX_BYTES, corrupt, decode, encode, unsaved_segments
-from hindex.store.segment import MAX_SEGMENT_BYTES, StoredSegment
+from hindex.store.segment import MAX_SEGMENT_BYTES, MetadataCopy, StoredSegment
 from hindex.store.storage import (
     STORE_NAME,
     TEMPORARY_PREFIX,
@@ -338,6 +338,10 @@ class Store:
         """Return the directory of an index's files, relative to the store; do not create it."""
         _check_index_id(index_id)
         return f"{_DATA}/{index_id}"
+
+    def locate(self, copy: MetadataCopy) -> MetadataCopy:
+        """Return a copy of metadata with an absolute path."""
+        return replace(copy, path=self.absolute(copy.path))
 
     def absolute(self, path: str) -> str:
         """Return the local path, or URI, of a file of the store.

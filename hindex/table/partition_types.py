@@ -194,10 +194,10 @@ def _date_days(text: str) -> int | None:
 
 
 def _timestamp_us(text: str, max_digits: int) -> int | None:
-    """Return the microseconds of a wall clock; None if the text is none.
+    """Return the microseconds of a wall clock; None if the text is no timestamp.
 
     Args:
-        max_digits: of the fraction. Spark infers the type from texts with one at most, and casts more.
+        max_digits: the most digits of the fraction: 1 where Spark infers the type, 6 where the type is declared.
     """
     date, blank, _ = text.partition(" ")
     days = _date_days(date) if blank else None

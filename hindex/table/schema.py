@@ -104,7 +104,7 @@ class ResolvedColumn:
         return len(self.path) > 1
 
 
-#: Spark's metadata of a field, as in JSON.
+#: The metadata of a field of Spark, parsed from JSON.
 FieldMetadata = dict[str, Any]
 
 

@@ -1,4 +1,4 @@
-"""A pool of threads in which the calling thread also works."""
+"""A pool of threads, whose caller may work with them."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ class ThreadPool:
         return self._executor.submit(work, *args, **kwargs)
 
     def map_ahead(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield the results of a function, in the items' order; each thread works on an item ahead.
+        """Yield the results of a function, in the items' order. The calling thread only waits.
 
-        A pool without threads calls the function when a result is due.
+        At most ``size`` items are begun before their results are used. A pool without threads calls the function when
+        a result is due.
         """
         if self._executor is None:
             yield from map(work, items)

@@ -269,7 +269,9 @@ def test_columns_that_cannot_be_indexed_together(
 def test_an_expression_among_columns_is_refused(
     path: Path, connection: LocalConnection, column: list[Any]
 ) -> None:
-    message = r"takes columns, and lower\(s\) is an expression: create an index of another type on it, alone"
+    message = (
+        r"takes columns, and lower\(s\) is an expression: create a separate index on it, not of type ROWS"
+    )
     with pytest.raises(ColumnError, match=message):
         connection.table(path).create_index("i", column)
     with pytest.raises(ColumnError, match=message):

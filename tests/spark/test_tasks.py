@@ -11,7 +11,12 @@ import pyarrow as pa
 import pytest
 
 import hindex
+from hindex.errors import FallbackError
 from hindex.orc import OrcReader
+from hindex.plan.modes import Mode
+from hindex.plan.reasons import Note, Reason
+from hindex.scan.scan_task import StripeResult
+from hindex.scan.scan_task_reader import ScanTaskReader
 from hindex.spark import tasks as spark_tasks
 from hindex.spark.tasks import TaskGroup, group_tasks, read_group, task_frame
 from tests.support.small import write_columns, write_rows
@@ -67,6 +72,29 @@ def test_a_task_has_no_more_than_its_limit(scan: hindex.Scan) -> None:
     for limit in (0, 1, 1201, 5000):
         ids = [number for batch in read_group(group, limit) for number in batch.column(0).to_pylist()]
         assert ids == wanted[:limit]
+
+
+@pytest.mark.parametrize("mode", [Mode.LENIENT, Mode.STRICT])
+def test_an_index_that_fails_while_rows_are_read(
+    scan: hindex.Scan, monkeypatch: pytest.MonkeyPatch, mode: Mode
+) -> None:
+    """As columns are that an index stores: strict mode ends the task, at the last stripe, too."""
+    plan = scan.plan()
+    (group,) = group_tasks(plan, 1)
+    last = list(plan.tasks)[-1]
+    read = ScanTaskReader.read
+
+    def read_with_note(self: ScanTaskReader, result: StripeResult, *arguments: Any) -> pa.RecordBatch:
+        if self.task.path == last.path and result.stripe == self.stripes[-1]:
+            self.notes.append(Note(Reason.CORRUPT, "by_x", "a block is damaged"))
+        return read(self, result, *arguments)
+
+    monkeypatch.setattr(ScanTaskReader, "read", read_with_note)
+    if mode is Mode.STRICT:
+        with pytest.raises(FallbackError, match="a block is damaged"):
+            list(read_group(group, mode=mode))
+    else:
+        assert sum(batch.num_rows for batch in read_group(group, mode=mode)) == scan.count()
 
 
 def text(i: int) -> str:

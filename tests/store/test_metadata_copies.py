@@ -19,7 +19,7 @@ import pytest
 
 from hindex.api.table import Table
 from hindex.build.job import plan_build, run_build
-from hindex.build.metadata_job import run_metadata_task
+from hindex.build.metadata_job import CopiedFile, run_metadata_task
 from hindex.errors import BuildError, DeletedFileError, OrcError
 from hindex.lru_cache import LruCache
 from hindex.orc import OrcReader
@@ -36,7 +36,7 @@ from hindex.scan.task_runner import run_lookups, run_units
 from hindex.spark.tasks import group_tasks, read_group
 from hindex.store import metadata_copy, remote
 from hindex.store.manifest import IndexEntry, MetadataCopy, new_index_id
-from hindex.store.metadata_copy import FileVersion, copy_metadata, fetch_copies, keep_metadata
+from hindex.store.metadata_copy import copy_metadata, fetch_copies, keep_metadata
 from hindex.store.store import Store
 from hindex.table import listing
 from tests.acid.writing import bucket_property, write_acid, write_flat
@@ -569,9 +569,9 @@ def test_a_build_copies_only_the_listed_versions(bucket: str, s3: S3Server) -> N
     (version,) = {info.version for info in listed.values()}
     assert isinstance(version, str)
     files = [
-        ("0.orc", FileVersion(uris[0], lengths[0], '"another"')),
-        ("1.orc", FileVersion(uris[1], lengths[1], version)),
-        ("2.orc", FileVersion(uris[2], lengths[0], version)),
+        CopiedFile("0.orc", uris[0], lengths[0], '"another"'),
+        CopiedFile("1.orc", uris[1], lengths[1], version),
+        CopiedFile("2.orc", uris[2], lengths[0], version),
     ]
     (batch,) = run_metadata_task("b", f"{bucket}/s/metadata", files)
     assert batch.column("data_file").to_pylist() == ["1.orc"]

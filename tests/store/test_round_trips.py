@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 from collections.abc import Callable
 from functools import cache
@@ -12,10 +13,16 @@ import pyarrow.orc
 import pytest
 
 from hindex.api.table import Table
+from hindex.build import btree_task
+from hindex.build.btree_task import BTreeJob, ReadTask, SortedPart, entry_chunks
 from hindex.index import page_cache
+from hindex.index.btree import IndexedFile
+from hindex.orc import OrcReader
+from hindex.plan.index_columns import IndexColumn
 from hindex.scan import included_columns
 from hindex.spark.tasks import group_tasks, read_group
 from hindex.table import listing
+from hindex.table.schema import ResolvedColumn
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.s3 import S3Server, object_keys, put_object
@@ -206,6 +213,36 @@ def test_a_further_index_requests_only_rows(
     table.rebuild_index("second")
     assert sum(path.endswith(".orc") for _, path in s3.requests) > requests * files
     assert len(object_keys(f"{bucket}/t/_hindex/metadata")) == len(copies) + 1
+
+
+@pytest.mark.parametrize("rows_ahead", [0, 1 << 20])
+def test_a_long_remote_file_is_read_stripe_by_stripe(
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch, rows_ahead: int
+) -> None:
+    """The chunks of a BTREE build take more memory than the stored keys; only short files are read as a whole."""
+    monkeypatch.setattr(btree_task, "_MAX_ROWS_AHEAD", rows_ahead)
+    monkeypatch.setattr(btree_task, "_BATCH_BYTES", 1)
+    sink = io.BytesIO()
+    with pyarrow.orc.ORCWriter(
+        sink, compression="uncompressed", stripe_size=1 << 14, batch_size=500
+    ) as writer:
+        writer.write(pa.table({"id": ids(0)}))
+    put_object(f"{bucket}/t/0.orc", sink.getvalue())
+    with OrcReader(f"{bucket}/t/0.orc") as reader:
+        tail = reader.tail
+    rows = tuple(stripe.num_rows for stripe in tail.stripes)
+    assert len(rows) > 3
+    file = IndexedFile("0.orc", len(sink.getvalue()), tail.checksum, tail.row_index_stride, rows)
+    parts = (SortedPart(0, None),)
+    on = IndexColumn.of(ResolvedColumn(("id",), tail.schema.children[0], False))
+    job = BTreeJob("b", on, ("id",), (), (), "", "", parts, ((file,),), 1 << 20)
+    s3.requests.clear()
+    chunks = entry_chunks(job, [ReadTask(f"{bucket}/t/0.orc", file, 0, 0)])
+    first = next(chunks)
+    read = s3.count("GET", r"0\.orc")
+    others = list(chunks)
+    assert sum(len(batch.column("keys")[0].as_py()) for batch in [first, *others]) == 8 * ROWS
+    assert (read == s3.count("GET", r"0\.orc")) is bool(rows_ahead)
 
 
 @pytest.mark.parametrize("limit", [None, 2])
