@@ -39,7 +39,6 @@ from hindex.scan.task_runner import (
     deleted_again,
     drop_snapshot,
     is_deleted_file,
-    run_units,
 )
 from hindex.sql.predicate import Predicate, all_of, quote_name
 from hindex.sql.statements import AggregateFunction
@@ -688,7 +687,7 @@ class Scan:
                     else:
                         certain += len(result.bounds.lower)
 
-            total = sum(run_units(undecided(), ScanTaskReader.count)) + certain
+            total = sum(runner.run_units(undecided(), ScanTaskReader.count)) + certain
             total = max(total - self._offset, 0)
             total = total if self._limit is None else min(total, self._limit)
             self.log(plan, runner, f"{counted(total, 'row')} counted", "count(*)")
@@ -722,7 +721,7 @@ class Scan:
                 first, undecided = deferred.pop(0)
                 if first.count(undecided):
                     return True
-        return any(run_units(deferred, ScanTaskReader.count, cautious=True))
+        return any(runner.run_units(deferred, ScanTaskReader.count, cautious=True))
 
     def min(self, column: ColumnName) -> Any:  # noqa: ANN401 a value of the column's type
         """Return the least non-null value of a column; None if there is none."""
@@ -906,7 +905,7 @@ class Scan:
                     if unplanned <= 0:
                         return
 
-        for batch in run_units(units(), ScanTaskReader.read, cautious=remaining is not None):
+        for batch in runner.run_units(units(), ScanTaskReader.read, cautious=remaining is not None):
             if skipped:
                 unwanted = min(skipped, batch.num_rows)
                 batch = batch.slice(unwanted)

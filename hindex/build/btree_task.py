@@ -203,11 +203,11 @@ def _batches(
     with ThreadPool(REMOTE_FILES) as pool:
         for is_small, members in groupby(tasks, _is_small_and_remote):
             if is_small:
-                batches = batches_with_copies(tuple(members), lambda task: getattr(task, "version", None))
-                ready = chain.from_iterable(batches)
+                reads = [task for task in members if isinstance(task, ReadTask)]
+                ready = chain.from_iterable(batches_with_copies(reads, lambda task: task.version))
                 yield from chain.from_iterable(pool.map_ahead(lambda task: list(chunks(task)), ready))
             else:
-                # chunk by chunk: a long file has more of them than memory may
+                # chunk by chunk: those of a long file may not fit into memory
                 yield from chain.from_iterable(map(chunks, members))
 
 

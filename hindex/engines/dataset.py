@@ -34,7 +34,7 @@ from hindex.plan.time_zones import TimeZones
 from hindex.scan.planning import PredicateColumns, ScanPlan
 from hindex.scan.scan_task import ScanTask
 from hindex.scan.scan_task_reader import ScanTaskReader
-from hindex.scan.task_runner import Runner, run_units
+from hindex.scan.task_runner import Runner
 from hindex.sql.predicate import Predicate
 from hindex.table.schema import ColumnName, TableSchema
 from hindex.validation import short_repr, suggestion
@@ -366,8 +366,8 @@ class DatasetFragment:
         by_name = {column.name: column for column in self._task.columns}
         task = replace(self._task, columns=tuple(by_name[name] for name in needed))
         schema = pa.schema([self._schema.arrow.field(name) for name in needed])
-        units = Runner(self._mode).run_lookups([task])
-        return _scanner(run_units(units, ScanTaskReader.read), schema, columns, whole, batch_size, options)
+        batches = Runner(self._mode).run([task], ScanTaskReader.read)
+        return _scanner(batches, schema, columns, whole, batch_size, options)
 
     def to_batches(self, *args: Any, **options: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
         """Return the rows as batches. Parameters are those of `scanner`."""

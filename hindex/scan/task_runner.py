@@ -215,10 +215,19 @@ class Runner:
         Raises:
             FallbackError: as `run_lookups`, and if an index turns out to be unusable during the work.
         """
-        units, checked = self.run_lookups(tasks, cautious=cautious), self._checked(work)
+        units = self.run_lookups(tasks, cautious=cautious)
         if self.is_executor and not _are_remote(tasks):
+            checked = self._checked(work)
             return (checked(task, result, SERIAL) for task, result in units)
-        return run_units(units, checked, cautious=cautious, limits=self._ahead)
+        return self.run_units(units, work, cautious=cautious)
+
+    def run_units(self, units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = False) -> Iterator[T]:
+        """Yield the results of some work on each unit, see the function of this name.
+
+        Raises:
+            FallbackError: in strict mode, if an index turns out to be unusable during the work.
+        """
+        return run_units(units, self._checked(work), cautious=cautious, limits=self._ahead)
 
     @property
     def _ahead(self) -> Ahead:

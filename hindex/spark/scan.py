@@ -19,7 +19,7 @@ from hindex.plan.filter import Always
 from hindex.scan.planning import ScanPlan
 from hindex.scan.scan_task import ScanTask
 from hindex.scan.scan_task_reader import ScanTaskReader
-from hindex.scan.task_runner import Runner, Unit, run_units
+from hindex.scan.task_runner import Runner, Unit
 from hindex.spark.locations import escape_glob, spark_path
 from hindex.spark.session import session_time_zones
 from hindex.spark.tasks import cores, group_tasks, numbered_schema, read_group, task_frame
@@ -149,7 +149,7 @@ def collect_if_small(
     """
     selected = scan.runner.run_lookups(plan.tasks) if units is None else units
     batches, rows, nbytes = [], 0, 0
-    for batch in run_units(selected, ScanTaskReader.read, cautious=True):
+    for batch in scan.runner.run_units(selected, ScanTaskReader.read, cautious=True):
         rows += batch.num_rows
         nbytes += batch.nbytes
         if rows > max_rows or nbytes > MAX_LOCAL_BYTES:
@@ -211,7 +211,7 @@ def _frame_of_plan(
         return _local_frame(spark, scan.to_arrow(), names, one_partition)
     local_units = _local_units(plan, stop, runner, units if plan is planned else None)
     if not isinstance(local_units, int):
-        batches = run_units(local_units, ScanTaskReader.read)
+        batches = runner.run_units(local_units, ScanTaskReader.read)
         rows = pa.Table.from_batches(batches, plan.output_schema()).slice(offset, limit)
         scan.log(plan, runner, f"{counted(rows.num_rows, 'row')} for Spark")
         return _local_frame(spark, rows, names, one_partition)

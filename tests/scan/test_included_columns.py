@@ -14,14 +14,17 @@ import pytest
 from hindex.api.index import IndexSpec
 from hindex.api.scan import Scan
 from hindex.api.table import Table
-from hindex.errors import ColumnError, HindexWarning, IndexExistsError, StatementError
+from hindex.errors import ColumnError, FallbackError, HindexWarning, IndexExistsError, StatementError
 from hindex.explanations.explanation import ReadPath, RowCount
 from hindex.maintain.verification import ProveWarning
 from hindex.orc import OrcReader
+from hindex.plan.modes import Mode
 from hindex.plan.reasons import Reason
 from hindex.plan.time_zones import TimeZones
 from hindex.scan import included_columns
 from hindex.scan.lookup_cost import block_micros, column_micros
+from hindex.scan.scan_task_reader import ScanTaskReader
+from hindex.spark.tasks import group_tasks, read_group
 from hindex.store.store import Store
 from tests.scan.wrong_indexes import exchange
 from tests.support.cases import cases
@@ -275,6 +278,12 @@ def test_damage_is_noted_and_data_read(table: Table, data: pa.Table, harm: Calla
     harm(rows_file(table))
     scan = table.scan("k < 40", ["n", "s"])
     assert same(scan, data.filter(pc.less(data["k"], 40)).select(["n", "s"]))
+    strict = table.scan("k < 40", ["n", "s"], mode="strict")
+    (group,) = group_tasks(strict.plan(), 1)
+    with pytest.raises(FallbackError, match=r"by_k_rows on 0\.orc"):
+        strict.to_arrow()
+    with pytest.raises(FallbackError, match=r"by_k_rows on 0\.orc"):
+        list(read_group(group, mode=Mode.STRICT))
     analyzed = table.scan("k < 40", ["n", "s"]).explain(analyze=True)
     assert "by_k_rows on 0.orc" in [note.subject for note in analyzed.notes if note.reason.is_fallback]
     (problem, *_) = table.check_indexes(["by_k_rows"], verify=True)[0].problems
@@ -389,6 +398,21 @@ def test_a_replaced_file_of_the_same_length_and_time_is_read(
     scan = table.scan("k = 10", ["n"])
     assert scan.to_arrow()["n"].to_pylist() == later[10::50]
     assert reasons(scan) == {Reason.STALE_FILE: ["0.orc"]}
+
+
+def test_a_file_that_is_replaced_after_the_plan_is_read(tmp_path: Path, connection: LocalConnection) -> None:
+    path = tmp_path / "0.orc"
+    keys = pa.array([at % 50 for at in range(len(APART))])
+    write_columns(path, {"k": keys, "n": pa.array(APART)}, codec="none")
+    table = connection.table(str(tmp_path))
+    table.create_index("by_k", "k", include=["n"])
+    (task,) = table.scan("k = 10", ["n"]).plan().tasks
+    later = [value + 1 for value in APART]
+    write_columns(path, {"k": keys, "n": pa.array(later)}, codec="none")
+    with ScanTaskReader(task) as reader:
+        batches = [reader.read(reader.look_up(stripe)) for stripe in reader.stripes]
+    assert pa.Table.from_batches(batches)["n"].to_pylist() == later[10::50]
+    assert {note.reason for note in reader.notes} == {Reason.STALE_FILE}
 
 
 def test_partitions(tmp_path: Path, connection: LocalConnection) -> None:

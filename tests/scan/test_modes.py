@@ -17,6 +17,7 @@ from hindex.plan.modes import Mode
 from hindex.plan.reasons import Reason
 from hindex.scan import shared_index_pruning
 from hindex.scan.scan_task_reader import ScanTaskReader
+from hindex.spark.tasks import group_tasks, read_group
 from tests.scan.wrong_indexes import (
     KNOWN,
     ROWS,
@@ -54,7 +55,7 @@ def test_strict_lets_pass_what_indexes_answer(table: Table) -> None:
     assert ids(table.scan("a = 77", mode="strict")) == []
 
 
-@pytest.mark.parametrize(
+CHANGES = pytest.mark.parametrize(
     ("change", "reason"),
     [
         pytest.param(remove_index_files, Reason.INDEX_MISSING, id="missing"),
@@ -62,6 +63,9 @@ def test_strict_lets_pass_what_indexes_answer(table: Table) -> None:
         pytest.param(damage_pages, Reason.CORRUPT, id="corrupt"),
     ],
 )
+
+
+@CHANGES
 def test_strict_refuses_to_read(table: Table, change: Callable[[Table], None], reason: Reason) -> None:
     change(table)
     for ask in ASKED:
@@ -71,6 +75,18 @@ def test_strict_refuses_to_read(table: Table, change: Callable[[Table], None], r
     # an explanation is what tells why
     assert reason in reasons_of(table.scan("a = 3", mode="strict"))
     assert table.scan("a = 3").count() > 0
+
+
+@CHANGES
+def test_executors_refuse_what_changes_after_the_plan(
+    table: Table, change: Callable[[Table], None], reason: Reason
+) -> None:
+    (group,) = group_tasks(table.scan("a = 3", mode="strict").plan(), 1)
+    forget()
+    change(table)
+    with pytest.raises(FallbackError, match=reason.name):
+        list(read_group(group, mode=Mode.STRICT))
+    assert sum(batch.num_rows for batch in read_group(group)) > 0
 
 
 def reasons_of(scan: Scan) -> set[Reason]:
