@@ -87,6 +87,15 @@ def test_every_order(table: Table, indexes: tuple[str, ...]) -> None:
         assert alone.to_arrow().column(column).to_pylist() == [values[i] for i in expected], scan
 
 
+def test_equal_values_are_in_the_order_of_their_files(connection: LocalConnection, tmp_path: Path) -> None:
+    """Also where the later file has the least value, and so is read first."""
+    write_rows(tmp_path / "t" / "0.orc", 0, [5, 7])
+    write_rows(tmp_path / "t" / "1.orc", 2, [1, 5])
+    table = connection.table(str(tmp_path / "t"))
+    table.create_index("i", "a")
+    assert ids(table.scan(None, ["id"], 2).order_by("a")) == [2, 0]
+
+
 def test_an_index_of_many_keys_is_not_walked_for_a_few_rows(
     connection: LocalConnection, tmp_path: Path, opened: list[OrcReader]
 ) -> None:

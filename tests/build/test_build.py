@@ -208,6 +208,16 @@ def test_a_build_repeated_after_a_failure(path: Path, table: Table) -> None:
     assert table.create_index("by_a", "a").status == "fresh"
 
 
+def test_a_task_that_fails_leaves_no_files(path: Path, table: Table) -> None:
+    """Spark may run it again, and the build then succeeds."""
+    plan = plan_build(table.snapshot(), [IndexEntry(new_index_id(), "x", "a", "BITMAP", "int")])
+    good = (path / "one.orc").read_bytes()
+    (path / "one.orc").write_bytes(good[:100] + bytes(600) + good[700:])
+    with pytest.raises(BuildError, match=r"'one.orc'"):
+        list(build_task.run_build_tasks(plan.tasks[:1]))
+    assert Store.for_table(table.uri).index_files() == {}
+
+
 def test_a_file_that_grows_during_a_build_is_an_error(path: Path, table: Table) -> None:
     snapshot = table.snapshot()
     plan = plan_build(snapshot, [IndexEntry(new_index_id(), "x", "a", "BITMAP", "int")])

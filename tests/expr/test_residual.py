@@ -115,6 +115,10 @@ def test_rows(text: str, expected: list[int]) -> None:
         ("b + 0 = 0 OR a + 0 = 0 OR 10 / b > 3", [0, 2, 3]),
         ("FALSE AND 1 / 0 = 1", []),
         ("a > 100 AND 1 / 0 = 1", []),
+        # the right side of a division comes first, and the left one is not needed beside NULL
+        ("(10 DIV b) / nullif(a + 1, 4) IS NULL", [1, 3, 4]),
+        ("(10 DIV b) DIV nullif(a + 1, 4) IS NULL", [1, 3, 4]),
+        ("(10 DIV b) % nullif(a + 1, 4) IS NULL", [1, 3, 4]),
     ],
 )
 def test_errors_of_rows_that_something_else_decides_do_not_count(text: str, expected: list[int]) -> None:
@@ -131,6 +135,8 @@ def test_errors_of_rows_that_something_else_decides_do_not_count(text: str, expe
         "a IS NOT NULL AND (10 / b > 3 OR 10 % b = 7)",
         "1 / 0 = 1",
         "a >= 0 AND CAST(s AS INT) = 1",
+        # NULL does not end it
+        "concat(nullif(s, ''), CAST(10 DIV b AS STRING)) = 'x'",
     ],
 )
 def test_errors_that_count_name_the_condition(text: str) -> None:

@@ -51,17 +51,23 @@ def test_windows_of_any_size(
         check_selections(put_together(parts, codec, 1000), oracle, rng, f"{codec} {size}", 4)
 
 
-def test_a_row_index_that_lacks_entries_is_not_used(
-    written: tuple[FileParts, pa.Table], monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+@pytest.mark.parametrize("entries", [-1, 1], ids=["one less", "one more"])
+def test_a_row_index_of_another_number_of_row_groups_is_not_used(
+    written: tuple[FileParts, pa.Table],
+    monkeypatch: pytest.MonkeyPatch,
+    rng: np.random.Generator,
+    entries: int,
 ) -> None:
     monkeypatch.setattr(stripe_reader, "WINDOW_BYTES", 1)
     parts, table = written
 
-    def shorten(name: str, message: Any) -> None:
-        if name == "row index":
-            del message.entry[-1]
+    def change(name: str, message: Any) -> None:
+        if name == "row index" and entries < 0:
+            del message.entry[entries:]
+        elif name == "row index":
+            message.entry.append(message.entry[-1])
 
-    data = put_together(parts, ZSTD, 1000, Hooks(message=shorten))
+    data = put_together(parts, ZSTD, 1000, Hooks(message=change))
     with OrcReader(BytesSource(data)) as reader:
         for rows in selections(reader, rng).values():
             assert reader.read(rows=rows).equals(table if rows is None else table.take(rows))

@@ -431,6 +431,8 @@ def test_keys_of_a_join_beyond_the_next(spark: SparkSession, star: str) -> None:
         "SELECT * FROM fact JOIN dim ON fact.k <=> dim.k WHERE g < 6",
         "SELECT * FROM fact JOIN dim ON fact.s = dim.k WHERE g < 6 AND fact.s IN ('3', '4')",
         "SELECT * FROM fact JOIN dim ON fact.k + 1 = dim.k WHERE g < 6",
+        # rounded ones
+        "SELECT * FROM fact JOIN dim ON CAST(fact.a AS DECIMAL(9, 1)) = CAST(dim.a AS DECIMAL(9, 1)) WHERE g < 6",
     ],
 )
 def test_other_joins_select_no_rows(spark: SparkSession, star: str, text: str) -> None:

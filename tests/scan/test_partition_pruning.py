@@ -126,6 +126,15 @@ def remove_wanted(root: Path) -> None:
     shutil.rmtree(root / "p=2")
 
 
+def test_a_partition_that_is_left_out_gives_the_column_another_type(tmp_path: Path) -> None:
+    """Its value is one of the type of the others, and would not be so by itself."""
+    table = make(tmp_path / "t", "p=1.5", "p=2.5")
+    write_rows(tmp_path / "t" / "p=9999999999" / "x.orc", 90, [1])
+    expected = LocalConnection().table(str(tmp_path / "t")).scan("p = 1.5").to_arrow()
+    assert expected["p"].to_pylist() == ["1.5"]
+    assert table.scan("p = 1.5").to_arrow().equals(expected)
+
+
 def outcome_of_all(root: Path, where: str) -> tuple[object, list[str]]:
     """The outcome of a query for which all partitions are listed."""
     with pytest.MonkeyPatch.context() as patch:

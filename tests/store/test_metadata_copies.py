@@ -36,7 +36,12 @@ from hindex.scan.task_runner import run_lookups, run_units
 from hindex.spark.tasks import group_tasks, read_group
 from hindex.store import metadata_copy, remote
 from hindex.store.manifest import IndexEntry, MetadataCopy, new_index_id
-from hindex.store.metadata_copy import copy_metadata, fetch_copies, keep_metadata
+from hindex.store.metadata_copy import (
+    batches_with_copies,
+    copy_metadata,
+    fetch_copies,
+    keep_metadata,
+)
 from hindex.store.store import Store
 from hindex.table import listing
 from tests.acid.writing import bucket_property, write_acid, write_flat
@@ -284,6 +289,11 @@ def test_no_more_copies_are_fetched_than_are_kept(
     # the others are fetched when their files are opened
     for file in range(FILES):
         assert rows(table, values(file)[5]) == [5]
+
+
+def test_a_task_of_many_files_reads_each_once() -> None:
+    files = range(2 * metadata_copy._BATCH + 1)
+    assert [file for some in batches_with_copies(files, lambda _: None) for file in some] == list(files)
 
 
 def test_wide_files_are_copied_within_bounds() -> None:

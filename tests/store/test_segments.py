@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -190,6 +190,20 @@ def test_ten_changed_files_write_ten_segments(tmp_path: Path) -> None:
     # a name is in the manifest alone
     store.commit(lambda old: rename_index(old, "bits", "other"))
     assert len(files_in(store)) == len(after) + 1
+
+
+def test_a_commit_that_loses_a_race_leaves_no_segments(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "s"), "/t")
+    store.commit(lambda old: replace(table(400), number=0))
+    rivals: list[Callable[[Manifest], Manifest]] = [lambda latest: rename_index(latest, "bits", "other")]
+
+    def late(old: Manifest) -> Manifest:
+        while rivals:
+            store.commit(rivals.pop())
+        return merge_build_result(old, files=[entry(0, 2)])
+
+    assert store.commit(late).number == 3
+    assert store.garbage(0) == ()
 
 
 def copy(path: str) -> MetadataCopy:
