@@ -180,7 +180,7 @@ class Converter:
         if name in AGGREGATES:
             self.fail(
                 node,
-                f"{name} is an aggregate, which only HAVING takes",
+                f"{name} is an aggregate, which neither WHERE nor an index can have; HAVING can",
             )
         return None
 

@@ -303,8 +303,7 @@ class Aggregation:
     def result_columns(self, plan: ScanPlan) -> tuple[ResultColumn, ...]:
         """Return the columns of the result: counts are int64 and never null, others have their column's type."""
         columns = []
-        declared = plan.snapshot.declared
-        metadata = {} if declared is None else declared.field_metadata
+        metadata = plan.snapshot.field_metadata
         for item in self.items:
             is_count = item.column is None or _function(item) in COUNTS
             resolved = None if item.column is None else self._resolver(plan)(item.column)

@@ -613,8 +613,7 @@ class Scan:
 
     def field_metadata(self) -> Mapping[str, FieldMetadata]:
         """Return the metadata that the catalog has for the table's columns, according to the last plan."""
-        declared = (self._last_plan or self.plan()).snapshot.declared
-        return {} if declared is None else declared.field_metadata
+        return (self._last_plan or self.plan()).snapshot.field_metadata
 
     def has_keys(self, column: ColumnName) -> bool:
         """Return True if a column of the table is compared by its index keys, according to the last plan."""

@@ -30,6 +30,7 @@ from hindex.build.btree_task import (
     unpack_key,
     write_parts,
 )
+from hindex.build.task import open_version
 from hindex.build.task_splitting import split_entry_tasks, task_bytes
 from hindex.domain import Key
 from hindex.errors import BuildError, HindexError
@@ -48,7 +49,7 @@ from hindex.spark.jobs import collect
 from hindex.spark.tasks import cores, task_frame
 from hindex.store.file_views import FileView
 from hindex.store.manifest import FileEntry, IndexEntry, SharedFileEntry, SharedIndexEntry
-from hindex.store.metadata_copy import FileVersion, batches_with_copies, open_version
+from hindex.store.metadata_copy import FileVersion, batches_with_copies
 from hindex.store.snapshot import Snapshot
 from hindex.store.store import Store
 from hindex.table.file_schema import file_schema

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hindex.build.task import REMOTE_FILES, TASK_ERRORS, ErrorLocation
+from hindex.build.task import REMOTE_FILES, TASK_ERRORS, ErrorLocation, open_version
 from hindex.domain import Key
 from hindex.errors import BuildError
 from hindex.index.btree import BTreeWriter, IndexedFile, first_locations, stripe_entries
@@ -33,7 +33,7 @@ from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.io.thread_pool import ThreadPool
 from hindex.plan.index_columns import IndexColumn
 from hindex.store.build_files import StagedFile
-from hindex.store.metadata_copy import FileVersion, batches_with_copies, open_version
+from hindex.store.metadata_copy import FileVersion, batches_with_copies
 from hindex.table.location import is_local
 from hindex.value_class import value_class
 

@@ -139,14 +139,14 @@ def plan_build(
         )
         for at in np.flatnonzero(coverage.wanted & ~stays).tolist():
             targets.setdefault(at, []).append(target)
+    positions = sorted(targets)
     shared = tuple(item for item in planned if item is not None)
     versions: dict[str, FileVersion] = {}
     metadata = None
     if views.files.versions is not None:
-        read = views.views(np.array(sorted(targets), np.int64))
+        read = views.views(np.array(positions, np.int64))
         read_by_any = [*read, *(view for item in shared for group in item.groups for view in group.read)]
         versions, metadata = plan_metadata(store, build_id, read_by_any, copies_again=copies_again)
-    files = [views.files[at] for at in sorted(targets)]
     tasks = tuple(
         BuildTask(
             build_id,
@@ -160,7 +160,7 @@ def plan_build(
             None if file.acid is None else file.acid.physical(),
             version=versions.get(file.path),
         )
-        for at, file in zip(sorted(targets), files, strict=True)
+        for at, file in ((at, views.files[at]) for at in positions)
     )
     return BuildPlan(
         tuple(indexes),

@@ -36,11 +36,12 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.plan.index_columns import FileIndexColumn, IndexColumn, table_values
 from hindex.store.build_files import StagedFile, data_permissions
-from hindex.store.metadata_copy import FileVersion, batches_with_copies, open_version
+from hindex.store.metadata_copy import FileVersion, batches_with_copies
 from hindex.store.permissions import Permissions
 from hindex.store.storage import open_storage
 from hindex.table.file_schema import file_schema
 from hindex.table.location import is_local
+from hindex.table.transactional import open_data_file
 from hindex.table.type_text import type_text
 from hindex.value_class import value_class
 
@@ -128,6 +129,15 @@ class BuiltFile:
     length: int
     footer_checksum: int
     stripe_stats: tuple[ColumnStats, ...] = ()
+
+
+def open_version(uri: str, length: int, acid: AcidFile | None, version: FileVersion | None) -> OrcReader:
+    """Open a data file; if ``version`` is given, only that version is read.
+
+    Raises:
+        OrcError: if it is not readable as ORC, or has another version.
+    """
+    return open_data_file(uri, acid) if version is None else OrcReader(version.open(uri, length))
 
 
 #: Data files of a remote store that one Spark task reads at once.

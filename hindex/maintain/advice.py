@@ -511,7 +511,7 @@ class _Sample:
         self.listed = _spread(self.files, STATISTICS_FILES)
         with reading_pool(view.file.uri for view in self.views) as pool:
             self.stripes = pool.map(self._stripe, range(len(self.views)))
-            #: For each file of which statistics are read, the leaves that no row of it satisfies.
+            #: The leaves that no row satisfies, for each file whose statistics are read.
             self.out = pool.map(partial(self._ruled_out, list(leaf_set)), self.listed)
         self.scale = self.table_rows / max(sum(stripe.rows for stripe in self.stripes), 1)
         self._distinct: dict[str, int] = {}

@@ -40,8 +40,8 @@ UnitWork = Callable[[ScanTaskReader, StripeResult, ThreadPool], T]
 
 
 @value_class
-class Ahead:
-    """How much of a remote store is read ahead of its use.
+class ReadAhead:
+    """Limits of reading ahead from a remote store.
 
     Attributes:
         files: the most files that are looked up at once.
@@ -55,9 +55,9 @@ class Ahead:
     few: int
 
 
-_AHEAD = Ahead(MAX_REQUESTS, 32, 64 << 20, 2 * processors())
+_AHEAD = ReadAhead(MAX_REQUESTS, 32, 64 << 20, 2 * processors())
 #: Of an executor, which has a process for each of its cores.
-_AHEAD_OF_EXECUTOR = Ahead(16, 16, 16 << 20, 2)
+_AHEAD_OF_EXECUTOR = ReadAhead(16, 16, 16 << 20, 2)
 
 #: Local units with at most so many rows are processed by the calling thread, for so many seconds together. Threads that
 #: run Python wait for each other: three rows of each of 11 stripes took 27 ms with two threads, and 18 ms with one.
@@ -230,7 +230,7 @@ class Runner:
         return run_units(units, self._checked(work), cautious=cautious, limits=self._ahead)
 
     @property
-    def _ahead(self) -> Ahead:
+    def _ahead(self) -> ReadAhead:
         return _AHEAD_OF_EXECUTOR if self.is_executor else _AHEAD
 
     def _checked(
@@ -317,7 +317,7 @@ def _are_remote(tasks: Sequence[ScanTask]) -> bool:
 
 
 def run_units(
-    units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = False, limits: Ahead = _AHEAD
+    units: Iterable[Unit], work: UnitWork[T], *, cautious: bool = False, limits: ReadAhead = _AHEAD
 ) -> Iterator[T]:
     """Yield the results of some work on each unit, in order, on as many threads as there are processors.
 

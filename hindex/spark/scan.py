@@ -172,10 +172,9 @@ def _with_field_metadata(frame: DataFrame, plan: ScanPlan, names: Sequence[str])
     """
     from pyspark.sql.types import StructField, StructType
 
-    declared = plan.snapshot.declared
-    if declared is None or len({*map(str.lower, names)}) < len(names):
+    metadata = plan.snapshot.field_metadata
+    if len({*map(str.lower, names)}) < len(names):
         return frame
-    metadata = declared.field_metadata
     if not any(metadata.get(column.name) for column in plan.columns):
         return frame
     fields = zip(names, frame.schema, plan.columns, strict=True)

@@ -18,8 +18,6 @@ from google.protobuf.message import DecodeError
 
 from hindex.errors import HindexError
 from hindex.lru_cache import LruCache
-from hindex.orc import OrcReader
-from hindex.orc.acid.delta_files import AcidFile
 from hindex.orc.io.file_system import open_source
 from hindex.orc.io.source import ByteSource, Range, RequestSource
 from hindex.orc.io.thread_pool import ThreadPool
@@ -27,7 +25,6 @@ from hindex.orc.metadata.file_tail import read_tail
 from hindex.orc.metadata.stripe import StreamKind, read_stripe_footer
 from hindex.proto import manifest_pb2 as pb
 from hindex.store.segment import MetadataCopy
-from hindex.table.transactional import open_data_file
 from hindex.value_class import value_class
 
 _LOG = logging.getLogger("hindex.scan")
@@ -69,15 +66,6 @@ class FileVersion:
         if self.copy is not None:
             keep_metadata(source, self.copy)
         return source
-
-
-def open_version(uri: str, length: int, acid: AcidFile | None, version: FileVersion | None) -> OrcReader:
-    """Open a data file; if ``version`` is given, only that version is read.
-
-    Raises:
-        OrcError: if it is not readable as ORC, or has another version.
-    """
-    return open_data_file(uri, acid) if version is None else OrcReader(version.open(uri, length))
 
 
 def batches_with_copies(

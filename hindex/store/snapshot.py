@@ -30,6 +30,7 @@ from hindex.table.location import is_local, reading_pool
 from hindex.table.partitions import CatalogPartitions, PartitionFilter, Partitioning, is_external
 from hindex.table.schema import (
     DeclaredSchema,
+    FieldMetadata,
     ResolvedColumn,
     TableColumn,
     TableSchema,
@@ -91,6 +92,11 @@ class Snapshot:
 
     def __post_init__(self) -> None:
         self.files = FileViews.of(self.files)  # type: ignore[misc]
+
+    @property
+    def field_metadata(self) -> dict[str, FieldMetadata]:
+        """Spark's metadata of the catalog's columns, by their names; empty for a table by path."""
+        return {} if self.declared is None else self.declared.field_metadata
 
     @property
     def views(self) -> FileViews:

@@ -376,7 +376,7 @@ def test_a_setting_that_is_no_size(text: str) -> None:
 
 
 def test_only_what_is_to_be_cut_is_opened(skewed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the large file, a stripe footer, then its tail; of a table that is small altogether, nothing."""
+    """Only the large file is opened, for its share of bytes and for its stripes, and no file of a small table."""
     connection = LocalConnection()
     snapshot = connection.table(str(skewed)).snapshot()
     plan = plan_build(snapshot, [IndexEntry(new_index_id(), "i", "a", "BITMAP", "int")])

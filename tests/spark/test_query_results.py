@@ -266,7 +266,7 @@ def test_columns_keep_the_metadata_of_the_catalog(spark: SparkSession, text: str
                 for field in alone.schema
             ]
             assert [field.metadata for field in frame.schema] == kept
-            found = frame.where(f"{name} = 'ab'").toArrow()
-            assert row_texts(found) == row_texts(alone.where(f"{name} = 'ab'").toArrow()) != []
+            filtered = frame.where(f"{name} = 'ab'").toArrow()
+            assert row_texts(filtered) == row_texts(alone.where(f"{name} = 'ab'").toArrow()) != []
     finally:
         spark.sql("DROP TABLE stocks")

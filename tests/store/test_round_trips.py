@@ -49,6 +49,13 @@ AT = VALUES.index(G)
 DELAYS = (0.1, 0.3, 0.9)
 
 
+def put_files(bucket: str, files: int) -> None:
+    for file in range(files):
+        sink = pa.BufferOutputStream()
+        pyarrow.orc.write_table(pa.table({"id": ids(file), "g": VALUES}), sink)
+        put_object(f"{bucket}/t/{file}.orc", sink.getvalue().to_pybytes())
+
+
 @pytest.mark.parametrize("files", [2, 8])
 @pytest.mark.parametrize(
     ("using", "column", "answer", "expected", "requests", "chain", "again"),
@@ -108,10 +115,7 @@ def test_requests_of_a_first_answer(
     local_build.install(monkeypatch)
     # objects that were written just now may be replaced within the second, and are opened before they are skipped
     monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
-    for file in range(files):
-        sink = pa.BufferOutputStream()
-        pyarrow.orc.write_table(pa.table({"id": ids(file), "g": VALUES}), sink)
-        put_object(f"{bucket}/t/{file}.orc", sink.getvalue().to_pybytes())
+    put_files(bucket, files)
     LocalConnection().table(f"{bucket}/t").create_index("i", column, using)
     chains = []
     for delay in DELAYS:
@@ -194,10 +198,7 @@ def test_a_further_index_requests_only_rows(
     local_build.install(monkeypatch)
     monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
     files = 4
-    for file in range(files):
-        sink = pa.BufferOutputStream()
-        pyarrow.orc.write_table(pa.table({"id": ids(file), "g": VALUES}), sink)
-        put_object(f"{bucket}/t/{file}.orc", sink.getvalue().to_pybytes())
+    put_files(bucket, files)
     LocalConnection().table(f"{bucket}/t").create_index("first", "g")
     copies = object_keys(f"{bucket}/t/_hindex/metadata")
     forget()
@@ -252,10 +253,7 @@ def test_files_of_a_scan_task_are_read_side_by_side(
     """An executor reads the files of its task as the driver reads those of a query."""
     local_build.install(monkeypatch)
     files = 8
-    for file in range(files):
-        sink = pa.BufferOutputStream()
-        pyarrow.orc.write_table(pa.table({"id": ids(file), "g": VALUES}), sink)
-        put_object(f"{bucket}/t/{file}.orc", sink.getvalue().to_pybytes())
+    put_files(bucket, files)
     LocalConnection().table(f"{bucket}/t").create_index("i", "g")
     chains = []
     for delay in DELAYS:
@@ -264,8 +262,8 @@ def test_files_of_a_scan_task_are_read_side_by_side(
         assert len(group) == files
         s3.answers.clear()
         with s3.failing("GET", "", delay=delay):
-            found = [row for batch in read_group(group, limit) for row in batch.column(0).to_pylist()]
-        assert found == [ids(file)[AT] for file in range(files)][:limit]
+            numbers = [row for batch in read_group(group, limit) for row in batch.column(0).to_pylist()]
+        assert numbers == [ids(file)[AT] for file in range(files)][:limit]
         chains.append(s3.longest_chain())
         if chains[-1] <= (3 if limit is None else 7):
             break
@@ -283,10 +281,7 @@ def test_requests_for_included_columns(
     local_build.install(monkeypatch)
     monkeypatch.setattr(listing, "_SETTLES_NS", -(10**9))
     monkeypatch.setattr(included_columns, "block_micros", lambda *_, **__: 0.0)
-    for file in range(files):
-        sink = pa.BufferOutputStream()
-        pyarrow.orc.write_table(pa.table({"id": ids(file), "g": VALUES}), sink)
-        put_object(f"{bucket}/t/{file}.orc", sink.getvalue().to_pybytes())
+    put_files(bucket, files)
     LocalConnection().table(f"{bucket}/t").create_index("i", "g", include=["id"])
 
     def answer() -> list[int]:
