@@ -51,9 +51,9 @@ test: $(STAMP) java $(ARCHIVE) ## run all tests (JOBS=3 processes: Spark waits n
 nightly: $(STAMP) java $(ARCHIVE) ## run more tests, and more cases of each, on other random data (SEED=n repeats a run)
 	@echo "SEED=$(SEED)"
 	env -u PYTHONDONTWRITEBYTECODE HINDEX_NIGHTLY=1 HINDEX_TEST_SEED=$(SEED) $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile \
-		--no-loadscope-reorder --hypothesis-seed=$(SEED)
+		--no-loadscope-reorder --hypothesis-seed=$(SEED) tests tests/integration
 
-integration: $(STAMP) java ## run the tests that start servers, such as HDFS (Maven, npm and go fetch them)
+integration: $(STAMP) java ## run the tests that start servers, such as HDFS (Maven, npm and go fetch them), or other Javas
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest tests/integration
 
 # files of tests that need neither Spark nor a build of an index

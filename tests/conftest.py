@@ -17,7 +17,7 @@ import hypothesis  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
-from tests.support.cases import SEED, cases  # noqa: E402
+from tests.support.cases import SEED, beyond_samples, cases  # noqa: E402
 from tests.support.class_archive import java_environment  # noqa: E402
 
 if TYPE_CHECKING:
@@ -37,8 +37,14 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("hindex")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests go first: begun last, one would keep a process busy when the others have nothing left."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only ``make nightly`` runs, and put files with slow tests first.
+
+    Begun last, such a file would keep a process busy when the others have nothing left.
+    """
+    beyond = beyond_samples(items)
+    config.hook.pytest_deselected(items=[item for item in items if item in beyond])
+    items[:] = [item for item in items if item not in beyond]
     slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
     items.sort(key=lambda item: item.path not in slow)
 

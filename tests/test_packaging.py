@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.archive import write_archive
+from tests.support.cases import sampled
 from tests.support.lowest import EXTRAS, constraints
 
 ROOT = Path(__file__).parents[1]
@@ -90,6 +91,7 @@ def test_without_the_compiled_part_one_line_says_what_to_do(tmp_path: Path) -> N
     assert "install hindex with pip for this Python (in a checkout: make venv)" in lines[-1]
 
 
+@sampled(1)
 @pytest.mark.network
 @pytest.mark.parametrize(
     ("compiler", "problem"),

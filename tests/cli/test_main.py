@@ -22,6 +22,7 @@ from hindex.cli import main as command
 from hindex.errors import StatementError, TableError
 from hindex.maintain.results import AdoptResult, CheckResult, IndexState
 from tests.support import local_build
+from tests.support.cases import sampled
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
 
@@ -344,6 +345,7 @@ _NO_BAR = UnicodeEncodeError("latin-1", "a│b", 1, 2, "ordinal not in range(256
 _BUG = "Error: internal error, UnicodeEncodeError: "
 
 
+@sampled(3)
 @pytest.mark.parametrize(
     ("error", "encoding", "message"),
     [
@@ -433,6 +435,7 @@ def test_debug_shows_where_a_character_is_lacking(connection: FakeConnection) ->
         command.main(["--debug", "sql", "SELECT a FROM t"])
 
 
+@sampled(1)
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 def test_json_fits_into_any_encoding(encoding: str, tmp_path: Path) -> None:
     path = write_columns(tmp_path / "t" / "x.orc", {"größe": pa.array(["ä", None])}).parent

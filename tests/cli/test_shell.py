@@ -24,6 +24,7 @@ from hindex.cli.shell import (
     typed_statements,
 )
 from hindex.errors import HindexError, TableError
+from tests.support.cases import sampled
 
 STUB = """
 import os, sys, pyarrow as pa, hindex
@@ -281,6 +282,7 @@ def test_help_and_quit_from_a_pipe() -> None:
     assert ran.stdout == "\n".join([*lines, "text\nSELECT 2", ""])
 
 
+@sampled(2)
 @pytest.mark.parametrize(
     ("text", "lines"),
     [

@@ -16,6 +16,7 @@ import pytest
 import hindex
 from hindex.cli.main import main
 from hindex.queries import selectivity
+from tests.support.cases import sampled
 from tests.support.small import write_rows
 
 if TYPE_CHECKING:
@@ -205,6 +206,7 @@ def test_a_damaged_file_is_named(capsys: pytest.CaptureFixture[str], users: Path
     assert message.count("\n") == 1
 
 
+@sampled(4)
 @pytest.mark.parametrize(
     ("statement", "code"),
     [

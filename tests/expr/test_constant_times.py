@@ -17,6 +17,7 @@ from hindex.expr.typing import typed
 from hindex.sql import parse_predicate
 from hindex.sql.predicate import Comparison, Expression, Literal, LiteralKind
 from hindex.sql.string_values import format_timestamp
+from tests.support.cases import sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,6 +147,7 @@ def random_time(chance: random.Random, zone: datetime.tzinfo, depth: int = 0) ->
             return f"trunc({value}, '{chance.choice(('YEAR', 'MM', 'WEEK'))}')"
 
 
+@sampled(2)
 @pytest.mark.parametrize("name", ZONES)
 def test_values_are_sparks(spark: SparkSession, name: str) -> None:
     zone = zone_of(name)

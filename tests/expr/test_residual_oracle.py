@@ -16,6 +16,7 @@ from hindex.expr.vector import Vector
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.sql import parse_predicate
 from hindex.sql.predicate import Call, Expression, IsNull
+from tests.support.cases import sampled
 from tests.support.oracle import comparable
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ def test_types_and_values_are_sparks(frame: DataFrame, arrays: dict[str, pa.Arra
     assert len(texts) > 300
 
 
+@sampled(45)
 @pytest.mark.parametrize("text", LINES["!"])
 def test_refused_as_spark_refuses(text: str, frame: DataFrame, arrays: dict[str, pa.Array]) -> None:
     from pyspark.errors import PySparkException

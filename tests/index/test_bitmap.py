@@ -28,7 +28,7 @@ from hindex.index.index_type import StripeSummary
 from hindex.orc.metadata.types import Kind, OrcType
 from tests.index import peak_memory, support
 from tests.index.support import TYPES, build, read, rows
-from tests.support.cases import cases
+from tests.support.cases import cases, sampled
 
 LONG = TYPES["bigint"]
 STRING = TYPES["string"]
@@ -106,6 +106,7 @@ SHAPES: dict[str, Any] = {
 }
 
 
+@sampled(7)
 @pytest.mark.parametrize("nulls", [0.0, 0.2])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_large_stripes(shape: str, nulls: float) -> None:
@@ -312,6 +313,7 @@ def test_one_answer_does_not_change_another() -> None:
     assert reader.file._cache.counts.hits == hits + 2
 
 
+@sampled(3)
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux to tell peaks")
 @pytest.mark.parametrize("column", peak_memory.COLUMNS)
 def test_building_holds_at_most_four_times_the_column(column: str) -> None:
@@ -326,6 +328,7 @@ def test_building_holds_at_most_four_times_the_column(column: str) -> None:
     assert float(run.stdout) <= 4.05, column
 
 
+@sampled(20)
 @pytest.mark.parametrize("nulls", [0.0, 0.2])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("data_type", [LONG, STRING, TYPES["decimal_38_4"]], ids=str)

@@ -30,7 +30,7 @@ from hindex.proto import index_file_pb2 as pb
 from tests.index import support
 from tests.index.btree_support import ModelFile, Place, build, places, read
 from tests.index.support import TYPES
-from tests.support.cases import cases
+from tests.support.cases import cases, sampled
 
 LONG = TYPES["bigint"]
 STRING = TYPES["string"]
@@ -84,6 +84,7 @@ def test_many_row_groups_of_several_keys_among_very_many() -> None:
     assert locate(reader, points) == [("x.orc", number) for number in range(low // 2, (high - 1) // 2 + 1)]
 
 
+@sampled(8)
 @pytest.mark.parametrize("name", TYPES)
 @settings(max_examples=cases(10, 30))
 @given(data=st.data())

@@ -18,11 +18,12 @@ from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.types import Kind, OrcType
 from tests.index import support
 from tests.index.support import FILE_TYPES, TYPES, build, open_index
-from tests.support.cases import cases
+from tests.support.cases import cases, sampled
 
 LONG, STRING = TYPES["bigint"], TYPES["string"]
 
 
+@sampled(24)
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("using", FILE_TYPES)
 @settings(max_examples=cases(8, 25))

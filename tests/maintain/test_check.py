@@ -26,6 +26,7 @@ from hindex.orc.io.source import LocalSource
 from hindex.store.store import Store
 from hindex.table.listing import DataFiles
 from tests.maintain.conftest import add_file
+from tests.support.cases import sampled
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, keep_stat, write_columns, write_rows
 from tests.support.writers import write_pyarrow
@@ -228,6 +229,7 @@ def test_a_file_that_was_replaced_with_the_same_length_and_time(
     assert table.index("i").check(verify=True).ok
 
 
+@sampled(4)
 @pytest.mark.parametrize("kind", ["bitmap", "minmax", "btree", "bloom"])
 @pytest.mark.parametrize("rows", [None, 300])
 def test_files_that_change_while_they_are_verified(
@@ -311,6 +313,7 @@ def used(tmp_path: Path, hx: LocalConnection, request: pytest.FixtureRequest) ->
     return table
 
 
+@sampled(4)
 @pytest.mark.parametrize("used", SMALL, indirect=True)
 @pytest.mark.parametrize("again", ["same table", "another connection"])
 def test_verify_notices_damage_of_what_is_in_memory(used: Table, again: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hindex.api.table import Table
 from hindex.errors import ColumnError
 from hindex.plan.reasons import Reason
+from tests.support.cases import sampled
 from tests.support.chars import as_char
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, write_columns
@@ -47,6 +48,7 @@ CHANGES = [
 BEFORE, AFTER = [0, 2], [0, 2, 3]
 
 
+@sampled(8)
 @pytest.mark.parametrize("using", ["bitmap", "bloom", "btree", "minmax"])
 @pytest.mark.parametrize("bring", [Table.refresh_indexes, lambda table: table.rebuild_index("i")])
 @pytest.mark.parametrize(("write", "where", "old", "new"), CHANGES)

@@ -15,6 +15,7 @@ import hindex
 from hindex.errors import OrcError, StatementError
 from hindex.explanations.explanation import Explanation
 from hindex.notebook import magic
+from tests.support.cases import sampled
 from tests.support.small import write_rows
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def test_variables_of_a_function(shell: InteractiveShell, tmp_path: Path) -> Non
     assert f"store='{tmp_path / 'a store'}'" in repr(shell.user_ns["hx"])
 
 
+@sampled(9)
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -22,6 +22,7 @@ from hindex.orc.reader import stripe_reader
 from hindex.orc.reader.file_cache import FILE_CACHE
 from tests.fuzz.parts import put_together, take_apart
 from tests.orc.chunks import bytes_that_hold
+from tests.support.cases import sampled
 
 #: So many times the chunks and metadata that hold the rows may be fetched: where chunks end is guessed, which counts
 #: for most where a segment of row groups is a single chunk.
@@ -71,6 +72,7 @@ def selections(rng: np.random.Generator, stride: int) -> dict[str, Ints]:
     }
 
 
+@sampled(6)
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize(("stride", "block"), SIZES)
 def test_only_the_chunks_of_the_rows_are_fetched(

@@ -22,6 +22,7 @@ from hindex.orc.reader.file_indexes import FileIndexes
 from hindex.proto import orc_metadata_pb2 as pb
 from tests.fuzz.parts import FileParts, put_together
 from tests.orc.hostile import TABLE, ZLIB, ZSTD, bounded, with_message
+from tests.support.cases import sampled
 
 BLOCK = 1 << 16
 
@@ -82,6 +83,7 @@ def _add(data: bytes) -> Any:
     return lambda message: message.MergeFromString(data)
 
 
+@sampled(8)
 @pytest.mark.parametrize(
     ("name", "fields", "message"),
     [

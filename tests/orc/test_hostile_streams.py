@@ -34,6 +34,7 @@ from tests.orc.hostile import (
     with_message,
     with_stream,
 )
+from tests.support.cases import sampled
 from tests.support.rle_v2 import pack, zigzag
 from tests.support.writers import write_pyarrow
 
@@ -175,6 +176,7 @@ def test_rows_without_a_row(parts: FileParts) -> None:
     assert tiny.is_valid().to_pylist() == expected.is_valid().to_pylist()
 
 
+@sampled(7)
 @pytest.mark.parametrize(
     ("name", "kind", "codec"),
     [

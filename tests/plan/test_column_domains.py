@@ -19,7 +19,7 @@ from hindex.plan.filter import Residual
 from hindex.plan.filter_evaluation import evaluate_truth
 from hindex.sql import parse_predicate
 from hindex.sql.predicate import CAST_TYPES, Not
-from tests.support.cases import cases
+from tests.support.cases import cases, sampled
 
 #: What a column of each type holds, in Python.
 COLUMNS: dict[OrcType, list[object]] = {
@@ -211,6 +211,7 @@ def random_condition(chance: random.Random) -> str:
     return f"{sides[0]} {chance.choice(('=', '<>', '<', '<=', '>', '>=', '<=>'))} {sides[1]}"
 
 
+@sampled(8)
 @pytest.mark.parametrize("data_type", COLUMNS, ids=str)
 def test_domains_are_what_expressions_say(data_type: OrcType) -> None:
     chance = random.Random(str(data_type))

@@ -21,6 +21,7 @@ from hindex.plan.normalize import normalize
 from hindex.plan.time_zones import TimeZones
 from hindex.sql import parse_predicate
 from hindex.table.schema import TableColumn, TableSchema
+from tests.support.cases import sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -129,6 +130,7 @@ def arrow_column(frame: DataFrame, data_type: OrcType) -> pa.ChunkedArray:
     return column.cast(data_type.to_arrow())
 
 
+@sampled(10)
 @by_section
 def test_rows_are_sparks(spark: SparkSession, section: Section, tmp_path: Path) -> None:
     schema = TableSchema((TableColumn("c", section.orc_type),))
@@ -149,6 +151,7 @@ def test_rows_are_sparks(spark: SparkSession, section: Section, tmp_path: Path) 
     assert not wrong, "\n".join(wrong)
 
 
+@sampled(9)
 @by_section
 def test_refused_as_spark_refuses(spark: SparkSession, section: Section, tmp_path: Path) -> None:
     from pyspark.errors import PySparkException

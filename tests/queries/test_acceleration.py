@@ -16,6 +16,7 @@ from hindex.errors import ArgumentError, ArgumentTypeError, IndexNotFoundError, 
 from hindex.queries import plan_rewriting, selectivity
 from hindex.spark import catalyst
 from tests.queries import script
+from tests.support.cases import sampled
 from tests.support.queries import rows
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def test_a_script_gives_the_same_with_the_one_line(spark: SparkSession, warehous
     assert sum("sales through i_day, i_shop" in line for line in accelerated) >= 1
 
 
+@sampled(3)
 @pytest.mark.parametrize(
     "columns",
     [
@@ -204,6 +206,7 @@ def test_a_statement_that_writes_a_table_which_it_reads_is_sparks(
         assert rows(spark.table("sales")) == initial
 
 
+@sampled(3)
 @pytest.mark.parametrize(
     "create",
     [
@@ -234,6 +237,7 @@ def test_created_tables_are_sparks(
     ] == described
 
 
+@sampled(3)
 @pytest.mark.parametrize(
     ("insert", "is_accelerated"),
     [
@@ -382,6 +386,7 @@ def test_tables_that_change_their_name_or_files_are_read_anew(
     spark.catalog.dropTempView("sales")
 
 
+@sampled(6)
 @pytest.mark.parametrize(
     ("views", "query"),
     [

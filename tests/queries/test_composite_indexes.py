@@ -13,6 +13,7 @@ import hindex
 from hindex.api.table import IndexSpec
 from tests.queries.comparison import compare_accelerated
 from tests.scan.test_composite_indexes import ROWS, write_file
+from tests.support.cases import sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +37,7 @@ def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return path
 
 
+@sampled(5)
 @pytest.mark.parametrize(
     ("condition", "index"),
     [

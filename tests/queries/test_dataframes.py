@@ -18,6 +18,7 @@ import hindex
 from hindex.queries import selectivity
 from hindex.scan.task_runner import Runner
 from tests.spark.zones_run import session_zone
+from tests.support.cases import sampled
 from tests.support.chars import as_char
 from tests.support.queries import compare_plans, count_calls, rows
 from tests.support.small import write_columns, write_rows
@@ -343,6 +344,7 @@ def _value(result: Any) -> Any:
     return (result.schema.jsonValue(), rows(result)) if hasattr(result, "toArrow") else result
 
 
+@sampled(40)
 @pytest.mark.parametrize("name", SNIPPETS)
 def test_rows_and_schema_are_sparks(
     spark: SparkSession, tables: Path, name: str, caplog: pytest.LogCaptureFixture

@@ -16,6 +16,7 @@ from hindex.api.table import IndexSpec
 from tests.queries.comparison import compare, compare_accelerated
 from tests.scan import test_element_indexes
 from tests.scan.test_expression_indexes import EXPRESSIONS, evaluated, random_condition, write_file
+from tests.support.cases import sampled
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def lists(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
     return path
 
 
+@sampled(12)
 @pytest.mark.parametrize(
     "condition",
     [
@@ -197,6 +199,7 @@ def numbers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return path
 
 
+@sampled(8)
 @pytest.mark.parametrize("ansi", ["true", "false"])
 @pytest.mark.parametrize(
     "condition",

@@ -13,6 +13,7 @@ import pytest
 
 import hindex
 from hindex.api.table import IndexSpec
+from tests.support.cases import sampled
 from tests.support.queries import compare_plans
 from tests.support.small import write_columns
 
@@ -91,6 +92,7 @@ def is_answered(hx: hindex.Connection, text: str) -> bool:
     )
 
 
+@sampled(1)
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
 def test_rows_are_those_of_spark(spark: SparkSession, path: Path, zone: str) -> None:
     hx = hindex.connect(spark=spark)

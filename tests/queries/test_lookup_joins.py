@@ -20,7 +20,7 @@ from hindex.plan.reasons import Reason
 from hindex.queries import lookup_joins, plan_rewriting, selectivity
 from hindex.queries.decisions import QueryExplanation
 from hindex.spark import scan
-from tests.support.cases import cases
+from tests.support.cases import cases, sampled
 from tests.support.queries import compare_plans, count_calls, rows
 
 if TYPE_CHECKING:
@@ -354,6 +354,7 @@ def _lookups(explained: QueryExplanation) -> list[str]:
     return [f"{table.table}.{lookup}" for table in explained.tables for lookup in table.lookups]
 
 
+@sampled(6)
 @pytest.mark.parametrize(
     "text",
     [
@@ -413,6 +414,7 @@ def test_keys_of_a_join_beyond_the_next(spark: SparkSession, star: str) -> None:
     assert [lookup.source for lookup in fact.lookups if lookup.reason is None] == ["bridge.b"]
 
 
+@sampled(6)
 @pytest.mark.parametrize(
     "text",
     [

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 the usual name
 import hindex
 from hindex.queries import selectivity
 from tests.queries.comparison import compare, compare_accelerated
+from tests.support.cases import sampled
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ CONDITIONS = [
 ]
 
 
+@sampled(9)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_conditions(
     spark: SparkSession, folder: Path, condition: str, caplog: pytest.LogCaptureFixture

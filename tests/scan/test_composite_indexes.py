@@ -23,7 +23,7 @@ from hindex.plan.time_zones import TimeZones
 from hindex.store.definitions import PREFIX, decode_definition, encode_definition
 from hindex.store.store import Store
 from tests.scan.wrong_indexes import damage_pages
-from tests.support.cases import cases
+from tests.support.cases import cases, sampled
 from tests.support.local_build import LocalConnection
 from tests.support.small import candidates, ids, reasons, write_columns
 
@@ -91,6 +91,7 @@ def random_test(chance: random.Random, column: str) -> str:
     )
 
 
+@sampled(2)
 @pytest.mark.parametrize("using", TYPES)
 def test_random_conditions(path: Path, bare: Table, connection: LocalConnection, using: str) -> None:
     """Two or three columns of any types and in any order, and conditions on some of them and on others."""

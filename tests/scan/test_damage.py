@@ -30,6 +30,7 @@ from hindex.store import segment
 from hindex.store.manifest import Manifest
 from hindex.store.store import RECENT, Store
 from tests.support import local_build
+from tests.support.cases import sampled
 from tests.support.local_build import LocalConnection
 from tests.support.small import ROWS, WHERE, deny_access, expected, ids, reasons, store_state, write_rows
 
@@ -68,6 +69,7 @@ def newer(data: bytes) -> bytes:
     return data[:at] + struct.pack("<I", 99) + data[at + 4 :]
 
 
+@sampled(4)
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [

@@ -16,6 +16,7 @@ from hindex.orc.metadata.stripe import StreamKind
 from hindex.plan.reasons import Reason
 from hindex.proto import orc_metadata_pb2 as pb
 from tests.fuzz.parts import FileParts, Hooks, put_together, take_apart
+from tests.support.cases import sampled
 from tests.support.local_build import LocalConnection
 from tests.support.writers import write_pyarrow
 
@@ -151,6 +152,7 @@ CASES: dict[str, tuple[pa.Array, Callable[[FileParts], Hooks], Distrust, list[st
 }
 
 
+@sampled(20)
 @pytest.mark.parametrize("using", [None, "minmax", "bitmap"])
 @pytest.mark.parametrize("case", CASES)
 def test_rows_are_those_of_the_data(

@@ -20,6 +20,7 @@ from hindex.expr.functions import FUNCTIONS
 from hindex.expr.nodes import STRING, Column, Constant
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.reasons import Reason
+from tests.support.cases import sampled
 from tests.support.local_build import LocalConnection
 from tests.support.small import candidates, ids, reasons, write_columns
 
@@ -163,6 +164,7 @@ CASES: list[tuple[str, Callable[[Row], object]]] = [
 ]
 
 
+@sampled(2)
 @pytest.mark.parametrize("using", TYPES)
 def test_rows(folder: Path, rows: list[Row], connection: LocalConnection, using: str, tmp_path: Path) -> None:
     table = type(connection)(str(tmp_path)).table(folder)

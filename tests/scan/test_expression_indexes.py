@@ -25,7 +25,7 @@ from hindex.plan.reasons import Reason
 from hindex.plan.time_zones import TimeZones
 from hindex.store.definitions import PREFIX, decode_definition, encode_definition
 from hindex.store.store import Store
-from tests.support.cases import cases
+from tests.support.cases import cases, sampled
 from tests.support.local_build import LocalConnection
 from tests.support.small import candidates, ids, reasons, write_columns
 
@@ -133,6 +133,7 @@ def random_condition(chance: random.Random, expression: str, values_of: list[obj
     return " ".join((sides[0], kind, sides[1]) if chance.random() < 0.8 else (sides[1], kind, sides[0]))
 
 
+@sampled(2)
 @pytest.mark.parametrize("using", TYPES)
 def test_random_conditions(path: Path, bare: Table, connection: LocalConnection, using: str) -> None:
     """Alone and combined: the rows of a scan without an index; all conditions on expressions are looked up."""

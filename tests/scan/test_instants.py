@@ -19,6 +19,7 @@ from hindex.errors import PredicateError
 from hindex.orc import OrcReader
 from hindex.plan.time_zones import TimeZones
 from tests.spark.zones_run import STEADY, UNSTEADY, WRITERS, day_conditions, write_days
+from tests.support.cases import sampled
 from tests.support.local_build import LocalConnection
 
 ZONES = [
@@ -72,6 +73,7 @@ def test_a_writer_in_the_zone_of_the_reader(written: Path) -> None:
         assert [row["t"], row["s"], row["l"]] == expected
 
 
+@sampled(2)
 @pytest.mark.parametrize("using", ["bitmap", "btree", "bloom", "minmax"])
 def test_rows_are_those_of_the_instants(written: Path, connection: LocalConnection, using: str) -> None:
     table = connection.table(str(written))

@@ -17,6 +17,7 @@ import pytest
 import hindex
 from hindex.errors import ArgumentTypeError
 from hindex.sql.predicate import Literal, LiteralKind
+from tests.support.cases import sampled
 from tests.support.local_build import LocalConnection
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ def test_isin_of_strings_and_dates(
     assert table.scan(where=~hindex.col("v").isin(pa.array([*keys, None]))).count() == 0
 
 
+@sampled(4)
 @pytest.mark.parametrize(
     ("column", "keys"),
     [

@@ -17,7 +17,7 @@ from hindex.errors import ColumnError, PredicateError
 from hindex.maintain.verification import ProveWarning
 from hindex.plan.reasons import Reason
 from tests.scan.wrong_indexes import exchange
-from tests.support.cases import cases
+from tests.support.cases import cases, sampled
 from tests.support.local_build import LocalConnection
 from tests.support.small import candidates, ids, reasons, write_columns
 
@@ -127,6 +127,7 @@ def test_the_note_names_the_index_and_what_it_needs(table: Table) -> None:
     )
 
 
+@sampled(1)
 @pytest.mark.parametrize("others", [(), ("bitmap",), ("btree", "minmax", "bloom")])
 def test_random_conditions(
     table: Table, texts: list[str | None], others: tuple[str, ...], rng: np.random.Generator

@@ -27,7 +27,7 @@ from hindex.table.schema import DeclaredSchema, TableColumn
 from tests.acid.tables import B0, delete, insert
 from tests.acid.writing import write_flat
 from tests.support import local_build
-from tests.support.cases import cases
+from tests.support.cases import cases, sampled
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, write_columns, write_rows
 from tests.support.work import record_listings
@@ -398,6 +398,7 @@ CONDITIONS = [
 ]
 
 
+@sampled(4)
 @pytest.mark.parametrize("seed", range(cases(8, 30)))
 def test_random_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Against the same query of a table that is listed whole, errors included."""
@@ -429,6 +430,7 @@ def test_random_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: in
     assert compared
 
 
+@sampled(2)
 @pytest.mark.parametrize("where", ["p = 1 AND a = 3", "a = 3", "id = 3", "p = 7"])
 def test_a_query_of_a_partitioned_table_imports_no_pandas(
     tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-CASES_PER_TABLE = 40
-TABLES = math.ceil(cases(40, 160) / CASES_PER_TABLE)
+CASES_PER_TABLE = 20
+TABLES = math.ceil(cases(20, 160) / CASES_PER_TABLE)
 
 #: Indexes of a column, and how often they are its.
 _KINDS = (("bitmap",), ("minmax",), ("bloom",), ("bitmap", "minmax", "bloom"))

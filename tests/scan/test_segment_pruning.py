@@ -17,6 +17,7 @@ from hindex.store.entry_table import EntryTable
 from hindex.store.manifest import Manifest
 from hindex.store.segment import FileEntry
 from hindex.store.store import RECENT, Store
+from tests.support.cases import sampled
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, reasons, write_rows
 
@@ -80,6 +81,7 @@ def test_files_that_cannot_match_are_ruled_out_unlooked_at(clustered: Path, entr
     assert entries_made == []
 
 
+@sampled(7)
 @pytest.mark.parametrize(
     ("where", "kept"),
     [

@@ -20,6 +20,7 @@ from hindex.spark.compatibility import check_same_rows
 from hindex.spark.session import session_time_zones
 from hindex.sql import parse
 from hindex.sql.statements import Select
+from tests.support.cases import sampled
 from tests.support.queries import compare
 from tests.support.small import reasons, write_columns
 
@@ -72,6 +73,7 @@ def test_a_table_whose_files_match_the_catalog(spark: SparkSession, made: str) -
     assert rows.column("a").to_pylist() == [2]
 
 
+@sampled(4)
 @pytest.mark.parametrize(
     ("change", "partitions"),
     [
@@ -165,6 +167,7 @@ def test_columns_of_a_description(spark: SparkSession) -> None:
         spark.sql("DROP TABLE typed")
 
 
+@sampled(1)
 @pytest.mark.parametrize("lookup", ["at once", "one by one"])
 def test_partitions_in_the_directories_of_others(
     spark: SparkSession, made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lookup: str
@@ -288,6 +291,7 @@ def test_a_path_does_not_know_external_partitions(spark: SparkSession, made: str
         assert sorted(row["p"] for row in read.load().where("a > 0").collect()) == partitions
 
 
+@sampled(6)
 @pytest.mark.usefixtures("always")
 @pytest.mark.filterwarnings("ignore:deep/3.orc. the file is outside")
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 import hindex
 from hindex.api.statement_table import RecordList
 from hindex.errors import BuildError, UnknownTableError
+from tests.support.cases import sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +41,7 @@ def shown(hx: hindex.Connection, statement: str) -> list[tuple[str, str, str]]:
     return sorted((row["name"], row["table"], row["status"].partition(":")[0]) for row in rows.to_pylist())
 
 
+@sampled(1)
 @pytest.mark.parametrize("has_store", [False, True])
 def test_indexes_of_a_database(spark: SparkSession, database: str, tmp_path: Path, has_store: bool) -> None:
     hx = hindex.connect(tmp_path if has_store else None, spark=spark)

@@ -22,7 +22,7 @@ from tests.spark.layouts import (
     make_layout,
     rows,
 )
-from tests.support.cases import IS_NIGHTLY, cases
+from tests.support.cases import IS_NIGHTLY, cases, sampled
 from tests.support.queries import compare
 from tests.support.small import reasons, write_columns
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@sampled(8)
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.usefixtures("always")
 def test_layouts(spark: SparkSession, tmp_path: Path, name: str) -> None:
@@ -52,6 +53,7 @@ def test_layouts(spark: SparkSession, tmp_path: Path, name: str) -> None:
         drop_layout(spark, "wt")
 
 
+@sampled(2)
 @pytest.mark.parametrize("declared", ["TIMESTAMP", "TIMESTAMP_NTZ"])
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
 def test_partitions_of_times_with_fractions(spark: SparkSession, declared: str, zone: str) -> None:
@@ -117,6 +119,7 @@ def test_a_file_of_another_type_is_left_unindexed(spark: SparkSession, tmp_path:
         spark.sql("DROP TABLE mixed")
 
 
+@sampled(6)
 @pytest.mark.parametrize(
     ("declared", "names"),
     [

@@ -22,6 +22,7 @@ from hindex.maintain.results import IndexState, RefreshResult
 from hindex.spark.catalog import CatalogDefinitions
 from hindex.store.definitions import PREFIX, decode_definition, encode_definition
 from hindex.store.store import Store
+from tests.support.cases import sampled
 from tests.support.small import ids, reasons
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def check_rows(hx: Connection, spark: SparkSession) -> None:
 LOST = "stale: its files were deleted with the table's earlier files, REFRESH INDEX builds it again; 0 of "
 
 
+@sampled(1)
 def test_an_overwritten_table_is_refreshed(hx: Connection, spark: SparkSession, place: Path) -> None:
     table = hx.table(NAME)
     table.create_indexes(
@@ -129,6 +131,7 @@ def test_an_overwritten_table_is_refreshed(hx: Connection, spark: SparkSession, 
     assert [result.problems for result in table.check_indexes(verify=True)] == [(), ()]
 
 
+@sampled(1)
 def test_one_of_two_is_refreshed_and_the_other_dropped(
     hx: Connection, spark: SparkSession, place: Path
 ) -> None:
@@ -154,6 +157,7 @@ def test_one_of_two_is_refreshed_and_the_other_dropped(
         table.refresh_indexes()
 
 
+@sampled(1)
 def test_names_change(hx: Connection, spark: SparkSession, place: Path) -> None:
     table = hx.table(NAME)
     table.create_index("by_a", "a")
@@ -172,6 +176,7 @@ def test_names_change(hx: Connection, spark: SparkSession, place: Path) -> None:
     assert statuses(moved) == {"other": "fresh", "by_a": "fresh"}
 
 
+@sampled(1)
 def test_copied_table_is_adopted_by_name(hx: Connection, spark: SparkSession, place: Path) -> None:
     hx.table(NAME).create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_id", "id", "btree")])
     copy = place.with_name(f"{NAME}_copy")
@@ -198,6 +203,7 @@ def test_copied_table_is_adopted_by_name(hx: Connection, spark: SparkSession, pl
     shutil.rmtree(copy)
 
 
+@sampled(1)
 def test_a_lost_index_can_be_created_again(hx: Connection, spark: SparkSession, place: Path) -> None:
     table = hx.table(NAME)
     table.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_url", "url")])
@@ -213,6 +219,7 @@ def test_a_lost_index_can_be_created_again(hx: Connection, spark: SparkSession, 
     assert list(statuses(table)) == ["another", "by_a"]
 
 
+@sampled(1)
 def test_an_emptied_table_keeps_its_definitions(hx: Connection, spark: SparkSession, place: Path) -> None:
     table = hx.table(NAME)
     table.create_index("by_a", "a", where="p = 1" if "partitioned" in str(describe(spark)) else None)
@@ -233,6 +240,7 @@ def test_an_emptied_table_keeps_its_definitions(hx: Connection, spark: SparkSess
     check_rows(hx, spark)
 
 
+@sampled(1)
 def test_deferred_indexes_stay_so(hx: Connection, spark: SparkSession, place: Path) -> None:
     table = hx.table(NAME)
     table.create_index("by_a", "a", deferred=True)
@@ -243,6 +251,7 @@ def test_deferred_indexes_stay_so(hx: Connection, spark: SparkSession, place: Pa
     assert statuses(table)["by_a"].startswith(LOST)
 
 
+@sampled(1)
 def test_a_table_by_path_has_no_definitions(hx: Connection, spark: SparkSession, place: Path) -> None:
     by_path = hx.table(str(place))
     by_path.create_index("by_a", "a")
@@ -262,6 +271,7 @@ def test_a_table_by_path_has_no_definitions(hx: Connection, spark: SparkSession,
     assert [index.status for index in by_path.indexes()] == ["fresh"]
 
 
+@sampled(1)
 def test_two_sessions_create_indexes_at_once(
     hx: Connection, spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +296,7 @@ def test_two_sessions_create_indexes_at_once(
     assert sorted(statuses(other)) == ["by_a", "by_url"]
 
 
+@sampled(1)
 def test_a_separate_store_keeps_indexes_of_a_recreated_table(
     spark: SparkSession, place: Path, tmp_path: Path
 ) -> None:
@@ -312,6 +323,7 @@ def test_a_separate_store_keeps_indexes_of_a_recreated_table(
     assert set(statuses(hx.table(NAME)).values()) == {"fresh"}
 
 
+@sampled(1)
 def test_a_failing_catalog_logs_a_warning(
     hx: Connection,
     spark: SparkSession,
@@ -368,6 +380,7 @@ def test_damaged_properties_are_ignored(
     assert decode_definition(key, value).name == "by_a"
 
 
+@sampled(1)
 def test_queries_do_not_read_definitions(
     hx: Connection, spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

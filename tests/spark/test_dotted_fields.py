@@ -10,6 +10,7 @@ import pytest
 
 import hindex
 from hindex.spark.types import quoted
+from tests.support.cases import sampled
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 ROWS = 60
 
 
+@sampled(6)
 @pytest.mark.parametrize(
     "path",
     [

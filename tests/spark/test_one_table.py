@@ -13,7 +13,7 @@ import pytest
 import hindex
 from hindex.api.query_result import QueryResult
 from hindex.explanations.explanation import Explanation
-from tests.support.cases import cases
+from tests.support.cases import cases, sampled
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
     return root
 
 
+@sampled(6)
 @pytest.mark.parametrize(
     "text",
     [

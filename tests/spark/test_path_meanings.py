@@ -15,6 +15,7 @@ from hindex.spark.locations import path_difference, spark_path
 from hindex.sql.queries import parse_query
 from hindex.table.location import normalize_uri
 from tests.spark.layouts import rows
+from tests.support.cases import sampled
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def check(spark: SparkSession, path: str, where: str, difference: str | None) ->
     assert table.detail == (found or "")
 
 
+@sampled(2)
 @pytest.mark.parametrize("name", ["t*", "t[12]", "t?", "{t1,t2}"])
 def test_names_that_are_patterns(spark: SparkSession, tmp_path: Path, name: str) -> None:
     hx = hindex.connect(spark=spark)

@@ -19,7 +19,7 @@ from hindex.queries.decisions import QueryExplanation
 from hindex.queries.query_execution import explain_query, run_query
 from hindex.queries.query_plan import plan_query
 from hindex.sql.queries import parse_query
-from tests.support.cases import cases
+from tests.support.cases import cases, sampled
 from tests.support.queries import ROWS, compare, rows
 from tests.support.small import write_columns
 
@@ -68,6 +68,7 @@ QUERIES: list[tuple[str, str]] = [
 ]
 
 
+@sampled(17)
 @pytest.mark.parametrize(("text", "read"), QUERIES, ids=[text for text, _ in QUERIES])
 def test_answers_are_those_of_spark(text: str, read: str, tables: hindex.Connection) -> None:
     explained = compare(tables, text)

@@ -13,6 +13,7 @@ import pytest
 import hindex
 from hindex.errors import ArgumentError, HindexError
 from hindex.explanations.explanation import Explanation
+from tests.support.cases import sampled
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ CASES: list[tuple[str, Any]] = [
 ]
 
 
+@sampled(6)
 @pytest.mark.parametrize(("where", "args"), CASES, ids=[where for where, _ in CASES])
 def test_rows_are_those_of_spark(where: str, args: Any, named: str, spark: SparkSession) -> None:
     hx = hindex.connect(spark=spark)

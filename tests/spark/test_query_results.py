@@ -17,6 +17,7 @@ from hindex.errors import ColumnError, HindexError, UnsupportedError
 from hindex.explanations.explanation import Explanation
 from hindex.queries.decisions import QueryExplanation
 from hindex.queries.query_execution import shorten
+from tests.support.cases import sampled
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def row_texts(table: pa.Table) -> list[str]:
     return sorted(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
 
 
+@sampled(6)
 @pytest.mark.parametrize("text", STATEMENTS)
 def test_schemas_and_rows_are_those_of_spark(text: str, spark: SparkSession, place: Path) -> None:
     """The schema depends neither on the engine nor on the number of rows."""
@@ -108,6 +110,7 @@ def test_schemas_and_rows_are_those_of_spark(text: str, spark: SparkSession, pla
         schema = wanted.schema
 
 
+@sampled(2)
 @pytest.mark.parametrize(
     ("text", "names"),
     [

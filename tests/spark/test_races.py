@@ -16,7 +16,7 @@ from hindex.maintain.results import IndexState
 from hindex.plan.reasons import Reason
 from hindex.spark import scan as scan_frame
 from hindex.spark.jobs import failure_message
-from tests.support.cases import cases, nightly
+from tests.support.cases import cases, nightly, sampled
 from tests.support.small import reasons
 
 if TYPE_CHECKING:
@@ -137,6 +137,7 @@ def test_a_table_that_is_overwritten_while_a_query_is_planned(
         assert ids(spark.sql(QUERY)) == expected(200, 300)
 
 
+@sampled(1)
 def test_a_nightly_overwrite_and_refresh(
     table: hindex.Table, spark: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -159,6 +160,7 @@ def test_a_nightly_overwrite_and_refresh(
             assert ids(spark.sql(QUERY)) == expected(first, first + 250)
 
 
+@sampled(2)
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
 def test_a_table_that_is_overwritten_by_its_own_rows(
     table: hindex.Table, spark: SparkSession, mode: str
@@ -207,6 +209,7 @@ def build_between(
     monkeypatch.setattr(name, run)
 
 
+@sampled(1)
 def test_rows_that_are_inserted_during_a_build(
     table: hindex.Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +273,7 @@ def test_a_table_that_is_overwritten_during_a_build(
     assert table.scan("id = 222").explain().exact
 
 
+@sampled(1)
 @pytest.mark.slow
 def test_writers_builders_and_readers_at_once(spark: SparkSession, table: hindex.Table) -> None:
     """Each INSERT adds ten rows with one value of ``a``: a query returns all or none of them."""

@@ -24,6 +24,7 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.spark.scan import split_native
 from hindex.spark.types import is_same_type, spark_ddl
 from hindex.table.type_text import parse_type
+from tests.support.cases import sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -118,6 +119,7 @@ def explain_text(frame: DataFrame, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+@sampled(7)
 @pytest.mark.parametrize(
     "where",
     [
@@ -174,6 +176,7 @@ def test_few_rows_are_read_locally_and_many_by_executors(
     assert "MapInArrow" in explain_text(few.to_spark(spark), capsys)
 
 
+@sampled(5)
 @pytest.mark.parametrize(
     ("where", "limit", "offset"),
     [
@@ -263,6 +266,7 @@ def test_batches_are_cut(everything: hindex.Table, monkeypatch: pytest.MonkeyPat
     assert [batch.num_rows for batch in batches] == [100, 100, 50]
 
 
+@sampled(3)
 @pytest.mark.parametrize(
     "directories",
     [

@@ -26,7 +26,7 @@ from hindex.spark.session import (
     may_have_tables,
     running_session,
 )
-from tests.support.cases import nightly
+from tests.support.cases import nightly, sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,6 +80,7 @@ def _java_processes(mark: str) -> list[int]:
     return ids
 
 
+@sampled(1)
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux's /proc")
 @pytest.mark.parametrize("delay", [0, 1])
 def test_an_interrupted_start_leaves_no_java_process(delay: float) -> None:
@@ -294,6 +295,7 @@ except MissingRuntimeError as error:
     assert "pip install 'pyspark>=4.1' 'pandas>=2.2.2,<3'" in run_alone(code)
 
 
+@sampled(1)
 @pytest.mark.parametrize(
     ("key", "value", "cause"),
     [

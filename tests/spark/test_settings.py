@@ -13,6 +13,7 @@ import hindex
 from hindex.errors import UnsupportedError
 from hindex.spark.settings import FOLLOWED, HADOOP_DEFAULTS, is_neutral, reason_in, setting_reason
 from tests.spark.layouts import rows
+from tests.support.cases import sampled
 from tests.support.queries import compare, compare_plans
 from tests.support.small import write_columns
 
@@ -68,6 +69,7 @@ def table(spark: SparkSession, tmp_path: Path) -> Any:
     spark.sql("DROP TABLE settled")
 
 
+@sampled(6)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize(
     ("key", "value", "where"),
@@ -129,6 +131,7 @@ def test_settings_of_the_hadoop_configuration(spark: SparkSession, table: hindex
         hadoop.unset("orc.force.positional.evolution")
 
 
+@sampled(3)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize(
     ("key", "value"),

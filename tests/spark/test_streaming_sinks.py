@@ -12,6 +12,7 @@ import hindex
 from hindex.api.query_result import QueryResult
 from hindex.errors import UnsupportedError
 from tests.spark.layouts import rows
+from tests.support.cases import sampled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +34,7 @@ def write_sink(spark: SparkSession, path: Path, partitions: list[str]) -> None:
         spark.conf.unset("spark.sql.streaming.fileSink.log.compactInterval")
 
 
+@sampled(1)
 @pytest.mark.parametrize("partitions", [[], ["p"]])
 def test_files_that_the_log_lacks(spark: SparkSession, tmp_path: Path, partitions: list[str]) -> None:
     path = tmp_path / "sink"

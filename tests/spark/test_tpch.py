@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hindex
-from tests.support.cases import IS_NIGHTLY, nightly
+from tests.support.cases import IS_NIGHTLY, nightly, sampled
 from tests.support.elsewhere import connect_packages, found_by
 from tests.support.tpch import ACCELERATED, INDEXES, QUERIES, rounded, write_indexed
 from tests.support.tpch_frames import FRAMES
@@ -37,6 +37,7 @@ def tpch(spark: SparkSession, root: Path) -> Iterator[hindex.Connection]:
         spark.sql(f"DROP TABLE {name}")
 
 
+@sampled(2)
 @pytest.mark.parametrize("number", range(1, 23) if IS_NIGHTLY else FEW)
 def test_answers(number: int, tpch: hindex.Connection, spark: SparkSession) -> None:
     """Run a query as a text and as DataFrame code."""

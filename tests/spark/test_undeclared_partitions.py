@@ -11,6 +11,7 @@ import pytest
 import hindex
 from hindex.errors import UnsupportedError
 from tests.spark.layouts import rows
+from tests.support.cases import sampled
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ ID = {"id": pa.array([1, 2], pa.int32())}
 BOTH = {**ID, "p": pa.array([7, 8], pa.int32())}
 
 
+@sampled(4)
 @pytest.mark.parametrize(
     ("declared", "files", "where"),
     [

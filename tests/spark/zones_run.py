@@ -21,8 +21,8 @@ import hindex.spark.scan as spark_scan
 from hindex.errors import HindexError
 from hindex.explanations.explanation import Explanation
 from hindex.queries import selectivity
+from tests.integration.remote_run import connect_session
 from tests.spark.layouts import LAYOUTS_OF_TIMES, LAYOUTS_OVER_CONNECT, compare_layouts, make_layouts
-from tests.spark.remote_run import connect_session
 from tests.support.cases import IS_NIGHTLY
 from tests.support.elsewhere import QUICK_JAVA, QUICK_WORKERS
 

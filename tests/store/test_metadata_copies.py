@@ -47,6 +47,7 @@ from hindex.table import listing
 from tests.acid.writing import bucket_property, write_acid, write_flat
 from tests.store.changes import adding, names
 from tests.support import local_build
+from tests.support.cases import sampled
 from tests.support.local_build import LocalConnection
 from tests.support.s3 import S3Server, delete_object, delete_objects, object_keys, put_object
 from tests.support.work import forget
@@ -173,6 +174,7 @@ def test_a_file_that_is_replaced_after_the_plan(
     assert rows(table, after[7]) == [7]
 
 
+@sampled(3)
 @pytest.mark.parametrize("using", ["BITMAP", "BTREE", "MINMAX"])
 @pytest.mark.parametrize("ignores_conditions", [False, True])
 def test_a_build_after_a_file_is_replaced(

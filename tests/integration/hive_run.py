@@ -17,7 +17,7 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 time.tzset()
 
 import hindex  # noqa: E402
-from tests.spark import writes_run  # noqa: E402
+from tests.integration import writes_run  # noqa: E402
 from tests.support.elsewhere import QUICK_JAVA, QUICK_WORKERS  # noqa: E402
 from tests.support.small import reasons  # noqa: E402
 

@@ -6,13 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from hindex.cli.demo import PREDICATES
 from tests.support.elsewhere import QUICK_JAVA
 
 
-@pytest.mark.slow
 def test_demo(tmp_path: Path) -> None:
     conf = ["spark.driver.memory=1g", f"spark.driver.extraJavaOptions={QUICK_JAVA}"]
     options = [*(f"--conf={setting}" for setting in conf), "demo", "--scale", "0.001", "--dir", str(tmp_path)]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.spark import writes_run
-from tests.spark.hive_run import OTHERS, PARTITIONS, WHERES
+from tests.integration import writes_run
+from tests.integration.hive_run import OTHERS, PARTITIONS, WHERES
 from tests.support.elsewhere import found_by
 
 #: Writes that keep the directory of the table and its other files, and writes that drop the table.
@@ -24,10 +24,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def report(root: Path) -> dict[str, Any]:
     """Run all in another process: a metastore serves one session, and a session keeps its metastore."""
-    return found_by("tests.spark.hive_run", str(root))
+    return found_by("tests.integration.hive_run", str(root))
 
 
-@pytest.mark.slow
 def test_writes_of_every_kind(report: dict[str, Any]) -> None:
     reports = report["writes"]
     assert set(reports) == {" ".join(case) for case in writes_run.cases()}
@@ -55,7 +54,6 @@ def test_writes_of_every_kind(report: dict[str, Any]) -> None:
             )
 
 
-@pytest.mark.slow
 def test_partitions_elsewhere_in_a_hive_metastore(root: Path, report: dict[str, Any]) -> None:
     assert report["index"] == ["fresh", 2]
     everything = [number for _, _, ids in PARTITIONS for number in ids]

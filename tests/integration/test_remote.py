@@ -40,11 +40,10 @@ def check(report: dict[str, Any], path: Path) -> None:
 
 
 @nightly
-@pytest.mark.slow
 def test_a_cluster_that_loses_executors(tmp_path: Path) -> None:
     path = write_files(tmp_path)
     archive = write_archive(tmp_path / "hindex.zip")
-    report = found_by("tests.spark.remote_run", "cluster", str(path), str(archive))
+    report = found_by("tests.integration.remote_run", "cluster", str(path), str(archive))
     assert report["killed"] == [True, True, True]
     check(report, path)
     repeated = report["repeated"]
@@ -67,10 +66,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def connect_report(path: Path) -> dict[str, Any]:
-    return found_by("tests.spark.remote_run", "connect", str(path), "", packages=connect_packages())
+    return found_by("tests.integration.remote_run", "connect", str(path), "", packages=connect_packages())
 
 
-@pytest.mark.slow
 @pytest.mark.network
 def test_spark_connect(path: Path, connect_report: dict[str, Any]) -> None:
     assert connect_report["killed"] == [False, False, False]
@@ -78,7 +76,6 @@ def test_spark_connect(path: Path, connect_report: dict[str, Any]) -> None:
     assert [loaded for _, loaded in connect_report["executors"]] == [""]
 
 
-@pytest.mark.slow
 @pytest.mark.network
 def test_accelerated_queries_over_spark_connect(connect_report: dict[str, Any]) -> None:
     report = connect_report["queries"]
