@@ -23,7 +23,7 @@ HELP: dict[str, StatementHelp] = {
     "CREATE INDEX": StatementHelp(
         "Builds an index on a column of a table, on several, or on an expression.",
         (
-            "CREATE INDEX [IF NOT EXISTS] name USING type ON table (column, ...) [INCLUDE (column, ...)]",
+            "CREATE INDEX [IF NOT EXISTS] name [USING type] ON table (column, ...) [INCLUDE (column, ...)]",
             "    [WITH ('level' = 'STRIPE|PARTITION|TABLE', 'key' = 'value', ...)] [COMMENT 'text']",
             "    [WHERE partition predicate] [WITH DEFERRED REBUILD] [DRY RUN];",
             "CREATE INDEX [IF NOT EXISTS] name ON TABLE table (column, ...) AS 'type'",
@@ -31,6 +31,7 @@ HELP: dict[str, StatementHelp] = {
             "    [TBLPROPERTIES ('key' = 'value', ...)] [COMMENT 'text'];",
         ),
         (
+            "The type is bitmap unless another is given; USING type may stand before the columns, too.",
             "INCLUDE stores copies of columns in small blocks, which makes reading few rows quicker.",
             "WHERE chooses partitions by their columns: p = 1, or p IN (1, 2).",
             "WITH DEFERRED REBUILD records the index without building it: REFRESH INDEX builds it.",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from hindex.sql.predicate import ColumnRef, Comparison, ComparisonOp, Literal, quote_name
+from hindex.sql.predicate import ColumnRef, Comparison, ComparisonOp, Literal
 from hindex.sql.statements import (
     AdoptIndexes,
     CheckIndexes,
@@ -46,28 +46,20 @@ _AFTER_TABLE = ("VERIFY", "WHERE", "DRY", "PARTITION", "REBUILD", "RENAME")
 
 
 def create_index(parser: HindexParser) -> CreateIndex:
-    """Parse ``CREATE INDEX`` of openLooKeng (``USING type ON t (c)``) and of Hive (``ON TABLE t (c) AS 'type'``)."""
+    """Parse ``CREATE INDEX`` as openLooKeng, Spark or Hive writes it.
+
+    The index type stands before ``ON`` (``USING type``), before the columns, or after them (Hive: ``AS 'type'``).
+    """
     if_not_exists = _if(parser, "NOT", "EXISTS")
     name = parser.name("the index's name")
-    using = parser.name("an index type such as bitmap") if parser.accept("USING") else ""
-    if not using and parser.word() != "ON":
-        parser.expect("USING")
-    parser.expect("ON")
+    using = _index_type(parser, "USING")
+    parser.expect("ON") if using or parser.word() == "ON" else parser.expect("USING")
     parser.accept("TABLE")
     table = parser.table()
-    if not using and parser.word() == "USING":
-        parser.fail(
-            f"unexpected 'USING': it stands before ON here, CREATE INDEX {quote_name(name)} USING type ON ..."
-        )
+    using = using or _index_type(parser, "USING")
     parser.expect("(")
     columns = parser.list_to_parenthesis(parser.column_or_value)
-    if not using:
-        if not parser.accept_any("AS", "USING"):
-            parser.fail(
-                "expected the index type, as in USING bitmap before ON or AS 'bitmap' here, "
-                f"found {parser.token_text()}{parser.suggest('AS', 'USING')}"
-            )
-        using = parser.name("an index type such as bitmap")
+    using = using or _index_type(parser, "USING", "AS") or "bitmap"
     properties: tuple[tuple[str, str], ...] = ()
     index_properties: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
@@ -123,6 +115,10 @@ def create_index(parser: HindexParser) -> CreateIndex:
         index_properties,
         include,
     )
+
+
+def _index_type(parser: HindexParser, *keywords: str) -> str:
+    return parser.name("an index type such as bitmap") if parser.accept_any(*keywords) else ""
 
 
 def _included(parser: HindexParser) -> ColumnRef:
