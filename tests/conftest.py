@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 # before anything reads the zone, and for the Java side and the Python workers too
@@ -18,6 +18,7 @@ import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
 from tests.support.cases import SEED, beyond_samples, cases  # noqa: E402
+from tests.support import messages  # noqa: E402
 from tests.support.class_archive import java_environment  # noqa: E402
 
 if TYPE_CHECKING:
@@ -47,6 +48,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in beyond]
     slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _directory_in_messages(tmp_path_factory: pytest.TempPathFactory) -> None:
+    messages.use_directory(tmp_path_factory.getbasetemp())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Compare the number of errors of a test that passes with the recorded ones."""
+    yield
+    messages.finish(item.nodeid)
 
 
 @pytest.fixture(scope="session")

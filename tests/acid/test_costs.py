@@ -30,6 +30,7 @@ from hindex.scan.task_runner import run_lookups
 from hindex.store import snapshot
 from tests.acid.tables import B0, MOST, delete, ids_of, insert, table_of
 from tests.acid.writing import AcidRow, write_acid, write_flat, write_marker
+from tests.support.messages import raises
 
 
 def test_parts_of_a_delete_delta_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,9 +336,7 @@ def test_deletes_that_are_removed_under_way(
         delete(path, [(1, B0, write_id)], write_id)
     planned = table_of(tmp_path).scan(columns=["id"]).plan()
     path.unlink()
-    with pytest.raises(
-        TableError, match=r"delete_delta_3_3/bucket_00000' was removed .*: run the query again"
-    ):
+    with raises(TableError):
         list(run_lookups(planned.tasks))
     assert ids_of(tmp_path) == [0, 1, *range(3, 10)]
 

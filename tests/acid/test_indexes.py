@@ -20,6 +20,7 @@ from hindex.store import snapshot
 from tests.acid.writing import ACID, Key, bucket_property, write_acid, write_flat
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 
 B0 = bucket_property(0)
 MOST = 9223372036854775807
@@ -283,7 +284,7 @@ def test_an_emptied_table_has_the_columns_that_were_indexed(
     assert (table.scan().count(), table.scan(columns=["s"]).to_arrow().num_rows) == (0, 0)
     other = tmp_path / "other"
     (other / "base_2_v3").mkdir(parents=True)
-    with pytest.raises(ColumnError, match="the table has no valid data file with columns"):
+    with raises(ColumnError):
         connection.table(str(other)).scan(where="k = 2").count()
 
 
@@ -301,7 +302,7 @@ def test_an_emptied_partition_keeps_its_column(tmp_path: Path, connection: Local
     # the directory tells the partition, and nothing the other columns, once the index has forgotten the file
     assert table.refresh_indexes().changed
     assert table.scan().to_arrow().schema == pa.schema([("p", pa.int32())])
-    with pytest.raises(ColumnError, match="the columns are: p: the table has no valid data file"):
+    with raises(ColumnError):
         table.scan(where="k = 2").count()
 
 
@@ -328,7 +329,7 @@ def test_a_table_of_which_nothing_is_seen(tmp_path: Path, connection: LocalConne
     insert(tmp_path / "delta_1_1", 1, range(10))
     none = connection.table(str(tmp_path), valid_write_ids="t:0:::")
     assert none.scan().count() == 0
-    with pytest.raises(ColumnError, match="the table has no valid data file with columns"):
+    with raises(ColumnError):
         none.scan(where="k = 2").count()
 
 

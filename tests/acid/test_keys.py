@@ -18,6 +18,7 @@ from hindex.orc.acid.row_keys import (
     bucket_property,
     first_row_ids,
 )
+from tests.support.messages import raises
 
 
 def test_bucket_properties() -> None:
@@ -33,7 +34,7 @@ def test_bucket_properties() -> None:
 
 @pytest.mark.parametrize("value", [2 << 29, 7 << 29, -1, 1 << 29 | 1 << 12, 1 << 29 | 1 << 28, 4096])
 def test_unknown_bucket_properties(value: int) -> None:
-    with pytest.raises(OrcError, match="bucket property"):
+    with raises(OrcError):
         bucket_code(value)
 
 

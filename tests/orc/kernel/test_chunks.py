@@ -29,6 +29,7 @@ from tests.orc.kernel.reference import (
     ZSTD,
 )
 from tests.orc.kernel.segments import as_ints, assert_guarded, guarded
+from tests.support.messages import raises
 
 HIGH = (1 << 63) - 1
 #: Positions are below it.
@@ -163,13 +164,13 @@ def test_ranges_that_do_not_fit() -> None:
     fitting: list[Any] = [two, two, np.zeros(2, np.uint8), two]
     assert kernel.list_chunks(data, two, two, two, 0, None, *fitting) == 0
     for other in other_lengths(fitting, range(4)):
-        with pytest.raises(ValueError, match="same length"):
+        with raises(ValueError):
             kernel.list_chunks(data, two, two, two, 0, None, *other)
     for arrays in ((three, two, two), (two, three, two), (two, two, three)):
-        with pytest.raises(ValueError, match="as many"):
+        with raises(ValueError):
             kernel.list_chunks(data, *arrays, 0, None, *fitting)
     for begin in (-1, FAR, HIGH):
-        with pytest.raises(ValueError, match="before the data, or beyond any file"):
+        with raises(ValueError):
             kernel.list_chunks(data, as_ints([0, begin]), two, two, 0, None, *fitting)
 
 
@@ -474,13 +475,13 @@ def test_segments_beyond_any_file(value: int) -> None:
     for at in (0, 1, 2, 3, *([5] if value < 0 else [])):
         segment: list[Any] = [0, 0, 5, 0, 1, 0]
         segment[at] = value
-        with pytest.raises(ValueError, match="negative, or beyond"):
+        with raises(ValueError):
             select_chunks([(0, 5), (5, 5)], [(0, 0, 5, 0, 1, 0), (*segment,)])
     for limits in ({"extras": value}, {"max_tail": value}, {"block_size": value}):
-        with pytest.raises(ValueError, match="negative, or beyond"):
+        with raises(ValueError):
             select_chunks([(0, 5)], [], **limits)
     if value > 0:
-        with pytest.raises(ValueError, match="larger than any file"):
+        with raises(ValueError):
             select_chunks([(0, 5), (5, value)], [])
 
 
@@ -506,13 +507,13 @@ def test_arrays_of_segments_that_do_not_fit() -> None:
         *(two.copy() for _ in range(4)),
     ]
     assert kernel.select_chunks(*arguments) == 0
-    for numbers, name in ((range(2, 8), "segments"), (range(11, 13), "segments")):
+    for numbers in (range(2, 8), range(11, 13)):
         for other in other_lengths(arguments, numbers):
-            with pytest.raises(ValueError, match=f"arrays of {name} have the same length"):
+            with raises(ValueError):
                 kernel.select_chunks(*other)
     for numbers in (range(2), range(13, 15)):
         for other in other_lengths(arguments, numbers):
-            with pytest.raises(ValueError, match="arrays of chunks have the same length"):
+            with raises(ValueError):
                 kernel.select_chunks(*other)
 
 
@@ -641,17 +642,17 @@ def fitting_values() -> list[Any]:
 
 def test_arrays_of_values_that_do_not_fit() -> None:
     assert kernel.select_values(*fitting_values()) == 0
-    for numbers, name in ((range(1, 2), "chunks"), (range(8, 9), "chunks"), (range(3, 6), "segments")):
+    for numbers in (range(1, 2), range(8, 9), range(3, 6)):
         for other in other_lengths(fitting_values(), numbers):
-            with pytest.raises(ValueError, match=f"arrays of {name} have the same length"):
+            with raises(ValueError):
                 kernel.select_values(*other)
     for numbers in (range(7, 8), range(9, 11)):
         for other in other_lengths(fitting_values(), numbers):
-            with pytest.raises(ValueError, match="arrays of values have the same length"):
+            with raises(ValueError):
                 kernel.select_values(*other)
     for at in (0, 2, 6):
         for other in other_lengths(fitting_values(), range(at, at + 1)):
-            with pytest.raises(ValueError, match="have the same length"):
+            with raises(ValueError):
                 kernel.select_values(*other)
 
 
@@ -685,7 +686,7 @@ def test_values_that_do_not_fit(at: int, values: list[int], message: str) -> Non
 def test_edges_of_no_chunk(edge: int) -> None:
     one, none = as_ints([0]), as_ints([])
     arrays = (none, as_ints([edge]), one, one, one, as_ints([0, 1]), one, as_ints([1]))
-    with pytest.raises(ValueError, match="edges descend"):
+    with raises(ValueError):
         kernel.select_values(*arrays, none.copy(), one.copy(), one.copy())
 
 
@@ -827,7 +828,7 @@ def test_calls_of_a_codec() -> None:
     assert call(2) == (0, [0, 2, 4, 6, 8], [2, 2, 2, 2, 0])
     assert call(0)[2] == [0, 2, 0, 0, 0]
     for got in (3, -1, HIGH, -HIGH - 1):
-        with pytest.raises(ValueError, match="more bytes than it was given room for"):
+        with raises(ValueError):
             call(got)
     with pytest.raises(ZeroDivisionError):
         decompress(stored, [1] * 5, [9] * 5, 9, is_zstd=False, codec=lambda _, size: bytes(size // 0))
@@ -935,19 +936,19 @@ def test_arrays_of_contents_that_do_not_fit() -> None:
     assert kernel.decompress_chunks(*fitting_chunks()) == 0
     for numbers in (range(1, 7), range(10, 12)):
         for other in other_lengths(fitting_chunks(), numbers):
-            with pytest.raises(ValueError, match="same length"):
+            with raises(ValueError):
                 kernel.decompress_chunks(*other)
     for other in other_lengths(fitting_chunks(), range(12, 13)):
-        with pytest.raises(ValueError, match="three counts"):
+        with raises(ValueError):
             kernel.decompress_chunks(*other)
     for addresses in (*_wrong_addresses(), zstd_functions()[:0]):
         arguments = fitting_chunks()
         arguments[7] = addresses
-        with pytest.raises(ValueError, match="five functions and a context"):
+        with raises(ValueError):
             kernel.decompress_chunks(*arguments)
     for wrong in (None, *_wrong_addresses()):
         none = as_ints([])
-        with pytest.raises(ValueError, match="five functions and a context"):
+        with raises(ValueError):
             kernel.list_chunks(
                 as_bytes(b""), none, none, none, ZSTD, wrong, none, none, np.zeros(0, np.uint8), none
             )
@@ -980,5 +981,5 @@ def test_chunks_outside_of_the_data(offset: int, length: int, is_original: int) 
     # even if nothing is wanted of it
     for wanted in (0, 1):
         arguments[5] = as_ints([wanted])
-        with pytest.raises(ValueError, match="outside the data"):
+        with raises(ValueError):
             kernel.decompress_chunks(*arguments)

@@ -11,6 +11,7 @@ from hindex.orc import kernel
 from tests.orc.kernel import encoders, reference
 from tests.orc.kernel.reference import BAD_SEGMENT, LONG_VARINT, STREAM_ENDS
 from tests.orc.kernel.segments import Segments, as_ints, assert_guarded, check, damage, guarded, segments_of
+from tests.support.messages import raises
 from tests.support.rle_v2 import MASK, varint, wrap
 
 LOW, HIGH = -(1 << 63), (1 << 63) - 1
@@ -150,7 +151,7 @@ def test_a_stop_is_the_last_varint(positions: list[int] | None) -> None:
 def test_words_of_another_shape() -> None:
     data, one = np.zeros(9, np.uint8), as_ints([0])
     for shape in ((1, 1), (1, 3)):
-        with pytest.raises(ValueError, match="two words"):
+        with raises(ValueError):
             kernel.decode_decimals(
                 data, one, as_ints([9]), None, as_ints([0, 1]), one, np.zeros(shape, np.int64)
             )
@@ -202,5 +203,5 @@ def test_a_column_of_an_impossible_scale(scale: int) -> None:
 @pytest.mark.parametrize("shapes", [((1, 2), 2, 2), ((2, 3), 2, 2), ((2, 2), 2, 1), ((2, 2), 1, 2)])
 def test_scales_that_do_not_fit(shapes: tuple[tuple[int, int], int, int]) -> None:
     words, scales, rest = (np.zeros(shape, np.int64) for shape in shapes)
-    with pytest.raises(ValueError, match="there are two words"):
+    with raises(ValueError):
         kernel.rescale(words, scales, 0, rest)

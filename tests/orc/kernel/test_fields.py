@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from hindex.orc import kernel
 from hindex.orc.metadata.sections import _kinds, is_repeated
 from hindex.proto import orc_metadata_pb2 as pb
+from tests.support.messages import raises
 
 SECTIONS: list[type[Message]] = [pb.Footer, pb.Metadata, pb.StripeFooter, pb.RowIndex, pb.BloomFilterIndex]
 NO_LIMIT = 1 << 40
@@ -109,5 +110,5 @@ def test_messages_far_within_each_other() -> None:
 
 def test_kinds_that_do_not_exist() -> None:
     for kinds in (np.zeros((0, 1), np.int64), np.array([[0, 1]])):
-        with pytest.raises(ValueError, match="kind"):
+        with raises(ValueError):
             kernel.count_fields(np.zeros(1, np.uint8), kinds, NO_LIMIT)

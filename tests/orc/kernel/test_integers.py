@@ -14,6 +14,7 @@ from tests.orc.kernel import reference
 from tests.orc.kernel.encoders import INTEGERS
 from tests.orc.kernel.reference import BAD_PATCHES, BAD_SEGMENT, LONG_VARINT, STREAM_ENDS
 from tests.orc.kernel.segments import Segments, as_ints, check, damage, segments_of
+from tests.support.messages import raises
 from tests.support.rle_v2 import MASK, WIDTHS, header, odd_patches, pack, plain, varint, zigzag
 
 LOW, HIGH = -(1 << 63), (1 << 63) - 1
@@ -379,7 +380,7 @@ def test_arrays_that_do_not_fit(changes: dict[str, list[int]]) -> None:
         **changes,
     }
     arrays = {name: as_ints(values) for name, values in arguments.items()}
-    with pytest.raises(ValueError, match=r"segments need|the bounds"):
+    with raises(ValueError):
         kernel.decode_integers(
             np.frombuffer(bytes.fromhex("0a2710"), np.uint8), **arrays, is_v2=True, is_signed=False
         )
@@ -415,7 +416,7 @@ def test_stops_of_another_shape_are_refused(shape: tuple[int, int]) -> None:
         ),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match="two numbers for each"):
+        with raises(ValueError):
             call()
 
 

@@ -22,6 +22,7 @@ from tests.orc.kernel.segments import (
     guarded,
     segments_of,
 )
+from tests.support.messages import raises
 from tests.support.rle_v2 import WIDTHS, header, pack, varint
 
 HIGH = (1 << 63) - 1
@@ -243,10 +244,10 @@ def test_lengths_that_do_not_fit(change: dict[str, list[int]], message: str) -> 
 
 
 def test_other_arguments_of_lengths_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match="no length is negative"):
+    with raises(ValueError):
         kernel.decode_lengths(**{**fitting_lengths(), "longest": -1})
     for shape in ((0, 2), (2, 2), (1, 1), (1, 3)):
-        with pytest.raises(ValueError, match="two numbers for each"):
+        with raises(ValueError):
             kernel.decode_lengths(**fitting_lengths(), stops=np.zeros(shape, np.int64))
     with pytest.raises(TypeError, match="positions"):
         kernel.decode_lengths(**{**fitting_lengths(), "positions": None})
@@ -315,7 +316,7 @@ def test_values_outside(begin: int, length: int) -> None:
 
 
 def test_as_many_begins_as_lengths() -> None:
-    with pytest.raises(ValueError, match="as many"):
+    with raises(ValueError):
         copy_values(b"abc", [0], [1, 1], 9)
 
 
@@ -338,5 +339,5 @@ def test_scattered_rows(rng: np.random.Generator) -> None:
     [((1, 4), 1, (2, 4)), ((1, 4), 1, (1, 8)), ((1, 4), 2, (2, 4)), ((0, 4), 1, (1, 4))],
 )
 def test_rows_that_do_not_fit(values: tuple[int, int], valid: int, out: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match="there "):
+    with raises(ValueError):
         kernel.scatter(np.zeros(values, np.uint8), np.ones(valid, np.uint8), np.zeros(out, np.uint8))
