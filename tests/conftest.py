@@ -17,8 +17,8 @@ import hypothesis  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
-from tests.support.cases import SEED, beyond_samples, cases  # noqa: E402
 from tests.support import messages  # noqa: E402
+from tests.support.cases import SEED, beyond_samples, cases  # noqa: E402
 from tests.support.class_archive import java_environment  # noqa: E402
 
 if TYPE_CHECKING:
@@ -53,6 +53,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session", autouse=True)
 def _directory_in_messages(tmp_path_factory: pytest.TempPathFactory) -> None:
     messages.use_directory(tmp_path_factory.getbasetemp())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    messages.start(item.nodeid)
+    result = yield
+    messages.save()
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

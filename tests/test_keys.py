@@ -34,6 +34,7 @@ from hindex.keys import (
     same_keys,
 )
 from hindex.orc.metadata.types import Kind, OrcType
+from tests.support.messages import raises
 
 EPOCH = datetime.datetime(1970, 1, 1)
 SHORT = OrcType(Kind.DECIMAL, precision=18, scale=4)
@@ -293,7 +294,7 @@ def test_composites_have_no_keys() -> None:
     data_type = OrcType(Kind.LIST, children=(OrcType(Kind.INT),))
     assert key_kind(data_type) is None
     assert key_limits(data_type) is None
-    with pytest.raises(TypeError, match="array<int> have no keys"):
+    with raises(TypeError):
         array_keys(data_type, pa.array([[1]]))
 
 

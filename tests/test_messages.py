@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import messages
-from tests.support.messages import TABLE, finish, raises, read_table
+from tests.support.messages import TABLE, finish, raises, read_table, save
 
 TESTS = Path(__file__).parent
 MADE = "tests/made/test_made.py::test_made[a b]"
@@ -24,6 +24,10 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / TABLE
 
 
+def fail(message: str) -> None:
+    raise ValueError(message)
+
+
 def run(monkeypatch: pytest.MonkeyPatch, *errors: str, test: str = MADE, records: bool = False) -> None:
     """Run a test that raises errors with these messages."""
     messages._recorded.cache_clear()
@@ -34,9 +38,10 @@ def run(monkeypatch: pytest.MonkeyPatch, *errors: str, test: str = MADE, records
             patch.setenv("HINDEX_UPDATE_GOLDEN", "1")
         for error in errors:
             with raises(ValueError) as caught:
-                raise ValueError(error)
+                fail(error)
             assert str(caught.value) == error
         finish(test)
+        save()
 
 
 def test_recorded_messages_are_expected(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from hindex.scan import shared_index_pruning
 from hindex.sql.statements import AggregateFunction
 from tests.scan.counted import TABLE, A, grouped, indexed_table
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import write_columns
 from tests.support.work import decoded
 
@@ -87,7 +88,7 @@ def test_exists_of_a_statement(connection: LocalConnection, table: Table, opened
     assert messages.limit is None
     none: Any = connection.sql(f"SELECT EXISTS(SELECT 1 FROM '{table.name}' WHERE a = 3 LIMIT 0)")
     assert none.to_arrow().to_pylist() == [{"exists()": False}]
-    with pytest.raises(ColumnError, match="nosuch"):
+    with raises(ColumnError):
         ask("a = 3", "nosuch")
 
 
@@ -131,7 +132,7 @@ def test_statements(connection: LocalConnection, table: Table) -> None:
     assert run("SELECT MIN(a), COUNT(a) FROM TABLE WHERE a = 99") == [{"min(a)": None, "count(a)": 0}]
     assert run("SELECT DISTINCT a FROM TABLE WHERE a = 99") == []
     assert run("SELECT id AS x, a FROM TABLE WHERE id = 8") == [{"x": 8, "a": 8}]
-    with pytest.raises(ColumnError, match="nope"):
+    with raises(ColumnError):
         run("SELECT MIN(nope) FROM TABLE")
 
 
@@ -157,7 +158,7 @@ def test_a_limit_of_no_rows_asks_no_index_of_several_files(
 
 @pytest.mark.parametrize("limit", [-1, 1.5, "x"])
 def test_limits_that_are_none(table: Table, limit: Any) -> None:
-    with pytest.raises(ValueError, match=f"^limit is {limit!r}: (it|pass) "):
+    with raises(ValueError):
         table.scan().aggregate([Group("a", "a")], "a", limit)
     assert table.scan().aggregate([Group("a", "a")], "a", 2).to_arrow().column(0).to_pylist() == [None, 0]
 
@@ -167,11 +168,11 @@ def test_refused(table: Table, connection: LocalConnection, tmp_path: Path) -> N
     nested = connection.table(str(tmp_path / "n")).scan()
     assert nested.count("l") == 2
     for ask in (nested.distinct, nested.min, nested.value_counts):
-        with pytest.raises(ColumnError, match="'l' is of type array<bigint>"):
+        with raises(ColumnError):
             ask("l")
-    with pytest.raises(ValueError, match="limit"):
+    with raises(ValueError):
         table.scan(limit=3).max("a")
-    with pytest.raises(ColumnError, match="nope"):
+    with raises(ColumnError):
         table.scan().count("nope")
 
 
@@ -205,8 +206,5 @@ def test_the_groups_column_in_other_letters(table: Table) -> None:
 
 def test_columns_that_are_given_as_one(table: Table) -> None:
     names: Any = ["a", "s"]
-    with pytest.raises(
-        ColumnError,
-        match=r"^Column 'a\.s' cannot be resolved: a is of type .*, which has no fields; name several",
-    ):
+    with raises(ColumnError):
         table.scan().value_counts(names)

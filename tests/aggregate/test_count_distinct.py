@@ -19,6 +19,7 @@ from hindex.plan.reasons import Reason
 from hindex.sql import parse
 from hindex.sql.statements import AggregateFunction
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import reasons
 from tests.support.writers import write_pyarrow, write_pyorc
 
@@ -272,9 +273,9 @@ def test_conditions_without_groups_or_items(table: Table) -> None:
     assert having is not None
     rows, few = Aggregate(AggregateFunction.COUNT, None, "COUNT(*)"), Group("few", "few")
     aggregation = table.scan().aggregate([few], "few", having=GroupFilter(having.predicate, (few,)))
-    with pytest.raises(ValueError, match="having is a condition of groups"):
+    with raises(ValueError):
         table.scan().aggregate([rows], having=GroupFilter(having.predicate, (rows,)))
-    with pytest.raises(ColumnError, match=r"'COUNT\(\*\)', which is not among its items: few"):
+    with raises(ColumnError):
         aggregation.to_arrow()
 
 
@@ -315,7 +316,7 @@ def test_modes(connection: LocalConnection, table: Table) -> None:
         scan = table.scan("part < 7", mode=mode)
         assert scan.count_distinct("few") == table.scan("part < 7").count_distinct("few") > 0
     assert Reason.NO_INDEX in reasons(table.scan("many = 1"))
-    with pytest.raises(ColumnError, match="nosuch"):
+    with raises(ColumnError):
         run(connection, table, "SELECT COUNT(DISTINCT nosuch) FROM TABLE")
 
 
@@ -358,7 +359,7 @@ def test_conditions_that_do_not_fit(connection: LocalConnection, table: Table, c
 
 def test_conditions_that_fail_on_rows(connection: LocalConnection, table: Table) -> None:
     for condition in ("'x'", "name || 'x'"):
-        with pytest.raises(PredicateError, match="cannot be cast to boolean, which is an error in Spark too"):
+        with raises(PredicateError):
             run(connection, table, f"SELECT name FROM TABLE GROUP BY name HAVING {condition}")
 
 
@@ -367,7 +368,7 @@ def test_a_column_that_is_called_like_an_aggregate(connection: LocalConnection, 
     of = f"FROM '{tmp_path / 'u'}' GROUP BY `COUNT(*)`"
     result: Any = connection.sql(f"SELECT `COUNT(*)` {of} HAVING `COUNT(*)` = 2")
     assert result.to_arrow().column(0).to_pylist() == [2]
-    with pytest.raises(ColumnError, match="an aggregate and a column"):
+    with raises(ColumnError):
         connection.sql(f"SELECT `COUNT(*)` {of} HAVING COUNT(*) = 2")
 
 

@@ -23,6 +23,7 @@ from hindex.plan.reasons import Reason
 from hindex.scan import lookup_cost, scan_task_reader
 from hindex.sql.statements import AggregateFunction
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import write_columns
 from tests.support.work import decoded
 
@@ -151,7 +152,7 @@ def test_statements_of_several_columns(connection: LocalConnection, crossed: Tab
         (0, None), (0, "u"), (0, "v"), (1, None),
     ]  # fmt: skip
     assert run("SELECT DISTINCT x, x FROM TABLE LIMIT 2") == [(None, None), (0, 0)]
-    with pytest.raises(ColumnError, match="of GROUP BY x, y: only those columns can be"):
+    with raises(ColumnError):
         crossed.scan().aggregate([Group("z", "z")], ["x", "y"]).to_arrow()
 
 
@@ -262,7 +263,7 @@ def test_a_limit_of_no_rows_looks_at_nothing(
             crossed.scan("bare = 1", mode=mode).aggregate([Group("bare", "b")], ["bare", "x"], 0).to_arrow()
         )
         assert (result.num_rows, result.schema.types, opened) == (0, [pa.int32()], [])
-    with pytest.raises(ColumnError, match="nope"):
+    with raises(ColumnError):
         crossed.scan().aggregate([Group("nope", "n")], "nope", 0).to_arrow()
     with pytest.raises(PredicateError):
         crossed.scan("x = 'y'").aggregate([Group("x", "x")], "x", 0).to_arrow()

@@ -17,6 +17,7 @@ from hindex.explanations.explanation import ReadPath
 from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import write_columns, write_rows
 from tests.support.work import forget
 from tests.support.writers import write_pyarrow
@@ -125,7 +126,7 @@ def test_an_index_of_many_keys_is_not_walked_for_a_few_rows(
 
 @pytest.mark.parametrize("limit", [-3, 2.5, "3", 10**30])
 def test_limits_that_are_refused(table: Table, limit: Any) -> None:
-    with pytest.raises(ValueError, match=rf"limit is '?{limit}'?: (it|pass) "):
+    with raises(ValueError):
         table.scan(limit=limit)
     integer: Any = np.int64(3)
     assert table.scan(limit=integer).to_arrow().num_rows == 3
@@ -222,7 +223,7 @@ def test_stale_files_partitions_and_absent_columns(connection: LocalConnection, 
     assert ids(table.scan(None, ["id"], 3).order_by("p")) == [3, 4, 5]
     assert ids(table.scan(None, ["id"], 2).order_by("p", descending=True)) == [0, 1]
     assert ids(table.scan(None, ["id"]).order_by("p", descending=True)) == [0, 1, 2, 3, 4, 5, 6]
-    with pytest.raises(ColumnError, match="nope"):
+    with raises(ColumnError):
         table.scan().order_by("nope")
 
 

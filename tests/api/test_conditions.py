@@ -21,6 +21,7 @@ from hindex.errors import ArgumentTypeError, HindexError, PredicateError
 from hindex.sql import parse_predicate
 from hindex.sql.functions import EVALUATED, NAMES
 from hindex.sql.predicate import ColumnRef, Literal, LiteralKind
+from tests.support.messages import raises
 
 A, B, S = col("a"), col("b"), col("s")
 FLAG = col("flag")
@@ -118,7 +119,7 @@ def test_readme_example() -> None:
     [lambda: A == 1 and B == 2, lambda: A == 1 or B == 2, lambda: not A, lambda: 1 < A < 3, lambda: A in [B]],
 )
 def test_python_connectives_are_refused_with_the_remedy(use: Any) -> None:
-    with pytest.raises(TypeError, match=r"write & for `and`, \| for `or` and ~ for `not`.*between"):
+    with raises(TypeError):
         use()
 
 
@@ -134,7 +135,7 @@ def test_patterns_and_names_must_be_strings() -> None:
     like: Callable[..., Any] = A.like
     named: Callable[..., Any] = col
     for use, wrong in ((like, 5), (like, None), (named, 5)):
-        with pytest.raises(TypeError, match="takes a string, not") as refused:
+        with raises(TypeError) as refused:
             use("x", wrong)
         assert isinstance(refused.value, HindexError)
 
@@ -144,9 +145,9 @@ def test_times_finer_than_microseconds_are_refused() -> None:
     expected = str(literal(datetime.datetime.fromisoformat(exact)))
     times = pd.Timestamp(exact), np.datetime64(exact, "ns")
     assert [str(literal(time)) for time in times] == [expected] * 2
-    with pytest.raises(ValueError, match="has nanoseconds"):
+    with raises(ValueError):
         literal(pd.Timestamp(exact + "007"))
-    with pytest.raises(TypeError, match="is not a value of SQL"):
+    with raises(TypeError):
         literal(np.datetime64(exact + "007", "ns"))
 
 
@@ -166,7 +167,7 @@ def test_times_finer_than_microseconds_are_refused() -> None:
     ],
 )
 def test_values_without_a_literal_are_refused(value: Any) -> None:
-    with pytest.raises(TypeError, match="of SQL"):
+    with raises(TypeError):
         value == A  # noqa: B015
 
 
@@ -176,10 +177,7 @@ def test_values_without_a_literal_are_refused(value: Any) -> None:
     ids=type,
 )
 def test_tables_are_no_lists_of_values(table: Any) -> None:
-    message = (
-        f"isin of a takes values, a list or an array, not a {type(table).__name__}: pass one column of it"
-    )
-    with pytest.raises(ArgumentTypeError, match=f"^{message}$"):
+    with raises(ArgumentTypeError):
         A.isin(table)
 
 
@@ -224,11 +222,11 @@ def test_unknown_methods_are_attribute_errors() -> None:
 
 
 def test_other_values_are_not_conditions() -> None:
-    with pytest.raises(PredicateError, match="found the literal 5: compare it"):
+    with raises(PredicateError):
         parse_condition(lit(5))
-    with pytest.raises(PredicateError, match=r"^False is not a condition: .* write \.is_null\(\)"):
+    with raises(PredicateError):
         parse_condition(A is None)  # type: ignore[arg-type]
-    with pytest.raises(PredicateError, match="is not a condition: give SQL text"):
+    with raises(PredicateError):
         parse_condition(5)  # type: ignore[arg-type]
     assert parse_condition(None) is None
 

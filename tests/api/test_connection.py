@@ -23,6 +23,7 @@ from hindex.explanations.explanation import Explanation
 from hindex.maintain.results import DropResult
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import ids, write_columns, write_rows
 
 if TYPE_CHECKING:
@@ -112,9 +113,9 @@ def test_names_that_are_no_tables_of_orc_files(spark: SparkSession, tmp_path: Pa
     spark.sql(f"CREATE TABLE texts (a STRING) USING csv LOCATION '{tmp_path / 'texts'}'")
     spark.sql("CREATE TEMPORARY VIEW a_view AS SELECT 1 AS a")
     try:
-        with pytest.raises(TableError, match=r"^Table 'texts' is invalid: it is not a table of ORC files"):
+        with raises(TableError):
             hx.table("texts")
-        with pytest.raises(TableError, match=r"^Table 'a_view' is invalid: "):
+        with raises(TableError):
             hx.table("a_view")
         # queries of them are for Spark, which a session that was not asked for is not
         for table, rows in (("texts", 0), ("a_view", 1)):
@@ -131,21 +132,21 @@ def test_names_that_are_no_tables_of_orc_files(spark: SparkSession, tmp_path: Pa
             result = hx.sql(f"SELECT EXISTS(SELECT 1 FROM {table})")
             assert result.to_arrow().to_pylist() == [{"exists()": rows > 0}]
             assert f"Table {table}: by Spark alone" in str(hx.sql(f"EXPLAIN SELECT a FROM {table}"))
-            with pytest.raises(TableError, match=r"is not a table of ORC files|it is a view, and indexes"):
+            with raises(TableError):
                 hindex.connect().sql(f"SELECT DISTINCT a, a AS b FROM {table}")
-            with pytest.raises(TableError, match=r"is not a table of ORC files|it is a view, and indexes"):
+            with raises(TableError):
                 hx.sql(f"CREATE INDEX i USING bitmap ON {table} (a)")
     finally:
         spark.sql("DROP TABLE texts")
         spark.sql("DROP VIEW a_view")
-    with pytest.raises(TableError, match=r"^Table 'nope' is invalid: Spark's catalog has no such table"):
+    with raises(TableError):
         hx.sql("SELECT * FROM nope")
 
 
 def test_without_a_session_a_path_wins_over_a_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent)
     assert ids(hindex.connect().table("users").scan("id < 3")) == [0, 1, 2]
-    with pytest.raises(TableError, match=r"^Table '.*nope' is invalid: no such file or directory"):
+    with raises(TableError):
         hindex.connect().table("nope").scan().to_arrow()
 
 
@@ -156,7 +157,7 @@ def test_a_path_is_never_a_name_of_the_catalog(
     assert repr(hx) == f"Connection(store={str(tmp_path / 'store')!r}, spark='local[2]')"
     assert repr(hindex.connect(mode="prove")) == "Connection(store=None, spark=None, mode='prove')"
     assert ids(hx.table(path).scan("id < 3")) == [0, 1, 2]
-    with pytest.raises(TableError, match=r"^Table 'nope' is invalid: no such file or directory"):
+    with raises(TableError):
         hx.table(Path("nope")).indexes()
     monkeypatch.setenv(STORE_VARIABLE, "")
     assert repr(hindex.connect()) == "Connection(store=None, spark=None)"
@@ -175,9 +176,7 @@ def test_a_store_of_its_own(
     output = hx.sql("SHOW INDEXES i")
     assert isinstance(output, StatementTable)
     assert output.column("table").to_pylist() == sorted(map(str, (path, other)))
-    with pytest.raises(
-        StatementError, match=r"^Index 'I' is on several tables, name one with ON: '.*', '.*'$"
-    ):
+    with raises(StatementError):
         hx.sql("DROP INDEX I")
 
     # a table that is gone is listed, and its index can be dropped
@@ -191,7 +190,7 @@ def test_a_store_of_its_own(
     hx.sql("DROP INDEX j")
     hx.sql(f"DROP INDEX i ON '{other}'")
     hx.sql("DROP INDEX i")
-    with pytest.raises(IndexNotFoundError, match=r"^Index 'i' does not exist in the store "):
+    with raises(IndexNotFoundError):
         hx.sql("DROP INDEX i")
     assert hx.sql("DROP INDEX IF EXISTS i") == DropResult("i", None, None, 0, False)
 
@@ -208,16 +207,11 @@ def test_missing_store(path: Path, tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     missing = tmp_path / "stroe"
     hx = hindex.connect(missing)
-    message = (
-        f"^there is no store at '{missing}': did you mean '{tmp_path}/store'\\? name it by --store, connect"
-    )
     for text in ("SHOW INDEXES", f"SHOW INDEXES ON '{path}'", "SHOW INDEX i", f"CHECK INDEXES ON '{path}'"):
-        with pytest.raises(StoreError, match=message):
+        with raises(StoreError):
             hx.sql(text)
     for text in ("DESCRIBE INDEX i", "DROP INDEX i", "REFRESH INDEX i"):
-        with pytest.raises(
-            IndexNotFoundError, match=f"^Index 'i' does not exist in the store '{missing}', which does not"
-        ):
+        with raises(IndexNotFoundError):
             hx.sql(text)
     assert hx.sql("DROP INDEX IF EXISTS i") == DropResult("i", None, None, 0, False)
     scan = hx.table(path).scan("a = 3", ["id"])
@@ -283,7 +277,7 @@ def test_the_limit_of_a_count_is_of_its_one_row(path: Path) -> None:
 
 def test_drop_on_a_missing_table(path: Path) -> None:
     hx = hindex.connect()
-    with pytest.raises(TableError, match="no such file or directory"):
+    with raises(TableError):
         hx.sql(f"DROP INDEX x ON '{path}/nope'")
     with pytest.raises(IndexNotFoundError):
         hx.sql(f"DROP INDEX x ON '{path}'")
@@ -299,14 +293,14 @@ def test_a_path_that_is_too_long() -> None:
 def test_places_that_are_neither_text_nor_paths(path: Path) -> None:
     hx = hindex.connect()
     assert ids(hx.table(path).scan("id < 3")) == [0, 1, 2]
-    with pytest.raises(TypeError, match=r"name is b'big': pass a path or URI as text, or a pathlib\.Path"):
+    with raises(TypeError):
         hx.table(b"big")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"name is 5: "):
+    with raises(TypeError):
         hx.table(5)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"store is b'x': "):
+    with raises(TypeError):
         hindex.connect(b"x")  # type: ignore[arg-type]
     for made in (lambda: hx.table(Path("s3://b/x")), lambda: hindex.connect(Path("abfs://b/x"))):
-        with pytest.raises(ValueError, match="a Path takes a slash away from a URI; pass a URI as text"):
+        with raises(ValueError):
             made()
     # one slash is enough there
     assert hx.table(Path(f"file://{path}")).uri == str(path)
@@ -314,7 +308,7 @@ def test_places_that_are_neither_text_nor_paths(path: Path) -> None:
 
 @pytest.mark.parametrize("argument", [5, None, b"SELECT 1", ["SELECT 1"]])
 def test_statements_must_be_strings(argument: Any) -> None:
-    with pytest.raises(StatementError, match="is not a statement: pass SQL as a string"):
+    with raises(StatementError):
         hindex.connect().sql(argument)
 
 

@@ -15,6 +15,7 @@ from hindex.errors import ArgumentError
 from hindex.store.snapshot import forget_listings
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import ids, write_rows
 from tests.support.work import record_listings
 
@@ -143,7 +144,5 @@ def test_large_tables_are_listed_once_too(
 def test_other_values_are_refused(root: Path, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(scan.LISTING_VARIABLE, value)
     scan.listing_seconds.cache_clear()
-    with pytest.raises(
-        ArgumentError, match=rf"HINDEX_LISTING_SECONDS is '{value}': set it to seconds from 0 to 60"
-    ):
+    with raises(ArgumentError):
         opened(root).scan()

@@ -16,6 +16,7 @@ import hindex
 from hindex.api.query_result import QueryResult
 from hindex.errors import ArgumentError, ColumnError, HindexError, PredicateError, UnknownNameError
 from hindex.orc import OrcReader
+from tests.support.messages import raises
 from tests.support.small import write_columns
 
 NAN = math.nan
@@ -170,14 +171,14 @@ def test_columns_go_by_their_names_in_the_result(table: Path) -> None:
     assert result.to_arrow().column(3).to_pylist() == list(range(6))
     for text in ("SELECT a AS s, s AS b, id, id FROM {}", "SELECT a AS s, s AS b, id, id FROM {} LIMIT 5"):
         result = run_query(text, table)
-        with pytest.raises(ColumnError, match=r"^Column 'id' is ambiguous: 2 columns of the result"):
+        with raises(ColumnError):
             result.max("id")
-        with pytest.raises(ColumnError, match=r"^Column 'a' cannot be resolved; the result has s, b, id, id"):
+        with raises(ColumnError):
             result.value_counts("s", "a")
     grouped = run_query("SELECT s AS city, count(*) AS n FROM {} GROUP BY s", table)
-    with pytest.raises(ColumnError, match=r"^Column 's' cannot be resolved; the result has city, n$"):
+    with raises(ColumnError):
         grouped.order_by("s")
-    with pytest.raises(ColumnError, match=r"^Column 'city.x' cannot be resolved: .* string has no fields$"):
+    with raises(ColumnError):
         grouped.min("city.x")
 
 
@@ -194,7 +195,7 @@ def test_fields_of_structs(tmp_path: Path) -> None:
     cut = run_query("SELECT st AS u FROM {} LIMIT 2", tmp_path)
     assert cut.count("u") == 2
     for column in ("u", "u.x"):
-        with pytest.raises(ColumnError, match=r"is of type struct<x:bigint>: select a primitive field of it"):
+        with raises(ColumnError):
             cut.min(column)
 
 
@@ -220,17 +221,12 @@ def test_mistakes_are_raised_at_the_call_and_rows_are_read_later(
     hindex.connect().sql(f"SELECT s FROM '{table}' WHERE a = 3").to_arrow()  # type: ignore[union-attr]
     assert decoded
     decoded.clear()
-    unknown = "^Column 'nope' cannot be resolved; the columns are: id, a, s, x, d, day$"
-    for text, error, message in (
-        ("SELECT nope FROM {}", ColumnError, unknown),
-        ("SELECT max(nope) FROM {}", ColumnError, unknown),
-        (
-            "SELECT a FROM {} WHERE a = 'x'",
-            PredicateError,
-            "^cannot evaluate a = 'x': .* cannot be cast to bigint",
-        ),
+    for text, error in (
+        ("SELECT nope FROM {}", ColumnError),
+        ("SELECT max(nope) FROM {}", ColumnError),
+        ("SELECT a FROM {} WHERE a = 'x'", PredicateError),
     ):
-        with pytest.raises(error, match=message):
+        with raises(error):
             run_query(text, table)
     assert decoded == []
 
@@ -299,11 +295,11 @@ def test_show_and_repr(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == (
         "+---+\n| id|\n+---+\n+---+\n+---+\n| id|\n+---+\n|  0|\n+---+\nonly showing top 1 row\n"
     )
-    with pytest.raises(ArgumentError, match="n is -1"):
+    with raises(ArgumentError):
         result.show(-1)
-    with pytest.raises(ArgumentError, match="truncate is -1"):
+    with raises(ArgumentError):
         result.show(truncate=-1)
-    with pytest.raises(TypeError, match="truncate is 'no'"):
+    with raises(TypeError):
         result.show(truncate="no")  # type: ignore[arg-type]
 
 
@@ -320,21 +316,14 @@ def test_a_notebook_shows_the_first_rows(table: Path) -> None:
 
 def test_names_and_ways_of_other_libraries(table: Path) -> None:
     result = run_query("SELECT id FROM {}", table)
-    with pytest.raises(
-        TypeError, match=r"\.to_batches\(\) gives its rows in batches, and \.to_arrow\(\)\.to_py"
-    ):
+    with raises(TypeError):
         list(result)
-    for name, message in (
-        ("collect", "to_arrow"),
-        ("sort", "order_by"),
-        ("toArrow", "to_arrow"),
-        ("cout", "count"),
-    ):
-        with pytest.raises(UnknownNameError, match=f"a query's result has no '{name}': .*{message}"):
+    for name in ("collect", "sort", "toArrow", "cout"):
+        with raises(UnknownNameError):
             getattr(result, name)
-    with pytest.raises(HindexError, match=r"there is no Spark session for the rows: give one"):
+    with raises(HindexError):
         result.to_spark()
-    with pytest.raises(ArgumentError, match="the number of rows is -1"):
+    with raises(ArgumentError):
         result.head(-1)
     assert "rows" in str(result.explain(analyze=True))
 

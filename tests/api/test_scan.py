@@ -19,6 +19,7 @@ from hindex.orc import OrcReader
 from hindex.plan.reasons import Reason
 from hindex.scan import scan_task_reader, task_runner
 from hindex.scan.scan_task import ScanTask
+from tests.support.messages import raises
 from tests.support.small import ids, reasons, write_rows
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def test_streams_for_other_engines(table: Table) -> None:
     assert reader.read_all().equals(expected)
     assert pa.table(table.scan("a = 999")).equals(table.scan("a = 999").to_arrow())
     assert pa.table(table.scan("a = 3").order_by("s")).equals(table.scan("a = 3").order_by("s").to_arrow())
-    with pytest.raises(PredicateError, match="'x' cannot be cast"):
+    with raises(PredicateError):
         pa.table(table.scan("a = 'x'"))
 
 
@@ -245,7 +246,7 @@ def test_an_error_within_a_stream(table: Table, tmp_path: Path) -> None:
     reader = hindex.connect().table(copy).scan(columns=["id"]).to_reader()
     result = [reader.read_next_batch()]
     sorted(copy.glob("*.orc"))[-1].unlink()
-    with pytest.raises(TableError, match="was deleted after the scan was planned"):
+    with raises(TableError):
         result.extend(reader)
     rows = pa.Table.from_batches(result)["id"].to_pylist()
     assert rows == list(range(FILE_ROWS))[: len(rows)]
@@ -274,11 +275,11 @@ def test_the_first_rows_of_a_limit_and_an_order(table: Table) -> None:
     assert scan.head().num_rows == 3
     assert table.scan().head().num_rows == 5
     assert table.scan().order_by("id", descending=True).head(2)["id"].to_pylist() == [2999, 2998]
-    with pytest.raises(ValueError, match=r"^the number of rows is -1: it cannot be negative"):
+    with raises(ValueError):
         scan.head(-1)
-    with pytest.raises(ValueError, match=r"^the number of rows is .*; to_arrow\(\) gives them all$"):
+    with raises(ValueError):
         scan.head(1 << 70)
-    with pytest.raises(ValueError, match=r"^limit is .*; leave it out for all rows$"):
+    with raises(ValueError):
         table.scan(limit=1 << 70)
 
 

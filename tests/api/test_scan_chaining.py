@@ -27,6 +27,7 @@ from hindex.errors import (
     TableError,
 )
 from tests.support.cases import cases
+from tests.support.messages import raises
 from tests.support.small import write_rows
 
 Row = dict[str, Any]
@@ -120,13 +121,13 @@ def test_directions_of_several_columns(table: Table) -> None:
 
 @pytest.mark.parametrize("descending", ["asc", "False", 1, None, ["asc", "desc"], {"a": True, "id": False}])
 def test_a_direction_is_a_boolean(table: Table, descending: Any) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"^descending is .*: pass True or False"):
+    with raises(ArgumentTypeError):
         table.scan().order_by("a", "id", descending=descending)
 
 
 @pytest.mark.parametrize("nulls_first", ["last", [False, False], np.array([False, False]), 0])
 def test_the_place_of_nulls_is_one_boolean(table: Table, nulls_first: Any) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"^nulls_first is .*for all columns$"):
+    with raises(ArgumentTypeError):
         table.scan().order_by("a", "id", nulls_first=nulls_first)
 
 
@@ -164,7 +165,7 @@ def test_fields_of_a_selected_struct(tmp_path: Path) -> None:
     scan = hindex.connect().table(tmp_path / "t").scan().select("s")
     assert scan.select("s.x").to_arrow().columns[0].to_pylist() == [1, 3]
     assert scan.select(("s", "y", "z")).to_arrow().columns[0].to_pylist() == [2, 4]
-    with pytest.raises(ColumnError, match=r"^Column 's' is not selected: the scan has `?s.x`?$|not selected"):
+    with raises(ColumnError):
         scan.select("s.x").select("s")
 
 

@@ -10,13 +10,13 @@ from operator import and_, or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from pyspark.sql import functions as f
 
 import hindex
 from hindex.api.predicate_input import parse_condition
 from hindex.errors import HindexError, PredicateError
 from hindex.sql import parse_predicate
+from tests.support.messages import raises
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,13 +58,9 @@ def test_columns_of_pyspark(spark: SparkSession) -> None:
     ]
     for column, text in cases:
         assert parse_condition(column) == parse_predicate(text), text
-    refused: list[tuple[Any, str]] = [
-        (f.udf(lambda value: value)("a") == 1, "kind ExpressionColumnNode is not evaluated"),
-        (f.rand() > 0.5, "function rand"),
-        (f.lit("x"), "expected a condition, found the literal 'x'"),
-    ]
-    for column, message in refused:
-        with pytest.raises(PredicateError, match=message):
+    refused: list[Any] = [f.udf(lambda value: value)("a") == 1, f.rand() > 0.5, f.lit("x")]
+    for column in refused:
+        with raises(PredicateError):
             parse_condition(column)
 
 
@@ -72,7 +68,7 @@ def test_long_and_deep_columns() -> None:
     terms = [f.col("a") == n for n in range(700)]
     for combined, word in ((reduce(or_, terms), " OR "), (reduce(and_, terms), " AND ")):
         assert str(parse_condition(combined)) == word.join(f"a = {n}" for n in range(700))
-    with pytest.raises(PredicateError, match="the column is nested too deeply"):
+    with raises(PredicateError):
         parse_condition(reduce(lambda column, _: ~column, range(700), f.col("a") == 1))
 
 
@@ -80,9 +76,7 @@ def test_columns_of_spark_connect_are_refused() -> None:
     class Column:
         __module__ = "pyspark.sql.connect.column"
 
-    with pytest.raises(
-        PredicateError, match=r"Spark Connect cannot be read here: write the condition as SQL"
-    ):
+    with raises(PredicateError):
         parse_condition(Column())  # type: ignore[arg-type]
 
 
@@ -142,20 +136,14 @@ def test_columns_of_pyspark_where_they_have_no_place(spark: SparkSession, tmp_pa
     spark.range(3).coalesce(1).write.orc(str(tmp_path / "t"))
     table: Any = hindex.connect().table(tmp_path / "t")
     column: Any = hindex.col("a")
-    cases: list[tuple[Any, str]] = [
-        (
-            lambda: table.scan(columns=f.col("id")),
-            r"columns is a list of names, such as \['a', 'b'\], not Column<'id'>",
-        ),
-        (
-            lambda: table.scan(columns=[f.col("id")]),
-            r"^Column<'id'> is not a column: pass a name as a string, or",
-        ),
-        (lambda: column.isin(f.col("b")), "^Column<'b'> of type Column is not a value of SQL: use None,"),
-        (lambda: column == f.col("b"), "^Column<'b'> of type Column is not a value of SQL: use None,"),
-        (lambda: table.check_indexes(f.col("b")), "^names is Column<'b'>: pass a list of names, such as "),
+    cases: list[Any] = [
+        lambda: table.scan(columns=f.col("id")),
+        lambda: table.scan(columns=[f.col("id")]),
+        lambda: column.isin(f.col("b")),
+        lambda: column == f.col("b"),
+        lambda: table.check_indexes(f.col("b")),
     ]
-    for use, message in cases:
-        with pytest.raises(HindexError, match=message):
+    for use in cases:
+        with raises(HindexError):
             use()
     assert table.scan(f.col("id") > 1).count() == 1

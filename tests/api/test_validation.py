@@ -34,6 +34,7 @@ from hindex.sql.statements import AggregateFunction
 from hindex.validation import is_session
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import store_state, write_rows
 
 # of no types: what is wrong is passed on purpose
@@ -56,11 +57,11 @@ def test_texts_that_are_not_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     write_rows(tmp_path / "t" / "x.orc", 0, [1, 2])
     hx = LocalConnection()
     table = hx.table(str(tmp_path / "t"))
-    with pytest.raises(ArgumentError, match=r"the name of an index is 'a\\udcff', which is not UTF-8"):
+    with raises(ArgumentError):
         table.create_index("a\udcff", "a")
-    with pytest.raises(ArgumentError, match=r"the comment of an index is .*not UTF-8"):
+    with raises(ArgumentError):
         table.create_index("a", "a", comment="\udcff")
-    with pytest.raises(StatementError, match="the statement is not UTF-8"):
+    with raises(StatementError):
         hx.sql(f"CREATE INDEX `\udcff` USING bitmap ON '{tmp_path}/t' (a)")
     assert table.indexes() == []
 

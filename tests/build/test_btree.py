@@ -19,6 +19,7 @@ from hindex.progress import NullProgress
 from hindex.store.manifest import IndexEntry, new_index_id
 from tests.build.btree_sets import contents, garbage, groups, sets, union, values
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import ids, store_state, write_columns, write_rows
 
 if TYPE_CHECKING:
@@ -202,5 +203,5 @@ def test_a_file_that_changes_while_the_build_runs(
     plan = plan_build(table.snapshot(), [entry])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(btree_job, "_prepare", late)
-        with pytest.raises(BuildError, match=r"'f1.orc': it changed since the build began"):
+        with raises(BuildError):
             run_build(connection.spark(), plan, NullProgress())

@@ -16,6 +16,7 @@ from hindex.store.snapshot import find_fresh_files
 from hindex.store.store import Store
 from tests.build.btree_sets import check_one_set, contents, garbage, groups, sets, union, values
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import ids, store_state, write_rows
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -128,7 +129,7 @@ def test_a_damaged_set_is_not_merged(path: Path, table: Table, monkeypatch: pyte
     shared_cache().clear()
     write_rows(path / "f3.orc", 9000, [1])
     before = store_state(table)
-    with pytest.raises(BuildError, match=r"index build failed on index file .*checksum does not hold"):
+    with raises(BuildError):
         table.refresh_indexes()
     assert store_state(table) == before
     file.unlink()

@@ -30,6 +30,7 @@ from hindex.progress import NullProgress
 from hindex.spark.workers import check_workers
 from hindex.store.manifest import IndexEntry, Manifest, new_index_id
 from hindex.store.store import Store
+from tests.support.messages import raises
 from tests.support.oracle import spark_where
 from tests.support.small import ids, reasons, store_state, write_columns, write_rows
 from tests.support.writers import write_pyarrow
@@ -239,9 +240,7 @@ def test_if_not_exists(table: Table) -> None:
     for name, column in (("by_a", "id"), ("other", "a")):
         with pytest.raises(IndexExistsError):
             table.create_index(name, column)
-    with pytest.raises(
-        IndexExistsError, match=r"^Index with same \(table, column, index type\) already exists"
-    ):
+    with raises(IndexExistsError):
         table.create_index("other", "a", if_not_exists=True)
 
 
@@ -294,12 +293,12 @@ def test_if_not_exists_with_other_partitions(tmp_path: Path, spark: SparkSession
 
 def test_if_not_exists_checks_the_definition(table: Table) -> None:
     table.create_index("i", "a")
-    for spec, error in [
-        (IndexSpec("i", "nothing"), "Column 'nothing' cannot be resolved"),
-        (IndexSpec("i", "a", properties={"fpp": "0.1"}), "Unknown property 'fpp'"),
-        (IndexSpec("i", "a", where="a = 1"), "partition columns"),
+    for spec in [
+        IndexSpec("i", "nothing"),
+        IndexSpec("i", "a", properties={"fpp": "0.1"}),
+        IndexSpec("i", "a", where="a = 1"),
     ]:
-        with pytest.raises(HindexError, match=error):
+        with raises(HindexError):
             table.create_indexes([spec], if_not_exists=True)
 
 
@@ -325,7 +324,7 @@ def test_two_builds_of_one_name_at_once(
             made = table.create_indexes(specs, if_not_exists=True)
         assert [(index.name, index.column) for index in made] == [("by_a", "s"), ("by_id", "id")]
     else:
-        with pytest.raises(IndexExistsError, match=r"^Index 'by_a' already exists"):
+        with raises(IndexExistsError):
             table.create_indexes(specs)
         assert [(index.name, index.column) for index in table.indexes()] == [("by_a", "s")]
         assert garbage(table) == []

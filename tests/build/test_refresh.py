@@ -17,6 +17,7 @@ from hindex.maintain.results import RefreshResult
 from hindex.store.snapshot import find_fresh_files
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import (
     ROWS,
     WHERE,
@@ -119,7 +120,7 @@ def test_by_statement_and_by_name(path: Path, table: Table, spark: SparkSession)
     assert isinstance(refreshed, RefreshResult)
     assert (refreshed.indexes, refreshed.files_read, refreshed.changed) == (("by_a",), 1, True)
     assert hx.table(str(path)).index("by_a").status == "fresh"
-    with pytest.raises(IndexNotFoundError, match=r"Index 'nope' does not exist; the table's indexes are"):
+    with raises(IndexNotFoundError):
         hx.sql(f"REFRESH INDEX nope ON '{path}'")
 
 
@@ -130,9 +131,7 @@ def test_a_column_that_is_gone(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for file in path.glob("*.orc"):
         write_columns(file, {"id": pa.array([1, 2]), "a": pa.array([3, 5], pa.int32())})
     before = store_state(table)
-    with pytest.raises(
-        ColumnError, match=r"Index 'by_s' is on a column that the table no longer has: drop the index"
-    ):
+    with raises(ColumnError):
         table.refresh_indexes(["by_s"])
     assert store_state(table) == before
     table.drop_index("by_s")

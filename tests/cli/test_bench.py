@@ -21,6 +21,7 @@ from hindex.errors import HindexError, PredicateError
 from hindex.scan.planning import plan_scan
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import write_columns, write_rows
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def test_the_other_reader_knows_no_index(path: str, monkeypatch: pytest.MonkeyPa
 def test_rows_that_differ_are_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = bench.pyarrow_rows
     monkeypatch.setattr(bench, "pyarrow_rows", lambda question: real(question).slice(1))
-    with pytest.raises(HindexError, match=f"hindex finds {EXPECTED} rows and pyarrow {EXPECTED - 1}"):
+    with raises(HindexError):
         run(path, WHERE, ["id"])
 
 

@@ -28,6 +28,7 @@ from hindex.store.manifest import IndexEntry, Manifest
 from hindex.store.manifest_file import encode
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import write_rows
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -395,10 +396,10 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match=r"t.udcff' is not UTF-8; rename it"):
+    with raises(TableError):
         inspect_path(f"{tmp_path}/t\udcff")
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/sur\xff")).mkdir()
-    with pytest.raises(TableError, match=r"has a file whose name .*sur.xff' is not UTF-8; rename it"):
+    with raises(TableError):
         inspect_path(str(tmp_path))
 
 

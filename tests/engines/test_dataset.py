@@ -36,6 +36,7 @@ from hindex.errors import (
 from hindex.plan.time_zones import TimeZones
 from tests.support.chars import as_char
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import write_columns
 from tests.support.writers import write_pyarrow, write_pyorc
 
@@ -248,21 +249,18 @@ def test_filtered_datasets(table: Table, plain: pa.Table) -> None:
 
 def test_wrong_arguments(table: Table) -> None:
     dataset: Any = table.dataset()
-    expression = "filter is 'a = 3': pass a PyArrow expression, such as pc.field\\('id'\\) == 5"
     for method in ("count_rows", "get_fragments", "explain", "scanner"):
-        with pytest.raises(ArgumentTypeError, match=expression):
+        with raises(ArgumentTypeError):
             getattr(dataset, method)(filter="a = 3")
-    with pytest.raises(ArgumentTypeError, match=expression):
+    with raises(ArgumentTypeError):
         dataset.filter("a = 3")
-    with pytest.raises(ArgumentTypeError, match=expression):
+    with raises(ArgumentTypeError):
         next(dataset.get_fragments()).to_table(filter="a = 3")
-    with pytest.raises(
-        ArgumentTypeError, match="scanner\\(\\) has no parameter 'fliter': did you mean 'filter'"
-    ):
+    with raises(ArgumentTypeError):
         dataset.scanner(fliter=A == 3)
     with pytest.raises(TypeError, match="Expected an Expression"):
         dataset.to_table({"b": "a"})
-    with pytest.raises(ColumnError, match="Column 'tim' cannot be resolved; did you mean 'time'"):
+    with raises(ColumnError):
         dataset.explain(columns=["tim"])
 
 
@@ -473,7 +471,7 @@ def test_what_else_pyarrow_does_with_datasets(table: Table, plain: pa.Table, tmp
         # PyArrow joins no structs
         joined = flat.join(right, "a", join_type="inner")
         assert joined.to_table().num_rows == ROWS // 500
-    with pytest.raises(UnsupportedError, match="to_table"):
+    with raises(UnsupportedError):
         ds.dataset([dataset, ds.dataset(plain)])
     with pytest.raises(pa.ArrowInvalid, match="to_table"):
         ds.dataset(other).join(dataset, "a")
@@ -490,7 +488,7 @@ def test_rows_are_those_of_the_time_of_reading(table: Table, tmp_path: Path) -> 
     for old in path.parent.glob("*.orc"):
         old.unlink()
     write_columns(path, {"id": pa.array([1.5])})
-    with pytest.raises(TableError, match=r"call dataset\(\) again"):
+    with raises(TableError):
         dataset.to_table(columns=["id"])
 
 
@@ -505,11 +503,11 @@ def test_scans_take_expressions(table: Table) -> None:
     scan = table.scan((A == 3) & S.is_valid(), ["id"])
     assert str(scan.predicate) == "a = 3 AND s IS NOT NULL"
     assert scan.count() == ROWS // 500 - sum(number % 11 == 0 for number in range(3, ROWS, 500))
-    with pytest.raises(PredicateError, match=r"utf8_length\(s\).*to_table\(filter"):
+    with raises(PredicateError):
         table.scan(pc.utf8_length(S) > 2)
-    with pytest.raises(ColumnError, match="Column 'tim' cannot be resolved; did you mean"):
+    with raises(ColumnError):
         table.scan(pc.field("tim") == 3)
-    with pytest.raises(PredicateError, match="only scans take"):
+    with raises(PredicateError):
         table.drop_index("by_a", where=A == 3)
 
 
@@ -538,7 +536,7 @@ def test_pickles(table: Table, connection: LocalConnection) -> None:
     assert name in pickle.dumps(table)
     assert name not in pickle.dumps(connection)
     connection._spark = connection.spark()
-    with pytest.raises(UnsupportedError, match="cannot be pickled"):
+    with raises(UnsupportedError):
         pickle.dumps(connection.table(table.name))
 
 

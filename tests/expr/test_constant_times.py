@@ -18,6 +18,7 @@ from hindex.sql import parse_predicate
 from hindex.sql.predicate import Comparison, Expression, Literal, LiteralKind
 from hindex.sql.string_values import format_timestamp
 from tests.support.cases import sampled
+from tests.support.messages import raises
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,7 +88,7 @@ def test_clock_shows_the_session_time() -> None:
 
 
 def test_clock_is_refused_where_the_time_may_not_matter() -> None:
-    with pytest.raises(PredicateError, match=r"current_date\(\) is another value each time"):
+    with raises(PredicateError):
         with_constant_times(value_of("current_date() - 7"), None, None)
     assert str(with_constant_times(value_of("DATE '2024-05-08' - 7"), None, None)) == "DATE '2024-05-01'"
 

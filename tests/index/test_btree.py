@@ -31,6 +31,7 @@ from tests.index import support
 from tests.index.btree_support import ModelFile, Place, build, places, read
 from tests.index.support import TYPES
 from tests.support.cases import cases, sampled
+from tests.support.messages import raises
 
 LONG = TYPES["bigint"]
 STRING = TYPES["string"]
@@ -259,16 +260,16 @@ def test_the_type() -> None:
     assert BTREE.levels == {Level.PARTITION, Level.TABLE}
     assert BTREE.supports(LONG)
     assert not BTREE.supports(OrcType(Kind.LIST, children=(LONG,)))
-    with pytest.raises(ColumnError, match="a primitive field of it"):
+    with raises(ColumnError):
         BTreeWriter(io.BytesIO(), OrcType(Kind.LIST, children=(LONG,)), [])
-    with pytest.raises(HindexError, match="Unknown property 'fpp' of index type BTREE"):
+    with raises(HindexError):
         BTreeWriter(io.BytesIO(), LONG, [], properties={"fpp": "1"})
     for wrong in ("0", "x", "1e3", str(1 << 21)):
-        with pytest.raises(HindexError, match="a whole number from 1 to 1048576 is expected"):
+        with raises(HindexError):
             BTreeWriter(io.BytesIO(), LONG, [], properties={"values_per_page": wrong})
     assert resolve_properties(BTREE, {"btree.Values_Per_Page": " 07 "}) == {"values_per_page": "7"}
     huge = IndexedFile("f", 1, 1, 1, (1 << 32,))
-    with pytest.raises(ValueError, match="4294967296 row groups are more than can be numbered"):
+    with raises(ValueError):
         BTreeWriter(io.BytesIO(), LONG, [huge])
 
 
@@ -385,9 +386,7 @@ def test_a_file_of_very_many_stripes_is_listed_whole() -> None:
 
 def test_a_file_of_more_stripes_than_can_be_listed_is_not_indexed() -> None:
     file = IndexedFile("x.orc", 1, 1, 0, (0,) * (1 << 20))
-    with pytest.raises(
-        ValueError, match=r"'x.orc' has 1048576 stripes, more than an index of many files can"
-    ):
+    with raises(ValueError):
         BTreeWriter(io.BytesIO(), LONG, [file]).finish()
 
 
@@ -398,12 +397,12 @@ def test_a_page_of_files_that_is_longer_than_its_row_groups_allow_is_not_unpacke
     body = pb.BTreeBody(locations=7)
     body.location_pages.add(page=page_message(page), first=0)
     writer.finish(Footer("BTREE", "c", "bigint", KeyKind.INT64, {}, {}, body.SerializeToString()))
-    with pytest.raises(IndexFileError, match="block 0 holds 16777216 bytes, more than the 1048646 allowed"):
+    with raises(IndexFileError):
         list(read(sink.getvalue()).all_files())
 
 
 def test_a_file_of_another_type() -> None:
-    with pytest.raises(IndexFileError, match="holds a 'BITMAP' index where BTREE is expected"):
+    with raises(IndexFileError):
         read(support.build(LONG, [pa.array([1], pa.int64())]))
 
 

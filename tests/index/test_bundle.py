@@ -20,6 +20,7 @@ from hindex.keys import KeyKind
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import index_file_pb2 as pb
+from tests.support.messages import raises
 
 LONG = OrcType(Kind.LONG)
 
@@ -86,16 +87,16 @@ def test_index_files_of_a_bundle_are_weighed_with_their_bytes(tmp_path: Path) ->
 def test_another_index_file_than_the_recorded_one(path: str) -> None:
     one, other = FILES[:2]
     for length, checksum in ((len(one.data), 1), (len(one.data) + 1, one.footer_checksum)):
-        with pytest.raises(IndexFileError, match=r"is not the one that the manifest records; rebuild"):
+        with raises(IndexFileError):
             open_index_file(path, length, checksum)
     plain = Path(path).with_name("plain.hidx")
     plain.write_bytes(other.data)
-    with pytest.raises(IndexFileError, match="is not the one that the manifest records"):
+    with raises(IndexFileError):
         open_index_file(str(plain), len(one.data), one.footer_checksum)
 
 
 def test_index_files_that_cannot_be_distinguished(tmp_path: Path) -> None:
-    with pytest.raises(IndexFileError, match="have the same length and checksum"):
+    with raises(IndexFileError):
         write_bundle(str(tmp_path / "x"), "n", [FILES[0], FILES[0]], nothing)
     assert list(tmp_path.iterdir()) == []
 
@@ -115,7 +116,7 @@ def test_a_directory_that_contradicts_the_file(index_type: str, body: pb.BundleB
     writer = IndexFileWriter(sink)
     writer.append_bytes(MAGIC)
     writer.finish(Footer(index_type, "n", "", KeyKind.INT64, {}, {}, body.SerializeToString()))
-    with pytest.raises(IndexFileError, match=r"x.bundle.hidx' is corrupt: .*; rebuild the index"):
+    with raises(IndexFileError):
         Bundle(IndexFileReader(BytesSource(sink.getvalue(), "x.bundle.hidx")))
 
 

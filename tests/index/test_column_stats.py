@@ -21,6 +21,7 @@ from hindex.index.column_stats import (
 )
 from hindex.keys import KeyKind
 from hindex.proto import manifest_pb2 as pb
+from tests.support.messages import raises
 
 KEYS = st.integers(-(1 << 63), (1 << 63) - 1)
 LONG_KEYS = st.binary(max_size=3) | st.binary(min_size=SHORT_KEY - 1, max_size=SHORT_KEY + 2)
@@ -188,5 +189,5 @@ def test_files_with_keys_of_another_kind_are_not_compared() -> None:
     ids=str,
 )
 def test_contradictions(message: pb.StripeStats) -> None:
-    with pytest.raises(ValueError, match=r"stripe|statistics"):
+    with raises(ValueError):
         decoded([message], [[5, 5]])

@@ -34,6 +34,7 @@ from hindex.orc.io.source import BytesSource, LocalSource
 from hindex.orc.metadata.types import OrcType
 from hindex.proto import index_file_pb2 as pb
 from tests.index.support import TYPES, build, read
+from tests.support.messages import raises
 
 LONG = TYPES["bigint"]
 STRING = TYPES["string"]
@@ -151,9 +152,7 @@ def _closed(footer: bytes, version: int = file_module.VERSION) -> bytes:
 def test_a_newer_version_says_so() -> None:
     data = build(LONG, [pa.array([1], pa.int64())])
     newer = data[:-TRAILER] + struct.pack("<III", 5, 2, 0) + data[-8:]
-    with pytest.raises(
-        NewerFormatError, match=r"format version 2 .* reads up to 1: upgrade hindex or rebuild"
-    ):
+    with raises(NewerFormatError):
         read(newer)
 
 
@@ -167,7 +166,7 @@ def test_a_newer_version_says_so() -> None:
     ],
 )
 def test_other_files_are_refused(data: bytes) -> None:
-    with pytest.raises(IndexFileError, match="is corrupt"):
+    with raises(IndexFileError):
         read(data)
 
 
@@ -175,7 +174,7 @@ def test_a_file_of_another_index_type() -> None:
     sink = io.BytesIO()
     writer = IndexFileWriter(sink)
     writer.finish(Footer("BLOOM", "c", "int", KeyKind.INT64, {}, {}, b""))
-    with pytest.raises(IndexFileError, match="holds a 'BLOOM' index where BITMAP is expected"):
+    with raises(IndexFileError):
         read(sink.getvalue())
 
 
@@ -224,13 +223,13 @@ def test_pages_come_back_and_are_bounded() -> None:
     reader = IndexFileReader(BytesSource(sink.getvalue()))
     (page,) = reader.read_pages([ref])
     assert [bytes(page.block(number)) for number in range(len(page))] == blocks
-    with pytest.raises(IndexFileError, match="4 blocks and number 4 is wanted"):
+    with raises(IndexFileError):
         page.block(4)
-    with pytest.raises(IndexFileError, match="holds 5 bytes and 6 are expected"):
+    with raises(IndexFileError):
         page.block(1, 6)
     outside = PageRef(0, 5, 0), PageRef(8, 1 << 31, 0), PageRef(1 << 60, 1, 0), PageRef(8, 0, 0)
     for bad in outside:
-        with pytest.raises(IndexFileError, match="lies outside"):
+        with raises(IndexFileError):
             reader.read_pages([bad])
 
 
@@ -285,9 +284,7 @@ def test_a_bitmap_that_is_longer_than_any_of_so_many_rows_is_not_unpacked() -> N
     reader = read(sink.getvalue())
     tracemalloc.start()
     try:
-        with pytest.raises(
-            IndexFileError, match="block 0 holds 67108864 bytes, more than the 131091 allowed"
-        ):
+        with raises(IndexFileError):
             reader.lookup(0, Domain.only_null())
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
@@ -317,7 +314,7 @@ def test_a_read_error_is_an_index_file_error() -> None:
     source = BytesSource(build(LONG, [pa.array([1], pa.int64())]))
     reader = read(build(LONG, [pa.array([1], pa.int64())]))
     reader.file._source = BytesSource(b"")
-    with pytest.raises(HindexError, match="cannot be read"):
+    with raises(HindexError):
         reader.lookup(0, Domain.points([1]))
     assert source.size()
 

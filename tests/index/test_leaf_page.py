@@ -18,6 +18,7 @@ from hindex.index.leaf_reader import LeafKeys, LeafPages
 from hindex.keys import KeyKind, key_list
 from hindex.orc import kernel
 from tests.index.support import TYPES, build, read, rows, to_array
+from tests.support.messages import raises
 
 ROWS = 40_000
 
@@ -98,9 +99,9 @@ def test_keys_are_counted_without_their_rows(rng: np.random.Generator) -> None:
 def test_counts_that_add_up_in_32_bits_alone_are_an_error(counts: list[int]) -> None:
     # what a leaf holds inline is what is left of the sum
     page = _page(np.array(counts), sum(counts) % (1 << 32))
-    with pytest.raises(IndexFileError, match="its header contradicts"):
+    with raises(IndexFileError):
         _leaf(page, KeyKind.INT64, total=100, keys=len(counts), rows=sum(counts))
-    with pytest.raises(IndexFileError, match="its counts do not add up"):
+    with raises(IndexFileError):
         _leaf(page, KeyKind.INT64, total=100, keys=len(counts), rows=sum(counts) % (1 << 32))
 
 
@@ -117,7 +118,7 @@ def test_a_key_outside_may_have_more_rows_than_fit_32_bits_with_a_sign() -> None
     assert leaf.owners().tolist() == [0, 0, 2]
     assert leaf.outside.tolist() == [1]
     assert leaf.bitmap_pages == [OverflowRows(3_000_000_000, PageRef(8, 9, 10))]
-    with pytest.raises(IndexFileError, match="its counts do not add up"):
+    with raises(IndexFileError):
         _leaf(page, KeyKind.INT64, total=(1 << 32) - 1, keys=3, rows=row_count + 1)
 
 
@@ -126,7 +127,7 @@ def test_rows_of_single_keys_near_the_end_of_32_bits() -> None:
     page = encode_page(encode(np.array([1, 2, 3]), np.ones(3, np.int64), rows, {}))
     leaf = _leaf(page, KeyKind.INT64, total=(1 << 32) - 1, keys=3, rows=3)
     assert leaf.rows.tolist() == rows.tolist()
-    with pytest.raises(IndexFileError, match="a row lies outside the stripe"):
+    with raises(IndexFileError):
         _leaf(page, KeyKind.INT64, total=1 << 31, keys=3, rows=3)
 
 
@@ -140,7 +141,7 @@ def test_keys_that_no_leaf_of_several_has_are_not_unpacked() -> None:
     max_bytes = MAX_KEY_BYTES
     assert len(made([max_bytes - 1, 1]).keys) == 2
     assert len(made([max_bytes + 1]).keys) == 1
-    with pytest.raises(IndexFileError, match="the bytes of its keys are not those that it claims"):
+    with raises(IndexFileError):
         made([max_bytes, 1])
 
 

@@ -23,6 +23,7 @@ from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.proto import index_file_pb2 as pb
 from tests.index.support import build, open_index
+from tests.support.messages import raises
 
 STRING = OrcType(Kind.STRING)
 #: ASCII, letters whose lower case is special, and characters of two to four bytes.
@@ -196,21 +197,15 @@ def open_body(body: pb.NgramBody) -> NgramReader:
 
 
 def test_directories_that_contradict_themselves() -> None:
-    for body, message in (
-        (pb.NgramBody(block_rows=0), "its blocks have 0 rows"),
-        (pb.NgramBody(block_rows=1 << 17), "its blocks have 131072 rows"),
-        (
-            pb.NgramBody(block_rows=4, stripes=[pb.NgramStripe(rows=9, blocks=pb.BitmapStripe(rows=2))]),
-            "stripe 0: it counts 9 rows in 2 blocks",
-        ),
-        (
-            pb.NgramBody(
-                block_rows=4, stripes=[pb.NgramStripe(rows=9, blocks=pb.BitmapStripe(rows=3, key_count=1))]
-            ),
-            "stripe 0: its keys do not add up",
+    for body in (
+        pb.NgramBody(block_rows=0),
+        pb.NgramBody(block_rows=1 << 17),
+        pb.NgramBody(block_rows=4, stripes=[pb.NgramStripe(rows=9, blocks=pb.BitmapStripe(rows=2))]),
+        pb.NgramBody(
+            block_rows=4, stripes=[pb.NgramStripe(rows=9, blocks=pb.BitmapStripe(rows=3, key_count=1))]
         ),
     ):
-        with pytest.raises(IndexFileError, match=message):
+        with raises(IndexFileError):
             open_body(body)
 
 
@@ -226,13 +221,13 @@ def test_the_kernel_stays_within_its_arrays() -> None:
         )
 
     for ends in ([7], [-1], [4, 3]):
-        with pytest.raises(ValueError, match="end outside of their arrays"):
+        with raises(ValueError):
             mark(ends)
-    with pytest.raises(ValueError, match="do not fit each other"):
+    with raises(ValueError):
         mark([6], size=5)
-    with pytest.raises(ValueError, match="1 to 8 bits"):
+    with raises(ValueError):
         mark([6], bits=9)
     last[:], counts[:] = 0, 0
-    with pytest.raises(ValueError, match="end outside of their arrays"):
+    with raises(ValueError):
         # no n-gram has room for its block
         mark([6], room=0)

@@ -20,6 +20,7 @@ from hindex.index.rows import ROWS, RowsReader
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.types import OrcType
 from hindex.table.type_text import parse_type
+from tests.support.messages import raises
 
 #: The columns, with what makes one value of each.
 COLUMNS: dict[str, tuple[str, Callable[[int], object]]] = {
@@ -160,9 +161,9 @@ def test_what_is_refused() -> None:
     assert not ROWS.supports(parse_type("int"))
     assert not ROWS.supports(parse_type("struct<u:uniontype<int,string>>"))
     builder = ROWS.builder(io.BytesIO(), parse_type("struct<a:int>"))
-    with pytest.raises(BuildError, match="int64"):
+    with raises(BuildError):
         builder.add_stripe(pa.StructArray.from_arrays([pa.array([1], pa.int64())], ["a"]))
-    with pytest.raises(HindexError, match="rows_per_block"):
+    with raises(HindexError):
         ROWS.builder(io.BytesIO(), STRUCT, properties={"rows_per_block": "0"})
-    with pytest.raises(IndexFileError, match="row 300 is read"):
+    with raises(IndexFileError):
         opened(file_of([random_rows(np.random.default_rng(1), 300)])).read(0, np.array([300]), [0])

@@ -16,6 +16,7 @@ from hindex.index.page_cache import shared_cache
 from hindex.plan.reasons import Reason
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import ids, reasons, write_rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "index-types.md"
@@ -119,7 +120,7 @@ def test_where_the_package_is_missing(
 
 def test_it_refuses_what_it_does_not_support(connection: Connection, path: Path) -> None:
     table: Table = connection.table(str(path))
-    with pytest.raises(ColumnError, match="PREFIX cannot index"):
+    with raises(ColumnError):
         table.create_index("no", "a", "prefix")
-    with pytest.raises(HindexError, match="a number of bytes is expected"):
+    with raises(HindexError):
         table.create_index("no", "s", "prefix", properties={"length": "0"})

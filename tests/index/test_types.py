@@ -19,6 +19,7 @@ from hindex.orc.metadata.types import Kind, OrcType
 from tests.index import support
 from tests.index.support import FILE_TYPES, TYPES, build, open_index
 from tests.support.cases import cases, sampled
+from tests.support.messages import raises
 
 LONG, STRING = TYPES["bigint"], TYPES["string"]
 
@@ -186,7 +187,7 @@ def test_every_truncation(using: str, data_type: OrcType) -> None:
     for length in range(len(data)):
         with pytest.raises(IndexFileError, match=r"test\.hidx"):
             answers(data[:length], data_type)
-    with pytest.raises(IndexFileError, match=r"test\.hidx"):
+    with raises(IndexFileError):
         answers(data + b"\0", data_type)
 
 
@@ -194,7 +195,7 @@ def test_every_truncation(using: str, data_type: OrcType) -> None:
 def test_a_newer_version(using: str) -> None:
     data = bytearray(small_file(using, LONG))
     data[-16] = 2
-    with pytest.raises(NewerFormatError, match="format version 2 and this version of hindex reads up to 1"):
+    with raises(NewerFormatError):
         open_index(bytes(data))
 
 
@@ -211,13 +212,13 @@ def test_the_same_values_give_the_same_bytes(using: str) -> None:
 )
 def test_composite_columns_are_refused(using: str, data_type: OrcType) -> None:
     assert not file_index_type(using).supports(data_type)
-    with pytest.raises(ColumnError, match=rf"Column 'c' of type .* cannot have an? {using} index"):
+    with raises(ColumnError):
         build(data_type, [], using=using)
 
 
 @pytest.mark.parametrize("using", FILE_TYPES)
 def test_values_of_another_type_are_refused(using: str) -> None:
-    with pytest.raises(BuildError, match="is expected"):
+    with raises(BuildError):
         build(TYPES["timestamp"], [pa.array([1], pa.timestamp("ns"))], using=using)
 
 
@@ -228,7 +229,7 @@ def test_what_a_type_says_of_itself(using: str) -> None:
     assert index.levels == {Level.STRIPE}
     assert index.operators <= set(Operator)
     assert all(index.supports(type_) for type_ in TYPES.values())
-    with pytest.raises(HindexError, match=f"Unknown property 'nonsense' of index type {using}"):
+    with raises(HindexError):
         build(LONG, [], using=using, nonsense=1)
 
 

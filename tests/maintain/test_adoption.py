@@ -23,6 +23,7 @@ from hindex.plan.reasons import Reason
 from hindex.store.manifest import Manifest
 from hindex.store.store import Store
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import ids, reasons, store_state, write_columns
 
 ROWS = 500
@@ -180,11 +181,7 @@ def test_exchanged_values_of_equal_length_and_tail_are_refused(path: Path) -> No
     table = LocalConnection().table(target)
     state = store_state(table)
     for dry_run in (True, False):
-        with pytest.raises(
-            IndexFileError,
-            match=r"^the indexes of '.*/copy' cannot be adopted: index 'bits': wrong answer for .* in stripe 0 of "
-            r"'p=2/x\.orc': .* missing: REFRESH INDEXES indexes the file again, which is no copy of the indexed one$",
-        ):
+        with raises(IndexFileError):
             table.adopt_indexes(dry_run=dry_run)
     assert store_state(table) == state
     expected = [row for part in (1, 2, 3) for row in has_a(part, 1, other if part == 2 else None)]
@@ -217,9 +214,7 @@ def test_incomplete_copy_of_the_store(path: Path) -> None:
     file = root / next(name for name in state if name.endswith(".hidx"))
     data = file.read_bytes()
     file.unlink()
-    with pytest.raises(
-        IndexFileError, match=r"index file 'data/.* is missing: .*copy '_hindex' again as a whole"
-    ):
+    with raises(IndexFileError):
         table.adopt_indexes()
     file.write_bytes(data)
     assert store_state(table) == state
@@ -229,9 +224,7 @@ def test_incomplete_copy_of_the_store(path: Path) -> None:
 
 def test_table_without_indexes(tmp_path: Path) -> None:
     write_part(tmp_path, 1)
-    with pytest.raises(
-        IndexNotFoundError, match="has no indexes, so there is nothing to adopt: copy '_hindex'"
-    ):
+    with raises(IndexNotFoundError):
         LocalConnection().table(tmp_path).adopt_indexes()
 
 

@@ -26,6 +26,7 @@ from hindex.sql import parse
 from hindex.sql.statements import CreateIndex
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import write_columns
 
 FILES, FILE_ROWS = 4, 10_000
@@ -512,9 +513,9 @@ def test_wrong_arguments(events: Path) -> None:
     with pytest.raises(ArgumentError, match="name a file of queries, or pass a list of queries"):
         table.advise("SELECT id FROM events WHERE user = 5")
     for queries in (5, b"user = 5", [5]):
-        with pytest.raises(ArgumentTypeError, match=r"quer.* is .*5.*: pass a "):
+        with raises(ArgumentTypeError):
             table.advise(queries)
-    with pytest.raises(ArgumentTypeError, match="alias is 5: pass a string such as 'events'"):
+    with raises(ArgumentTypeError):
         table.advise(["user = 5"], alias=5)
 
 

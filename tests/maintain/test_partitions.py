@@ -13,6 +13,7 @@ from hindex.plan.reasons import Reason
 from hindex.sql import parse_predicate
 from tests.maintain.conftest import ROWS, add_file
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import ids, reasons, store_state
 
 NULL = "p=__HIVE_DEFAULT_PARTITION__"
@@ -138,13 +139,11 @@ def test_a_refresh_of_some_partitions(table: Table, path: Path, hx: LocalConnect
 
 def test_a_refresh_of_partitions_that_are_not_covered(table: Table) -> None:
     table.create_index("i", "a", where="p IN (1, 2)")
-    with pytest.raises(
-        IndexNotFoundError, match=r"does not contain partitions: p = 3; it covers p IN \(1, 2\)$"
-    ):
+    with raises(IndexNotFoundError):
         table.index("i").refresh(where="p IN (2, 3)")
-    with pytest.raises(IndexNotFoundError, match="does not contain partitions: p > 2;"):
+    with raises(IndexNotFoundError):
         table.index("i").refresh(where="p > 2")
-    with pytest.raises(ColumnError, match="refresh is only supported for predicates on partition columns"):
+    with raises(ColumnError):
         table.index("i").refresh(where="a = 2")
 
 

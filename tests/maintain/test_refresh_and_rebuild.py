@@ -37,6 +37,7 @@ from hindex.table.partitions import CatalogPartitions, PartitionLocation
 from tests.maintain.conftest import ROWS, add_file
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import ids, reasons, store_state, write_columns, write_rows
 from tests.support.writers import write_pyarrow
 
@@ -288,7 +289,7 @@ def test_names(table: Table) -> None:
     assert [entry.name for entry in after.indexes] == ["K", "j"]
     assert after.files == before.files
     assert table.scan("a = 3").explain().exact
-    with pytest.raises(IndexExistsError, match=r"^Index 'K' already exists"):
+    with raises(IndexExistsError):
         table.rename_index("j", "k")
     with pytest.raises(IndexNotFoundError):
         table.rename_index("i", "x")
@@ -342,7 +343,7 @@ def test_what_a_dry_run_says(table: Table, hx: LocalConnection, path: Path, tmp_
     assert isinstance(some, BuildEstimate)
     assert (some.files, some.rows) == (1, ROWS)
     assert not Path(Store.for_table(table.uri).root).exists()
-    with pytest.raises(TableError, match="No index will be created"):
+    with raises(TableError):
         table.create_index("i", "a", where="p = 7", dry_run=True)
 
 
@@ -376,7 +377,7 @@ def test_one_table_under_many_spellings(path: Path, hx: LocalConnection, tmp_pat
 def test_bare_names(tmp_path: Path, path: Path) -> None:
     other = add_file(tmp_path / "other" / "x.orc").parent
     hx = LocalConnection()
-    with pytest.raises(StatementError, match="REFRESH INDEX i needs ON and a table here"):
+    with raises(StatementError):
         hx.sql("REFRESH INDEX i")
     hx.sql(f"CREATE INDEX i USING bitmap ON '{path}' (a)")
     hx.sql(f"CREATE INDEX j USING bitmap ON '{other}' (a)")
@@ -384,7 +385,7 @@ def test_bare_names(tmp_path: Path, path: Path) -> None:
         hx.sql(statement)
     hx.sql("ALTER INDEX j RENAME TO i")
     for statement in ("REFRESH INDEX i", "ALTER INDEX i REBUILD", "DESCRIBE INDEX i", "DROP INDEX i"):
-        with pytest.raises(StatementError, match=f"on several tables, name one with ON: '{path}', '{other}'"):
+        with raises(StatementError):
             hx.sql(statement)
     # CHECK and SHOW tell of all
     assert len(hx.sql("CHECK INDEX i")) == 2  # type: ignore[arg-type]
@@ -423,11 +424,11 @@ def test_a_table_that_is_gone(path: Path, tmp_path: Path) -> None:
     (checked,) = hx.sql("CHECK INDEX i VERIFY")  # type: ignore[misc, attr-defined]
     assert isinstance(checked, CheckResult)
     assert checked.state is IndexState.TABLE_GONE
-    with pytest.raises(TableError, match="no such file"):
+    with raises(TableError):
         hx.sql("REFRESH INDEX i")
     hx.sql(f"VACUUM INDEXES ON '{path}' RETAIN 1000 HOURS")
     assert list((tmp_path / "store").iterdir()) == []
-    with pytest.raises(TableError, match="no such file"):
+    with raises(TableError):
         hx.sql(f"VACUUM INDEXES ON '{path}'")
 
 
@@ -466,9 +467,7 @@ def test_a_column_that_cannot_be_indexed_any_more(tmp_path: Path, hx: LocalConne
     assert table.scan("id = 2").count() == 1
     hx.built_paths.clear()
     for again in (table.index("i").refresh, table.index("i").rebuild):
-        with pytest.raises(
-            ColumnError, match=r"^Index 'i' is on column 'a', which now has type array<bigint>"
-        ):
+        with raises(ColumnError):
             again()
     assert not hx.built_paths
     table.drop_index("i")

@@ -15,6 +15,7 @@ from hindex.plan.reasons import Reason
 from hindex.store.storage import write_remedy
 from tests.maintain.conftest import ROWS, add_file
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import ids, reasons, store_state
 
 _ELSEWHERE = (
@@ -80,9 +81,7 @@ def test_no_sentence_has_a_remedy_that_is_none() -> None:
 
 def test_a_refresh_without_indexes(path: Path, hx: LocalConnection) -> None:
     for dry_run in ("", " DRY RUN"):
-        with pytest.raises(
-            IndexNotFoundError, match=r"has no indexes, so there is nothing to refresh: create"
-        ):
+        with raises(IndexNotFoundError):
             hx.sql(f"REFRESH INDEXES ON '{path}'{dry_run}")
     assert not (path / "_hindex").exists()
 

@@ -15,6 +15,7 @@ from hindex.plan.reasons import Reason
 from tests.support.cases import sampled
 from tests.support.chars import as_char
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import ids, reasons, write_columns
 
 
@@ -160,8 +161,8 @@ def test_a_refresh_of_all_leaves_out_those_that_no_longer_fit(tmp_path: Path, hx
     # a scan of other columns than those it includes, and a count
     assert reasons(table.scan("a = 2", [])) == {}
     for names in (["by_lower"], ["by_a", "stored"]):
-        with pytest.raises(ColumnError, match="drop the index and create it again"):
+        with raises(ColumnError):
             table.refresh_indexes(names)
     table.drop_index("by_a")
-    with pytest.raises(ColumnError, match="drop the index and create it again"):
+    with raises(ColumnError):
         table.refresh_indexes()

@@ -19,6 +19,7 @@ from hindex.store.store import Store
 from hindex.table.partitions import CatalogPartitions, PartitionLocation
 from tests.maintain.conftest import add_file
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import store_state
 
 HOUR = 3600
@@ -187,7 +188,7 @@ def test_a_store_whose_data_is_a_link(table: Table, root: Path, tmp_path: Path) 
     outside = tmp_path / "outside"
     (root / "data").rename(outside)
     (root / "data").symlink_to(outside)
-    with pytest.raises(StoreError, match=r"is a symbolic link that leaves the store; remove the link"):
+    with raises(StoreError):
         table.vacuum(retain_hours=0)
     assert list(outside.rglob("*.hidx"))
 
@@ -195,7 +196,7 @@ def test_a_store_whose_data_is_a_link(table: Table, root: Path, tmp_path: Path) 
 def test_a_table_without_a_store(table: Table) -> None:
     result = table.vacuum()
     assert (removed(result), result.bytes, result.removed_store) == ([], 0, False)
-    with pytest.raises(ValueError, match="negative"):
+    with raises(ValueError):
         table.vacuum(retain_hours=-1)
 
 
@@ -230,7 +231,7 @@ def test_a_table_whose_partitions_are_all_elsewhere(path: Path, hx: LocalConnect
         assert not table.vacuum(retain_hours=hours).removed_store
     assert store_state_of(store) == before
     assert table.scan("a = 3").explain().exact
-    with pytest.raises(IndexNotFoundError, match="the table's indexes are: 'i'"):
+    with raises(IndexNotFoundError):
         table.drop_index("j")
     places = CatalogPartitions(frozenset())
     assert table.vacuum().removed_store

@@ -16,6 +16,7 @@ from pyroaring import BitMap, BitMap64
 from hindex.orc import OrcReader, RowSelection
 from hindex.orc.io.adapted import FileSystemSource
 from hindex.orc.reader import orc_reader, stripe_reader
+from tests.support.messages import raises
 
 ROWS, STRIDE = 32_000, 500
 
@@ -211,9 +212,9 @@ def test_batches_end_with_a_stripe_and_a_row_group_is_decoded_once(wide: tuple[P
     assert reader.counts.row_groups == 2 * 2
     assert [b.num_rows for b in reader.batches([], rows, batch_size=600)] == [600, 390]
     assert list(reader.batches(rows=[])) == []
-    with pytest.raises(ValueError, match="a batch has at least 1 row, not 0"):
+    with raises(ValueError):
         reader.batches(rows=rows, batch_size=0)
-    with pytest.raises(ValueError, match="row 32000 is outside the file's 32000 rows"):
+    with raises(ValueError):
         reader.batches(rows=[ROWS])
 
 

@@ -9,6 +9,7 @@ import zstandard
 
 from hindex.errors import OrcError
 from hindex.orc.codec import CODECS, Decompressor
+from tests.support.messages import raises
 
 
 @pytest.mark.parametrize("block", [1 << 10, 1 << 18, 1 << 20])
@@ -67,7 +68,7 @@ def test_frames_of_zstd_as_writers_make_them(
         assert out.tobytes() == data[:size]
     for behind in (b"\0", b"\0" * 4, frame):
         stored = _chunk(frame + behind)
-        with pytest.raises(OrcError, match="not a single zstd frame"):
+        with raises(OrcError):
             decompressor.list_chunks(
                 stored, np.zeros(1, np.int64), np.array([len(stored)]), np.zeros(1, np.int64)
             )

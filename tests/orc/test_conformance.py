@@ -32,6 +32,7 @@ from tests.orc.generated import (
 )
 from tests.orc.oracle import Oracle, check_selections, work
 from tests.support.cases import IS_NIGHTLY, SEED, cases, sampled
+from tests.support.messages import raises
 
 FOLDER = Path(__file__).parent / "files"
 
@@ -257,7 +258,7 @@ def test_encrypted_columns_are_refused_by_name() -> None:
     with OrcReader(FOLDER / "sample2.orc") as reader:
         assert reader.read(["name"]).to_pydict() == {"name": ["William Hyun"]}
         for column in ("ssn", "email"):
-            with pytest.raises(OrcError, match=f"column {column}: the column is encrypted"):
+            with raises(OrcError):
                 reader.read(["name", column])
 
 

@@ -40,6 +40,7 @@ from tests.orc.hostile import (
     with_stream,
 )
 from tests.support.cases import IS_NIGHTLY
+from tests.support.messages import raises
 
 #: What becomes of the second chunk of the file, by its header and body; and the error.
 CHUNKS: list[tuple[str, Callable[[bytes], bytes], str]] = [
@@ -85,7 +86,7 @@ def test_a_chunk_that_holds_less_than_it_claims(parts: FileParts, rows: list[int
     data = put_together(
         parts, ZSTD, hooks=Hooks(chunk=lambda c: _header(len(head), 0) + head if c == packed else c)
     )
-    with pytest.raises(OrcError, match="not a single zstd frame") as caught:
+    with raises(OrcError) as caught:
         bounded(lambda: OrcReader(BytesSource(data, "x.orc")).read(["text"], rows))
     assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
 

@@ -28,6 +28,7 @@ from tests.orc.hostile import (
     with_message,
     with_stream,
 )
+from tests.support.messages import raises
 
 
 @pytest.mark.parametrize("rows", [ROWS + STRIDE, 1 << 22, 1 << 27, (1 << 31) - 1, 1 << 40])
@@ -177,7 +178,7 @@ def test_types_that_are_not_in_pre_order(parts: FileParts, length: int) -> None:
     data = put_together(
         with_stream(parts, "texts/0", StreamKind.LENGTH, lengths), hooks=with_message("footer", swap)
     )
-    with pytest.raises(OrcError, match="not a tree in pre-order") as caught:
+    with raises(OrcError) as caught:
         OrcReader(BytesSource(data, "x.orc")).read()
     assert caught.value.path == "x.orc"
 
@@ -243,14 +244,14 @@ def test_a_union_of_nothing_has_no_values(parts: FileParts) -> None:
 
     reader = OrcReader(BytesSource(put_together(parts, ZLIB, hooks=with_message("footer", make_union))))
     for rows in (None, [8]):  # row 8 is null: no value is looked at
-        with pytest.raises(OrcError, match="number"):
+        with raises(OrcError):
             reader.read(["number"], rows)
     assert reader.read(["tiny"]).column(0).equals(TABLE["tiny"])
 
 
 @pytest.mark.parametrize("extra", [b"\0", b"trailing", bytes(300)])
 def test_bytes_behind_the_file_are_refused(parts: FileParts, extra: bytes) -> None:
-    with pytest.raises(OrcError, match=r"not an ORC file, or a truncated one|corrupt"):
+    with raises(OrcError):
         OrcReader(BytesSource(put_together(parts, ZLIB) + extra))
 
 

@@ -23,6 +23,7 @@ from hindex.proto import orc_metadata_pb2 as pb
 from tests.fuzz.parts import FileParts, put_together
 from tests.orc.hostile import TABLE, ZLIB, ZSTD, bounded, with_message
 from tests.support.cases import sampled
+from tests.support.messages import raises
 
 BLOCK = 1 << 16
 
@@ -68,14 +69,14 @@ def test_bytes_of_few_stored_ones() -> None:
     limit = max(sections._FREE_BYTES, sections._MAX_RATIO * len(data))
     assert limit < 64 << 20
     decompressor = Decompressor(CODECS[ZSTD], BLOCK)
-    with pytest.raises(OrcError, match=f"inflate beyond {limit}"):
+    with raises(OrcError):
         bounded(lambda: parse_section(pb.Footer, data, decompressor, "the part"))
     # nothing behind the limit is decompressed
     assert decompressor.bytes_out <= limit + BLOCK
 
 
 def test_groups_are_refused() -> None:
-    with pytest.raises(OrcError, match="not a protobuf message"):
+    with raises(OrcError):
         parse_section(pb.Footer, memoryview(b"\xfb\x07\xfc\x07"), Decompressor(None, 0), "the part")
 
 
@@ -158,7 +159,7 @@ def test_statistics_of_many_null_columns_are_sound() -> None:
         for _ in range(columns):
             stripe.col_stats.add(number_of_values=0, has_null=True).int_statistics.sum = 0
     data, decompressor = stored(metadata.SerializeToString()), Decompressor(CODECS[ZSTD], BLOCK)
-    with pytest.raises(OrcError, match="fields in"):
+    with raises(OrcError):
         parse_section(pb.Metadata, data, decompressor, "the statistics")
     length = 40 * columns * stripes
     message, _ = parse_section(pb.Metadata, data, decompressor, "the statistics", min_fields=length)
@@ -187,7 +188,7 @@ def test_lengths_of_char(parts: FileParts, length: int, is_sound: bool) -> None:
         (text,) = OrcReader(BytesSource(data)).read(["text"], [5]).column(0).to_pylist()
         assert text == "text 25".ljust(length)
         return
-    with pytest.raises(OrcError, match=f"type {column} is a CHAR of {length} characters"):
+    with raises(OrcError):
         OrcReader(BytesSource(data))
 
 

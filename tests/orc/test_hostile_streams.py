@@ -35,6 +35,7 @@ from tests.orc.hostile import (
     with_stream,
 )
 from tests.support.cases import sampled
+from tests.support.messages import raises
 from tests.support.rle_v2 import pack, zigzag
 from tests.support.writers import write_pyarrow
 
@@ -136,7 +137,7 @@ def test_a_stream_that_is_listed_twice(parts: FileParts, kind: StreamKind, conte
     data = put_together(
         with_stream(parts, "tiny", StreamKind.DATA, content), hooks=with_message("stripe footer", rename)
     )
-    with pytest.raises(OrcError, match=f"lists the stream {kind.name} of column {column} twice") as caught:
+    with raises(OrcError) as caught:
         OrcReader(BytesSource(data, "x.orc")).read(["text"])
     assert (caught.value.path, caught.value.stripe) == ("x.orc", 0)
 
@@ -146,7 +147,7 @@ def test_lengths_that_are_sure_to_be_missing(parts: FileParts) -> None:
     """No row is null, so there must be as many as rows; the last run may have more."""
     for name, kind, values in (("texts", StreamKind.LENGTH, 512), ("text", StreamKind.LENGTH, 512)):
         data = put_together(with_stream(parts, name, kind, repeated(1, values)))
-        with pytest.raises(OrcError, match=ENDS):
+        with raises(OrcError):
             OrcReader(BytesSource(data)).read([name])
 
 
@@ -159,7 +160,7 @@ def test_patched_lengths_of_64_bits(parts: FileParts, name: str) -> None:
     run = bytes([0x80 | 31 << 1 | 1, 255, 29, 1, 0]) + pack([1] * 512, 64) + patch
     data = put_together(with_stream(parts, name, StreamKind.LENGTH, run + repeated(1, num_rows)))
     top = name.partition("/")[0]
-    with pytest.raises(OrcError, match="negative or above"):
+    with raises(OrcError):
         OrcReader(BytesSource(data)).read([top])
 
 

@@ -26,6 +26,7 @@ from tests.orc.hostile import (
     with_message,
     with_stream,
 )
+from tests.support.messages import raises
 from tests.support.writers import write_pyarrow
 
 
@@ -44,7 +45,7 @@ def test_strings_that_exceed_one_array(
         damaged = with_stream(damaged, "map/0", StreamKind.DATA, repeated(2, ROWS * elements))
     damaged = with_stream(damaged, item, StreamKind.LENGTH, repeated(length, ROWS * elements))
     data = put_together(damaged, codec, 1 << 18)
-    with pytest.raises(OrcError, match=r"stream ends|more than one array") as caught:
+    with raises(OrcError) as caught:
         OrcReader(BytesSource(data, "x.orc")).read([top])
     assert (caught.value.path, caught.value.stripe, caught.value.column) == ("x.orc", 0, top)
 
@@ -64,7 +65,7 @@ def test_an_entry_that_is_wanted_too_often(tmp_path: Path) -> None:
     assert parts.stripes[0].footer.columns[1].kind == 3
     stripe.streams[code] = repeated(1, count)
     data = put_together(parts, ZSTD, 1 << 20)
-    with pytest.raises(OrcError, match=r"more than one array holds: select fewer rows") as caught:
+    with raises(OrcError) as caught:
         OrcReader(BytesSource(data, "x.orc")).read(["c"])
     assert (caught.value.path, caught.value.stripe, caught.value.column) == ("x.orc", 0, "c")
     reader = OrcReader(BytesSource(data))

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.orc
-import pytest
 
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.stripe import EncodingKind
 from tests.fuzz.parts import Hooks, put_together, take_apart
+from tests.support.messages import raises
 
 
 def test_work(tmp_path: Path) -> None:
@@ -63,5 +63,5 @@ def test_a_list_that_says_it_has_a_dictionary() -> None:
     stripe.streams[at] = (b"\xc1\xff" + b"\xff\xff\x03" + b"\0") * 2
     data = put_together(parts, 0, 1 << 18, Hooks(message=claim))
     reader = OrcReader(BytesSource(data))
-    with pytest.raises(OrcError, match=r"stream ends|more than one array|negative or above"):
+    with raises(OrcError):
         reader.read()

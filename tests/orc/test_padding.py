@@ -14,6 +14,7 @@ import pytest
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
 from hindex.orc.decode import arrow_arrays
+from tests.support.messages import raises
 
 LENGTH = 7
 
@@ -59,7 +60,7 @@ def test_as_much_as_an_array_holds(
         assert arrow_arrays.pad_strings(pa.array(strings, pa.utf8()), LENGTH).to_pylist() == expected
     else:
         monkeypatch.setattr(arrow_arrays, "MAX_ARRAY_BYTES", total - 1)
-        with pytest.raises(OrcError, match="the selected values are more than one array holds"):
+        with raises(OrcError):
             arrow_arrays.pad_strings(pa.array(strings, pa.utf8()), LENGTH)
 
 
@@ -84,7 +85,7 @@ def test_values_that_arrow_refuses_to_pad(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_length_that_no_memory_has() -> None:
-    with pytest.raises(OrcError, match="more than one array holds: select fewer rows"):
+    with raises(OrcError):
         arrow_arrays.pad_strings(pa.array(["a"] * 1000), (1 << 32) - 1)
 
 
@@ -98,6 +99,6 @@ def test_a_length_beyond_memory_is_an_error_with_its_position(
     # pyorc writes the blanks: so that there is something to fill, the file says that there are more
     schema = OrcReader(file).tail.schema
     monkeypatch.setattr(type(schema.children[1]), "max_length", 1 << 31, raising=False)
-    with pytest.raises(OrcError, match="more than one array holds") as caught:
+    with raises(OrcError) as caught:
         OrcReader(file).read(["c"], range(100))
     assert (caught.value.path, caught.value.stripe, caught.value.column) == (str(file), 0, "c")

@@ -13,6 +13,7 @@ from hindex.errors import ColumnError
 from hindex.orc import OrcReader
 from hindex.orc.metadata.projection import project
 from hindex.orc.metadata.types import Kind, OrcType
+from tests.support.messages import raises
 
 
 def test_parents_are_read_once_and_only_where_rows_are(tmp_path: Path) -> None:
@@ -117,14 +118,14 @@ def test_names_with_many_dots() -> None:
         fields = {".".join("a" * (below - level)): nodes[depth - below] for below in range(level + 1, depth)}
         node = OrcType(Kind.STRUCT, level, tuple(fields.values()), tuple(fields))
         nodes.append(node)
-    with pytest.raises(ColumnError, match="cannot be resolved"):
+    with raises(ColumnError):
         project(node, ".".join("a" * depth), "t.orc")
 
 
 def test_a_string_is_not_a_list_of_columns(tmp_path: Path) -> None:
     file = tmp_path / "t.orc"
     pa.orc.write_table(pa.table({"a": [1], "ab": [2]}), file)
-    with pytest.raises(ColumnError, match=r"pass a list, \['ab'\]"):
+    with raises(ColumnError):
         OrcReader(file).read("ab")
 
 

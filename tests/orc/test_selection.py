@@ -12,6 +12,7 @@ from pyroaring import BitMap
 from hindex.errors import ArgumentError
 from hindex.orc import OrcReader
 from hindex.orc.reader.row_selection import RowSelection
+from tests.support.messages import raises
 from tests.support.writers import write_pyarrow
 
 
@@ -34,7 +35,7 @@ def test_any_form_of_the_same_rows(rng: np.random.Generator, lacking: int, strid
 
 def test_rows_outside() -> None:
     for rows in (BitMap(range(1, 101)), BitMap([100]), [100], [-1]):
-        with pytest.raises(ValueError, match="outside the stripe's 100 rows"):
+        with raises(ValueError):
             RowSelection.of(rows, 100)
     assert RowSelection.of(BitMap(), 0).is_all
 
@@ -45,8 +46,8 @@ def test_missing_stripes(tmp_path: Path, stripe: int) -> None:
     reader = OrcReader(tmp_path / "t.orc")
     assert reader.read_stripe(0).num_rows == 100
     for read in (reader.read_stripe, reader.stripe):
-        with pytest.raises(ArgumentError, match=rf"t\.orc' has no stripe {stripe}: the stripes are 0 to 0"):
+        with raises(ArgumentError):
             read(stripe)
     write_pyarrow(tmp_path / "none.orc", pa.table({"a": pa.array([], pa.int64())}), "none", stride=1000)
-    with pytest.raises(ArgumentError, match=rf"none\.orc' has no stripe {stripe}: it has no stripes"):
+    with raises(ArgumentError):
         OrcReader(tmp_path / "none.orc").read_stripe(stripe)

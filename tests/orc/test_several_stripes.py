@@ -17,6 +17,7 @@ from hindex.orc import OrcReader
 from hindex.orc.io.source import BytesSource
 from hindex.orc.metadata.stripe import StreamKind
 from tests.fuzz.parts import FileParts, Hooks, put_together, take_apart
+from tests.support.messages import raises
 
 #: Stripes that are taken apart: rows, and rows of one and of a row group.
 SMALL_ROWS, SMALL_STRIPE, SMALL_STRIDE = 18_000, 6000, 500
@@ -162,7 +163,7 @@ def test_errors_name_their_own_stripe(small: pa.Table, parts: FileParts) -> None
     rows = np.arange(0, SMALL_ROWS, 1000)
     encrypted = parts.copy()
     encrypted.footer.encryption.variants.add(root=2)
-    with pytest.raises(OrcError, match="the column is encrypted") as caught:
+    with raises(OrcError) as caught:
         read(put_together(encrypted, ZSTD), rows)
     assert (caught.value.stripe, caught.value.column) == (0, "price")
     for stripe in range(3):
@@ -176,7 +177,7 @@ def test_errors_name_their_own_stripe(small: pa.Table, parts: FileParts) -> None
                     del message.columns[3:]
 
         data = put_together(short, ZSTD, hooks=Hooks(message=shorten))
-        with pytest.raises(OrcError, match="only 3 column encodings") as caught:
+        with raises(OrcError) as caught:
             read(data, rows, ["word"])
         assert caught.value.stripe == stripe
         assert read(data, rows, ["price"]).equals(small.select(["price"]).take(rows))
@@ -199,6 +200,6 @@ def test_dictionaries_of_different_sizes(small: pa.Table, parts: FileParts) -> N
     assert read(put_together(parts, ZSTD), rows, ["word"]).equals(small.select(["word"]).take(rows))
     # the bytes are the same, but of the second stripe's only three entries count
     parts.stripes[1].footer.columns[3].dictionary_size = 3
-    with pytest.raises(OrcError, match="entry 4 of a dictionary of 3") as caught:
+    with raises(OrcError) as caught:
         read(put_together(parts, ZSTD), rows, ["word"])
     assert caught.value.stripe == 1

@@ -31,6 +31,7 @@ from hindex.orc.io.source import (
     coalesce_ranges,
 )
 from hindex.orc.reader import orc_reader
+from tests.support.messages import raises
 
 DATA = bytes(range(256)) * 4096
 
@@ -63,7 +64,7 @@ def test_every_source_gives_the_same_bytes(file: Path) -> None:
         assert [bytes(view) for view in source.read(ranges)] == [DATA[o : o + n] for o, n in ranges]
         assert [bytes(view) for view in source.read([(len(DATA), 0), (5, 0)])] == [b"", b""]
         for outside in ((len(DATA), 1), (-1, 1), (0, len(DATA) + 1)):
-            with pytest.raises(OrcError, match="truncated or corrupt"):
+            with raises(OrcError):
                 source.read([outside])
         source.close()
 
@@ -129,7 +130,7 @@ def test_a_descriptor_that_belongs_to_another_file(file: Path, tmp_path: Path) -
     assert source._file is not None
     with other.open("rb") as opened:
         os.dup2(opened.fileno(), source._file.fileno())
-    with pytest.raises(OrcError, match="the file is closed"):
+    with raises(OrcError):
         source.read([(0, 10)])
     source.close()
 
@@ -219,7 +220,7 @@ def test_fsspec_uris_and_file_systems() -> None:
     with pytest.raises(OrcError, match="cannot open the file"):
         OrcReader("memory://dir/nope.orc")
     memory.pipe("/dir/short.orc", b"")
-    with pytest.raises(OrcError, match="empty"):
+    with raises(OrcError):
         OrcReader((memory, "/dir/short.orc"))
 
 
@@ -228,7 +229,7 @@ def test_a_remote_file_that_changed(tmp_path: Path) -> None:
     memory.pipe("/changed", DATA)
     source = FsspecSource(memory, "/changed")
     memory.pipe("/changed", DATA[:1000])
-    with pytest.raises(OrcError, match="are incomplete in the response: the file has changed"):
+    with raises(OrcError):
         source.read([(0, 10), (990, 20)])
 
 
@@ -241,10 +242,10 @@ def test_file_systems_with_errors_of_their_own(monkeypatch: pytest.MonkeyPatch) 
 
     source = FsspecSource(memory, "/own-errors")
     monkeypatch.setattr(type(memory), "cat_ranges", fail)
-    with pytest.raises(OrcError, match="cannot read 1 ranges: the token expired"):
+    with raises(OrcError):
         source.read([(0, 10)])
     monkeypatch.setattr(type(memory), "info", fail)
-    with pytest.raises(OrcError, match="cannot open the file: the token expired"):
+    with raises(OrcError):
         FsspecSource(memory, "/own-errors")
 
 

@@ -15,6 +15,7 @@ import pytest
 from hindex.errors import OrcError
 from hindex.orc import OrcReader
 from hindex.orc.time_zones import normalize_zone, to_instants, to_wall_clock
+from tests.support.messages import raises
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,7 +97,7 @@ def test_readings_before_zones_had_transitions(zone: str, rng: np.random.Generat
 def test_zones_that_are_not(tmp_path: Path, zone: str) -> None:
     file = tmp_path / "t.orc"
     pa.orc.write_table(pa.table({"a": [1]}), file)
-    with pytest.raises(OrcError, match="unknown time zone"):
+    with raises(OrcError):
         to_wall_clock(np.zeros(1, np.int64), zone)
-    with pytest.raises(OrcError, match="unknown time zone"):
+    with raises(OrcError):
         OrcReader(file, timezone=zone)

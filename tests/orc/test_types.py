@@ -25,6 +25,7 @@ from hindex.proto import orc_metadata_pb2 as pb
 from hindex.table.type_text import parse_type
 from tests.fuzz.parts import put_together, take_apart
 from tests.orc.hostile import direct_64, with_stream
+from tests.support.messages import raises
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,7 +109,7 @@ def test_types_nested_too_deep_are_refused() -> None:
             footer.types.add(kind=pb.Type.STRUCT, subtypes=[i + 1], field_names=["f"])
         footer.types.add(kind=pb.Type.INT)
 
-    with pytest.raises(OrcError, match=f"nested more than {MAX_TYPE_DEPTH} deep"):
+    with raises(OrcError):
         OrcReader(BytesSource(rewritten(small()[1], nest)))
 
 
@@ -148,7 +149,7 @@ def test_a_stripe_that_has_fewer_rows_than_it_says(claimed: int) -> None:
 
     reader = OrcReader(BytesSource(rewritten(small()[1], lie)))
     for rows in ([claimed - 1], [0, claimed - 1], *([None] if claimed > 1 << 30 else [])):
-        with pytest.raises(OrcError, match="stripe 0"):
+        with raises(OrcError):
             reader.read(rows=rows)
 
 
@@ -197,7 +198,7 @@ def test_columns_beside_an_encrypted_one(rows: list[int] | None) -> None:
     expected = table if rows is None else table.take(rows)
     assert reader.read(["a"], rows).equals(expected.select(["a"]))
     for columns in (["s"], ["a", "s"], None):
-        with pytest.raises(OrcError, match=r"stripe 0, column s: the column is encrypted.*leave it out"):
+        with raises(OrcError):
             reader.read(columns, rows)
 
 
@@ -215,7 +216,7 @@ def test_fields_of_an_encrypted_struct_cannot_be_read() -> None:
     assert reader.tail.encrypted_columns == {2, 3, 4, 5}
     assert reader.read(["a", "z"], [0, 2500]).equals(table.select(["a", "z"]).take([0, 2500]))
     for name in ("s", "s.i", "s.i.n", "s.i.t"):
-        with pytest.raises(OrcError, match="the column is encrypted"):
+        with raises(OrcError):
             reader.read(["a", name], [0, 2500])
 
 
@@ -231,9 +232,7 @@ def test_map_keys_that_are_null(tmp_path: Path) -> None:
         [("b", None)],
     ]
     for wanted in ([500], [0, 500], None):
-        with pytest.raises(
-            OrcError, match=r"stripe 0, column m: a map of the selected rows has a null key.*leave"
-        ):
+        with raises(OrcError):
             reader.read(rows=wanted)
 
 
@@ -242,12 +241,12 @@ def test_map_keys_that_are_null(tmp_path: Path) -> None:
 )
 def test_a_root_that_is_not_a_struct(tmp_path: Path, schema: str, rows: list[Any]) -> None:
     # neither does Spark read them, with or without a schema of the user's
-    with pytest.raises(OrcError, match=r"the root type is .*, not a struct"):
+    with raises(OrcError):
         OrcReader(write(tmp_path / "t.orc", schema, rows))
 
 
 def test_an_empty_file_and_one_without_columns(tmp_path: Path) -> None:
-    with pytest.raises(OrcError, match=r"the file is empty \(0 bytes\)"):
+    with raises(OrcError):
         OrcReader(BytesSource(b""))
     with OrcReader(write(tmp_path / "t.orc", "struct<a:int>", [])) as reader:
         assert (reader.num_rows, reader.read().num_rows, list(reader.batches())) == (0, 0, [])
@@ -290,10 +289,6 @@ def test_unions_of_many_types(tmp_path: Path, variants: int, template: str) -> N
     if variants == MAX_VARIANTS:
         assert reader.read()["u"].type == reader.schema.field("u").type
         return
-    message = (
-        rf"x\.orc, column u: a union of {variants} types cannot be read, as Arrow's have 1 to "
-        rf"{MAX_VARIANTS}: leave"
-    )
     reads: list[Callable[[], object]] = [
         reader.read,
         lambda: reader.schema,
@@ -303,7 +298,7 @@ def test_unions_of_many_types(tmp_path: Path, variants: int, template: str) -> N
         lambda: reader.read_stripe(0),
     ]
     for read in reads:
-        with pytest.raises(OrcError, match=message):
+        with raises(OrcError):
             read()
 
 
@@ -318,7 +313,7 @@ def test_a_union_of_no_types(tmp_path: Path) -> None:
     reader = OrcReader(file)
     reads: list[Callable[[], object]] = [reader.read, lambda: reader.schema, lambda: reader.read(["u"], [])]
     for read in reads:
-        with pytest.raises(OrcError, match="column u: a union of 0 types cannot be read"):
+        with raises(OrcError):
             read()
 
 

@@ -17,6 +17,7 @@ from hindex.orc.metadata.types import Kind, OrcType
 from hindex.plan.filter import ALWAYS, NEVER, AllOf, AnyOf, Filter, Indexable, Leaf, leaves
 from hindex.plan.filter_evaluation import bounds, mask, prune
 from hindex.plan.rules import all_of, any_of, leaf
+from tests.support.messages import raises
 
 INT = OrcType(Kind.INT)
 STRING = OrcType(Kind.STRING)
@@ -245,5 +246,5 @@ def test_constants_and_no_rows() -> None:
 def test_callers_mistakes() -> None:
     with pytest.raises(KeyError):
         mask(one("a"), {}, 1)
-    with pytest.raises(ValueError, match="column 'a' holds 2 values, not 3"):
+    with raises(ValueError):
         mask(one("a"), {"a": pa.array([1, 2], pa.int32())}, 3)

@@ -27,6 +27,7 @@ from hindex.sql.predicate import (
     Predicate,
 )
 from hindex.table.schema import TableColumn, TableSchema
+from tests.support.messages import raises
 
 INT = OrcType(Kind.INT)
 SCHEMA = TableSchema(
@@ -205,7 +206,7 @@ def test_refused_beside_instants(predicate: str, message: str) -> None:
 
 @pytest.mark.parametrize("predicate", ["nothing = 1", "x = 1 OR Nope IS NULL", "st.y = 1"])
 def test_unknown_columns(predicate: str) -> None:
-    with pytest.raises(ColumnError, match="cannot be resolved"):
+    with raises(ColumnError):
         normalize(parse_predicate(predicate), SCHEMA)
 
 

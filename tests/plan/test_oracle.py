@@ -22,6 +22,7 @@ from hindex.plan.time_zones import TimeZones
 from hindex.sql import parse_predicate
 from hindex.table.schema import TableColumn, TableSchema
 from tests.support.cases import sampled
+from tests.support.messages import raises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -163,6 +164,6 @@ def test_refused_as_spark_refuses(spark: SparkSession, section: Section, tmp_pat
         with pytest.raises(PySparkException):
             frame.selectExpr(f"({predicate})").toArrow()
     for predicate in section.refused + section.refused_here:
-        with pytest.raises(PredicateError, match=r"cannot evaluate .*\bc\b.*;") as caught:
+        with raises(PredicateError) as caught:
             mask(normalize(parse_predicate(predicate), schema), {"c": column}, len(column))
         assert "\n" not in str(caught.value)

@@ -17,6 +17,7 @@ from hindex.queries import plan_rewriting, selectivity
 from hindex.spark import catalyst
 from tests.queries import script
 from tests.support.cases import sampled
+from tests.support.messages import raises
 from tests.support.queries import rows
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def test_statements_about_indexes_run_and_give_frames(spark: SparkSession, wareh
         assert spark.sql("SHOW INDEXES ON shops").collect() == []
         with pytest.raises(IndexNotFoundError):
             spark.sql("DROP INDEX ib ON sales")
-        with pytest.raises(StatementError, match="line 1, column"):
+        with raises(StatementError):
             spark.sql("CREATE INDEX ib USING bitmap ON sales amount")
         # DESCRIBE of a table of that name
         spark.sql("CREATE TABLE index (a INT) USING orc")
@@ -475,7 +476,7 @@ def test_stop_restores_what_was_there(spark: SparkSession, warehouse: str) -> No
     handle = hindex.accelerate(spark, always=True)
     replaced = spark.sql
     assert hindex.accelerate(spark, always=True) is handle
-    with pytest.raises(ArgumentError, match="with the store None"):
+    with raises(ArgumentError):
         hindex.accelerate(spark, store=str(Path("elsewhere").absolute()))
     assert "sql" not in vars(spark.newSession())
     assert type(spark).builder.getOrCreate() is spark
@@ -546,7 +547,7 @@ def test_queries_of_a_connection_use_the_rule_while_they_run(
 
 
 def test_only_dataframes_are_explained() -> None:
-    with pytest.raises(ArgumentTypeError, match="df is 5: pass a DataFrame of Spark"):
+    with raises(ArgumentTypeError):
         hindex.explain(5)  # type: ignore[arg-type]
 
 

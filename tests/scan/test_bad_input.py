@@ -24,6 +24,7 @@ from hindex.errors import (
     TableError,
 )
 from hindex.store.store import Store
+from tests.support.messages import raises
 from tests.support.small import ids, store_state, write_columns, write_rows
 
 if TYPE_CHECKING:
@@ -363,25 +364,20 @@ def test_a_table_without_rows(spark: SparkSession, tmp_path: Path) -> None:
     for name in (None, "empty.orc", "_hidden.orc"):
         if name is not None:
             (path / name).touch()
-        with pytest.raises(TableError, match=r"^The table is empty\. No index will be created\."):
+        with raises(TableError):
             connection.table(str(path)).create_index("i", "a")
-        with pytest.raises(TableError, match=r"^The table is empty\. No index will be created\."):
+        with raises(TableError):
             connection.sql(f"CREATE INDEX i USING bitmap ON '{path}' (a)")
         assert not (path / "_hindex").exists()
 
 
 def test_no_such_table(spark: SparkSession, tmp_path: Path) -> None:
     connection = hindex.connect(spark=spark)
-    with pytest.raises(TableError, match=r"^Table '.*/nope' is invalid: no such file or directory: "):
+    with raises(TableError):
         connection.table(str(tmp_path / "nope")).scan().to_arrow()
-    with pytest.raises(TableError, match=r"^Table '.*/nope' is invalid: no such file or directory: "):
+    with raises(TableError):
         connection.table(str(tmp_path / "nope")).indexes()
-    with pytest.raises(
-        TableError,
-        match=r"^Table 'no_such_table' is invalid: it is neither a path nor a table of Spark's catalog",
-    ):
+    with raises(TableError):
         connection.table("no_such_table")
-    with pytest.raises(
-        TableError, match=r"^Table 'no.such_table' is invalid: Spark's catalog has no such table"
-    ):
+    with raises(TableError):
         connection.sql("SELECT * FROM no.such_table")

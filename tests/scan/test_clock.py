@@ -12,6 +12,7 @@ from hindex.api import scan
 from hindex.errors import PredicateError
 from hindex.expr import constant_times
 from tests.support.local_build import LocalConnection, indexed_table, install
+from tests.support.messages import raises
 from tests.support.small import ids, write_rows
 from tests.support.work import record_listings
 
@@ -86,15 +87,15 @@ def test_indexes_answer_times_of_the_clock(tmp_path: Path, clock: list[int]) -> 
 def test_partitions_of_indexes_are_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch)
     table = LocalConnection().table(str(days_table(tmp_path / "t")))
-    with pytest.raises(PredicateError, match=r"current_date\(\) is another value each time"):
+    with raises(PredicateError):
         table.create_index("i", "id", where="d >= current_date()")
     table.create_index("i", "id")
-    with pytest.raises(PredicateError, match=r"current_date\(\) is another value each time"):
+    with raises(PredicateError):
         table.refresh_indexes(where="d >= current_date() - 7")
 
 
 def test_column_with_the_name_of_a_clock_function(tmp_path: Path) -> None:
     table = indexed_table(tmp_path, {"current_date": pa.array([1, 2]), "d": pa.array([3, 4])})
-    with pytest.raises(PredicateError, match="current_date is a function and a column of the table"):
+    with raises(PredicateError):
         table.scan("d = year(current_date)")
     assert ids(table.scan("`current_date` = 2", ["id"])) == [1]

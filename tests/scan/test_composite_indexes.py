@@ -25,6 +25,7 @@ from hindex.store.store import Store
 from tests.scan.wrong_indexes import damage_pages
 from tests.support.cases import cases, sampled
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import candidates, ids, reasons, write_columns
 
 ROWS = 1500
@@ -270,12 +271,9 @@ def test_columns_that_cannot_be_indexed_together(
 def test_an_expression_among_columns_is_refused(
     path: Path, connection: LocalConnection, column: list[Any]
 ) -> None:
-    message = (
-        r"takes columns, and lower\(s\) is an expression: create a separate index on it, not of type ROWS"
-    )
-    with pytest.raises(ColumnError, match=message):
+    with raises(ColumnError):
         connection.table(path).create_index("i", column)
-    with pytest.raises(ColumnError, match=message):
+    with raises(ColumnError):
         connection.sql(f"CREATE INDEX i USING bitmap ON '{path}' (a, lower(s))")
     created = connection.table(path).create_index("i", ["a", hindex.col("s")])
     assert (created.column, created.column_type) == ("a, s", "int, string")
@@ -291,10 +289,10 @@ def test_a_column_with_the_name_of_the_list_is_another_one(
     write_columns(tmp_path / "0.orc", columns | nested)
     table = connection.table(tmp_path)
     table.create_index("i", ["a", "s"])
-    with pytest.raises(ColumnError, match="the table has a column of that name"):
+    with raises(ColumnError):
         table.create_index("j", [("x", "a"), "s"])
     write_columns(tmp_path / "0.orc", columns | named)
-    with pytest.raises(ColumnError, match="the table has a column of that name"):
+    with raises(ColumnError):
         table.refresh_indexes()
     assert ids(table.scan("`a, s` = 'q'", ["id"])) == [0]
     assert ids(table.scan("a = 2 AND s = 'y' AND `a, s` = 'r'", ["id"])) == [1]

@@ -17,6 +17,7 @@ from hindex.errors import DeletedFileError, HindexError
 from hindex.orc import OrcReader
 from hindex.table.listing import list_data_files
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import write_columns, write_rows
 
 #: Reading methods, each with its result of rows whose ids are given, in order of the files' paths.
@@ -144,7 +145,7 @@ def test_a_stream_that_has_handed_out_rows_ends_with_the_error(
         for batch in batches:
             seen.extend(batch["id"].to_pylist())
 
-    with pytest.raises(DeletedFileError, match=r"data file '\d+\.orc' was deleted .*: run the query again"):
+    with raises(DeletedFileError):
         rest()
     # nothing of the other state
     assert max(seen) < 1000

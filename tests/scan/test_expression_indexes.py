@@ -27,6 +27,7 @@ from hindex.store.definitions import PREFIX, decode_definition, encode_definitio
 from hindex.store.store import Store
 from tests.support.cases import cases, sampled
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import candidates, ids, reasons, write_columns
 
 ROWS = 1200
@@ -279,16 +280,16 @@ def test_ngrams_and_partitions_are_refused(tmp_path: Path, connection: LocalConn
     (tmp_path / "p=1").mkdir()
     write_file(tmp_path / "p=1" / "0.orc", 0, 0)
     table = connection.table(tmp_path)
-    with pytest.raises(ColumnError, match=r"length\(s\) is of type int, which NGRAM cannot index"):
+    with raises(ColumnError):
         table.create_index("i", "length(s)", "ngram")
-    with pytest.raises(ColumnError, match="'p' is a partition column"):
+    with raises(ColumnError):
         table.create_index("i", "p + a")
 
 
 def test_a_value_without_a_result_ends_the_build(path: Path, connection: LocalConnection) -> None:
     """It names the file and the expression; TRY_CAST does it."""
     table = connection.table(path)
-    with pytest.raises(BuildError, match=r"0\.orc.*CAST\(s AS INT\) has no value in some row"):
+    with raises(BuildError):
         table.create_index("i", "CAST(s AS INT)")
     assert not table.indexes()
     table.create_index("i", "TRY_CAST(s AS INT)")
@@ -395,7 +396,7 @@ def test_expressions_that_compute_times_are_indexed_in_sessions_of_utc_only(
     for text in ("hour(date_trunc('HOUR', ts))", "hour(ts + INTERVAL 1 DAY)", "ts > ts", "hour(d)"):
         on = expression_column(text, schema)
         assert on.in_zones(lambda: TimeZones("Etc/UTC", "GMT")) == on
-        with pytest.raises(ColumnError, match=r"computes times in the session's time zone, Europe/Berlin"):
+        with raises(ColumnError):
             on.in_zones(lambda: berlin)
 
 

@@ -29,6 +29,7 @@ from hindex.store.store import Store
 from tests.scan.wrong_indexes import exchange
 from tests.support.cases import cases
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import APART, keep_stat, reasons, write_columns
 
 #: Rows of each of the two files, in some stripes of both.
@@ -331,13 +332,13 @@ def test_statements(table: Table, connection: LocalConnection) -> None:
     assert (wide.column, wide.properties) == ("id, r.q", {"rows_per_block": "16"})
     with pytest.raises(IndexExistsError):
         connection.sql(f"CREATE INDEX again USING rows ON {name} (id, r.q)")
-    with pytest.raises(ColumnError, match="is an expression"):
+    with raises(ColumnError):
         connection.sql(f"CREATE INDEX e USING rows ON {name} (n + 1)")
     with pytest.raises(StatementError, match="expected a column in INCLUDE"):
         connection.sql(f"CREATE INDEX e USING bitmap ON {name} (n) INCLUDE (n + 1)")
-    with pytest.raises(ColumnError, match="is of type ROWS, which includes its columns"):
+    with raises(ColumnError):
         connection.sql(f"CREATE INDEX e USING rows ON {name} (n) INCLUDE (s)")
-    with pytest.raises(ColumnError, match="include is a list of names"):
+    with raises(ColumnError):
         table.create_index("e", "n", include="s")
 
 

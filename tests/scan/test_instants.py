@@ -21,6 +21,7 @@ from hindex.plan.time_zones import TimeZones
 from tests.spark.zones_run import STEADY, UNSTEADY, WRITERS, day_conditions, write_days
 from tests.support.cases import sampled
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 
 ZONES = [
     ("UTC", "UTC"),
@@ -170,9 +171,9 @@ def test_rows_in_an_order(written: Path, connection: LocalConnection) -> None:
                 assert aggregated.min("t") == expected[0]
                 assert aggregated.value_counts("t")["t"].to_pylist() == sorted(set(expected))
             else:
-                with pytest.raises(PredicateError, match=r"no instants in Europe/Berlin.*use Spark on"):
+                with raises(PredicateError):
                     aggregated.min("t")
-                with pytest.raises(PredicateError, match="cannot be grouped or compared here"):
+                with raises(PredicateError):
                     aggregated.value_counts("t")
                 assert aggregated.count("t") == len(expected)
     finally:
@@ -193,7 +194,7 @@ def test_what_depends_on_the_clock_of_a_session(written: Path, connection: Local
         "CAST(id AS STRING) = TIMESTAMP '2020-01-01 00:00:00'",
         "hour(t + INTERVAL 1 DAY) = 3",
     ):
-        with pytest.raises(PredicateError, match=r"filter with Spark on scan\(...\)"):
+        with raises(PredicateError):
             elsewhere.narrowed(predicate(text), ["id"], None).plan()
     clock = zoneinfo.ZoneInfo("Asia/Kolkata")
     shown = [value.astimezone(clock) for value in instants(written, "UTC").values() if value is not None]
@@ -205,14 +206,14 @@ def test_what_depends_on_the_clock_of_a_session(written: Path, connection: Local
         ("CAST(t AS STRING) LIKE '%-31 0%'", [f"{time:%d %H}".startswith("31 0") for time in shown]),
     ):
         assert elsewhere.narrowed(predicate(text), ["id"], None).count() == sum(matching) > 0
-    with pytest.raises(PredicateError, match="'No/Where', is unknown here"):
+    with raises(PredicateError):
         scan.with_zones(lambda: TimeZones("No/Where", "UTC")).plan()
-    with pytest.raises(PredicateError, match="'No/Where' is unknown here"):
+    with raises(PredicateError):
         scan.with_zones(lambda: TimeZones("UTC", "No/Where")).narrowed(
             predicate("t < '2020-01-01'"), None, None
         ).plan()
     in_toronto = scan.with_zones(lambda: TimeZones("UTC", "America/Toronto"))
-    with pytest.raises(PredicateError, match="does not begin at midnight"):
+    with raises(PredicateError):
         in_toronto.narrowed(predicate("t < DATE '1919-03-31'"), None, None).plan()
 
 

@@ -19,6 +19,7 @@ from hindex.errors import ArgumentTypeError
 from hindex.sql.predicate import Literal, LiteralKind
 from tests.support.cases import sampled
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,7 +122,7 @@ def test_a_boolean_among_many_integers_stays_a_boolean() -> None:
 
 @pytest.mark.parametrize("duration", [np.timedelta64(1, "s"), datetime.timedelta(1)])
 def test_durations_among_many_integers_are_refused(duration: Any) -> None:
-    with pytest.raises(ArgumentTypeError, match="is not a value of SQL"):
+    with raises(ArgumentTypeError):
         hindex.col("k").isin([duration, *_RANGE])
 
 

@@ -28,6 +28,7 @@ from tests.scan.wrong_indexes import (
     remove_index_files,
 )
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import ids, reasons, write_rows
 from tests.support.work import forget
 
@@ -94,9 +95,9 @@ def reasons_of(scan: Scan) -> set[Reason]:
 
 
 def test_strict_names_columns_without_an_index(table: Table) -> None:
-    with pytest.raises(FallbackError, match=r"NO_INDEX: 1 column: id"):
+    with raises(FallbackError):
         table.scan("a = 3 AND id > 5", mode="strict").count()
-    with pytest.raises(FallbackError, match="NO_INDEX"):
+    with raises(FallbackError):
         table.scan(mode="strict").min("id")
 
 
@@ -109,7 +110,7 @@ def test_strict_takes_an_index_for_each_partition(connection: LocalConnection, t
     strict = table.scan("a = 3", mode="strict")
     # MINMAX leaves open what the index of the other partition would not
     assert reasons(table.scan("a = 3")) == {Reason.PARTITION_NOT_INDEXED: ["one on p=2/x.orc"]}
-    with pytest.raises(FallbackError, match="one on p=2"):
+    with raises(FallbackError):
         strict.count()
     table.create_index("two", "a", where="p = 2")
     assert reasons(table.scan("a = 3")) == {}
@@ -127,7 +128,7 @@ def test_filters_are_not_taken_for_ranges(connection: LocalConnection, tmp_path:
     table.create_index("members", "a", "bloom")
     table.create_index("ends", "a", "minmax", where="p = 1")
     assert reasons(table.scan("a > 3")) == {Reason.PARTITION_NOT_INDEXED: ["ends on p=2/x.orc"]}
-    with pytest.raises(FallbackError, match="ends on p=2"):
+    with raises(FallbackError):
         table.scan("a > 3", mode="strict").count()
 
 
@@ -146,7 +147,7 @@ def test_an_index_file_of_a_partition_that_it_no_longer_covers(
     # stale, and nothing else tells of it
     write_rows(path / "p=01" / "x.orc", 0, [i % 7 for i in range(150)])
     assert reasons(table.scan(where)) == {Reason.PARTITION_NOT_INDEXED: ["one on p=01/x.orc"]}
-    with pytest.raises(FallbackError, match="one on p=01"):
+    with raises(FallbackError):
         table.scan(where, mode="strict").count()
 
 
@@ -168,7 +169,7 @@ def test_strict_refuses_what_only_the_last_stripe_falls_back_to(
     damage_pages(table)
     for name in ("groups", "distinct", "order"):
         forget()
-        with pytest.raises(FallbackError, match="CORRUPT"):
+        with raises(FallbackError):
             TOLD[name][0](table.scan(mode="strict"))
     assert table.scan().distinct("a").to_pylist() == list(range(7))
 
@@ -213,5 +214,5 @@ def test_modes_of_connections(table: Table, monkeypatch: pytest.MonkeyPatch) -> 
         strict.sql(f"SELECT COUNT(*) FROM '{table.name}' WHERE id = 3")
     with pytest.raises(FallbackError):
         strict.sql(f"SELECT a FROM '{table.name}' WHERE id = 3")
-    with pytest.raises(HindexError, match="Unknown mode 'sure': it is lenient, strict, prove"):
+    with raises(HindexError):
         hindex.connect(mode="sure")

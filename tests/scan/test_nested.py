@@ -13,6 +13,7 @@ from hindex.errors import ColumnError
 from hindex.plan.reasons import Reason
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import ids, write_columns
 
 ROWS = 3000
@@ -46,7 +47,7 @@ def test_paths_of_more_than_one_meaning(tmp_path: Path, columns: dict[str, pa.Ar
     hx: Any = LocalConnection()
     for select in ("{0}", "MAX({0})", "COUNT(DISTINCT {0})", "i", "*"):
         where = f" WHERE {asked} = 1" if select in ("i", "*") else ""
-        with pytest.raises(ColumnError, match=r"meaning|is ambiguous"):
+        with raises(ColumnError):
             hx.sql(f"SELECT {select.format(asked)} FROM '{tmp_path / 't'}'{where}").to_arrow()
     assert hx.table(str(tmp_path / "t")).scan().to_arrow().to_pylist() == [
         {name: column[row].as_py() for name, column in {"i": pa.array([0, 1]), **columns}.items()}
@@ -153,15 +154,9 @@ def test_fields_are_read_on_their_own(table: Table) -> None:
 
 
 def test_what_cannot_be_indexed(table: Table, path: Path) -> None:
-    for column, message in [
-        ("address", "struct"),
-        ("address.place", "struct"),
-        ("address.tags", "array"),
-        ("address.tags.item", "has no fields"),
-        ("address.zip", "Column 'address.zip' cannot be resolved"),
-    ]:
+    for column in ["address", "address.place", "address.tags", "address.tags.item", "address.zip"]:
         for using in ("bitmap", "bloom", "minmax"):
-            with pytest.raises(ColumnError, match=message):
+            with raises(ColumnError):
                 table.create_index("x", column, using)
     assert table.indexes() == []
 
@@ -173,12 +168,12 @@ def test_a_path_that_is_also_a_columns_name(tmp_path: Path, monkeypatch: pytest.
     write_columns(tmp_path / "t" / "0.orc", columns)
     table = LocalConnection().table(str(tmp_path / "t"))
     assert ids(table.scan("`a.b` = 5")) == [2]
-    with pytest.raises(ColumnError, match=r"Column 'a\.b' is ambiguous"):
+    with raises(ColumnError):
         table.scan("a.b = 5").count()
     select = f"SELECT {{}} FROM '{tmp_path / 't'}'"
     for asked in ("a.b", "id, a.b", "COUNT(DISTINCT a.b)", "MIN(a.b), a.b"):
         group = " GROUP BY a.b" if asked.startswith("MIN") else ""
-        with pytest.raises(ColumnError, match="is ambiguous"):
+        with raises(ColumnError):
             LocalConnection().sql(select.format(asked) + group)
     assert table.scan().to_arrow().column("a.b").to_pylist() == [6, 5]
 
@@ -241,5 +236,5 @@ def test_fields_with_dots_in_their_names(tmp_path: Path, monkeypatch: pytest.Mon
     write_columns(path / "2.orc", {"id": pa.array([1001]), "st": pa.array([{"a": {"b": 7}}])})
     table = hx.table(str(path))
     assert ids(table.scan("st.`a.b` = 7", ["id"])) == sevens
-    with pytest.raises(ColumnError, match="is ambiguous"):
+    with raises(ColumnError):
         table.scan("st.a.b = 7", ["id"]).count()

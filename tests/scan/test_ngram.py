@@ -19,6 +19,7 @@ from hindex.plan.reasons import Reason
 from tests.scan.wrong_indexes import exchange
 from tests.support.cases import cases, sampled
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import candidates, ids, reasons, write_columns
 
 #: Rows of each of the two files, in several stripes of both.
@@ -219,7 +220,7 @@ def test_columns_that_are_no_strings_are_refused(
     tmp_path: Path, connection: LocalConnection, data_type: pa.DataType
 ) -> None:
     write_columns(tmp_path / "0.orc", {"c": pa.array([None, None], data_type)})
-    with pytest.raises(ColumnError, match="which NGRAM cannot index"):
+    with raises(ColumnError):
         connection.table(str(tmp_path)).create_index("i", "c", "ngram")
 
 
@@ -263,7 +264,7 @@ def test_errors_of_rows_that_no_index_excludes(tmp_path: Path, connection: Local
     table = connection.table(str(tmp_path))
     table.create_index("n", "s", "ngram", properties={"block_rows": "1"})
     assert ids(table.scan("contains(s, 'beta')", ["id"])) == [0]
-    with pytest.raises(PredicateError, match="not UTF-8"):
+    with raises(PredicateError):
         table.scan("contains(s, 'alpha')", ["id"]).to_arrow()
 
 

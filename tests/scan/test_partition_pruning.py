@@ -29,6 +29,7 @@ from tests.acid.writing import write_flat
 from tests.support import local_build
 from tests.support.cases import cases, sampled
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import ids, write_columns, write_rows
 from tests.support.work import record_listings
 
@@ -281,7 +282,7 @@ def test_the_catalog_tells_the_schema_of_a_first_query(
     listed.clear()
     assert in_catalog(root, string, is_listed=False).scan("id = 2").count() == 1
     assert sorted(listed) == ["", "p=1", "p=2", "p=3"]
-    with pytest.raises(ColumnError, match="new"):
+    with raises(ColumnError):
         in_catalog(root, string, is_listed=False).scan("new = 1")
 
 

@@ -33,6 +33,7 @@ from hindex.table.directory_tree import DirectoryTree
 from hindex.table.partitions import PartitionFilter
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.small import OLD, ROWS, WHERE, expected, ids, keep_stat, reasons, write_columns, write_rows
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def test_a_file_replaced_by_one_of_another_type_with_the_same_length_and_time(
         file.write_bytes(content[:3] + bytes(length - len(content)) + content[3:])
 
     keep_stat(file, replace)
-    with pytest.raises(TableError, match=r"column 'a' is string in file 'one.orc' but int in file 'two.orc'"):
+    with raises(TableError):
         ids(table.scan(WHERE))
     (path / "two.orc").unlink()
     assert str(table.schema.resolve("a").type) == "string"
@@ -202,7 +203,7 @@ def test_a_file_replaced_by_one_of_other_columns_with_the_same_length_and_time(
     assert not table.refresh_indexes().changed
     (path / "1.orc").unlink()
     assert table.scan().to_arrow().to_pylist() == [{"id": 0, "bb": 1}, {"id": 1, "bb": 2}]
-    with pytest.raises(ColumnError, match=r"on a column that the table no longer has: drop the index"):
+    with raises(ColumnError):
         table.refresh_indexes()
     table.drop_index("i")
     assert ids(table.scan("bb = 2")) == [1]
@@ -215,10 +216,7 @@ def test_such_a_file_where_the_listing_alone_is_believed(
     table, _ = renamed
     with monkeypatch.context() as patch:
         patch.setattr(listing.DataFiles, "are_untouched_since", lambda _, at, __: np.ones(len(at), np.bool_))
-        with pytest.raises(
-            TableError,
-            match=r"'0.orc' has the columns 'id', 'bb', and it was planned to have 'id', 'aa': .*REFRESH",
-        ):
+        with raises(TableError):
             table.scan().to_arrow()
     assert table.refresh_indexes().changed
     assert table.scan().to_arrow().to_pylist() == RENAMED
@@ -254,14 +252,14 @@ def test_every_reader_reports_an_unreadable_data_file(connection: LocalConnectio
     file = tmp_path / "t" / "p=1" / "x.orc"
     keep_stat(file, lambda: file.write_bytes(bytes(file.stat().st_size)))
     assert ids(table.scan("p = 2")) == [2]
-    with pytest.raises(OrcError, match=r"x\.orc"):
+    with raises(OrcError):
         ids(table.scan("p = 1"))
 
 
 def test_a_file_replaced_by_one_of_other_types_after_planning(path: Path, table: Table) -> None:
     batches = table.scan(WHERE).to_batches()
     write_columns(path / "one.orc", {"id": pa.array([1], pa.int64()), "a": pa.array(["x"])})
-    with pytest.raises(TableError, match=r"was replaced after the scan was planned; run the query again$"):
+    with raises(TableError):
         list(batches)
 
 
@@ -327,7 +325,7 @@ def test_two_files_that_change_places(path: Path, table: Table) -> None:
 def test_a_file_deleted_after_planning(path: Path, table: Table) -> None:
     plan = table.scan(WHERE).plan()
     (path / "two.orc").unlink()
-    with pytest.raises(TableError, match=r"data file 'two.orc' was deleted after the scan was planned: run"):
+    with raises(TableError):
         list(run_units(run_lookups(plan.tasks), ScanTaskReader.read))
 
 

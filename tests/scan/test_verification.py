@@ -35,6 +35,7 @@ from tests.scan.wrong_indexes import (
     remove_index_files,
 )
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.queries import count_calls
 from tests.support.small import ids, reasons, write_columns, write_rows
 from tests.support.work import forget
@@ -195,7 +196,7 @@ def test_prove_finds_the_index_that_is_wrong_and_sets_it_aside(
     # it is not used from now on, in any mode, and everyone is told
     assert ids(table.scan("a = 3", ["id"])) == right
     assert reasons(table.scan("a = 3"))[Reason.QUARANTINED] == ["bad"]
-    with pytest.raises(FallbackError, match="QUARANTINED: 1 index: bad"):
+    with raises(FallbackError):
         table.scan("a = 3", mode="strict").count()
     bad = table.index("bad")
     assert bad.state is IndexState.QUARANTINED

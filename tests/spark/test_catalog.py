@@ -21,6 +21,7 @@ from hindex.spark.session import session_time_zones
 from hindex.sql import parse
 from hindex.sql.statements import Select
 from tests.support.cases import sampled
+from tests.support.messages import raises
 from tests.support.queries import compare
 from tests.support.small import reasons, write_columns
 
@@ -46,7 +47,7 @@ def test_a_table(spark: SparkSession, table: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["missing", "no_such_schema.missing"])
 def test_no_table(spark: SparkSession, name: str) -> None:
-    with pytest.raises(TableError, match=rf"Table '{name}' is invalid: .*no such table\. Quote a path: "):
+    with raises(TableError):
         describe_table(spark, name)
 
 
@@ -420,9 +421,7 @@ def test_files_of_other_formats_are_read_by_spark(spark: SparkSession, tmp_path:
     """An index on such a table is an error that names the format."""
     spark.range(3).write.parquet(str(tmp_path / "users"))
     hx = hindex.connect(spark=spark)
-    with pytest.raises(
-        NotOrcError, match=r"^Table 'parquet.nowhere' is invalid: hindex reads tables of ORC files, and"
-    ):
+    with raises(NotOrcError):
         hx.sql("CREATE INDEX i USING bitmap ON parquet.`nowhere` (a)")
     result: Any = hx.sql(f"SELECT * FROM parquet.`{tmp_path}/users` WHERE id > 0")
     assert sorted(result.to_arrow()["id"].to_pylist()) == [1, 2]
@@ -446,11 +445,9 @@ def test_a_table_of_another_database_is_suggested(spark: SparkSession) -> None:
             lambda: hx.sql("CREATE INDEX i USING bitmap ON all_events (a)"),
             lambda: hx.sql("SHOW INDEXES ON all_events"),
         ):
-            with pytest.raises(
-                UnknownTableError, match=r"^Table 'all_events' is invalid: .*Did you mean wh\.all_events\?$"
-            ):
+            with raises(UnknownTableError):
                 run()
-        with pytest.raises(UnknownTableError, match=r"no such table\. Quote a path"):
+        with raises(UnknownTableError):
             hx.sql("SHOW INDEXES ON other_events")
     finally:
         spark.sql("DROP DATABASE wh CASCADE")

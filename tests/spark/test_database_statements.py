@@ -12,6 +12,7 @@ import hindex
 from hindex.api.statement_table import RecordList
 from hindex.errors import BuildError, UnknownTableError
 from tests.support.cases import sampled
+from tests.support.messages import raises
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,7 +93,7 @@ def test_an_unknown_database(spark: SparkSession, database: str) -> None:
     for statement in ("SHOW INDEXES IN DATABASE {}", "REFRESH INDEXES IN {}", "CHECK INDEXES IN {}"):
         with pytest.raises(UnknownTableError, match=message):
             hx.sql(statement.format("manytable"))
-    with pytest.raises(UnknownTableError, match="Spark's catalog has no such table"):
+    with raises(UnknownTableError):
         hx.sql("SHOW INDEXES IN manytable")
     empty: Any = hx.sql("SHOW INDEXES IN DATABASE default")
     assert empty.num_rows == 0
@@ -103,8 +104,6 @@ def test_a_table_that_fails_does_not_stop_the_others(spark: SparkSession, databa
     hx = hindex.connect(spark=spark)
     location = Path(hx.table("one").uri)
     (location / "damaged.orc").write_bytes(b"no ORC file")
-    with pytest.raises(
-        BuildError, match=r"^1 of 2 tables could not be refreshed, the others were: .*damaged\.orc"
-    ):
+    with raises(BuildError):
         hx.sql(f"REFRESH INDEXES IN {database}")
     assert ("i_two", f"{database}.two", "fresh") in shown(hx, f"SHOW INDEXES IN {database}")

@@ -23,6 +23,7 @@ from tests.spark.layouts import (
     rows,
 )
 from tests.support.cases import IS_NIGHTLY, cases, sampled
+from tests.support.messages import raises
 from tests.support.queries import compare
 from tests.support.small import reasons, write_columns
 
@@ -109,9 +110,7 @@ def test_a_file_of_another_type_is_left_unindexed(spark: SparkSession, tmp_path:
         table = hx.table("mixed")
         index = table.create_index("s", "s")
         assert (index.status, index.num_files, index.files_without_column) == ("fresh", 1, ("2.orc",))
-        with pytest.raises(
-            hindex.HindexError, match=r"column 's' is bigint in data file '2.orc' and string in"
-        ):
+        with raises(hindex.HindexError):
             table.scan("s = '7'").to_arrow()
         assert table.scan("id = 3", ["id"]).to_arrow().num_rows == 1
         compare(hx, "SELECT * FROM mixed WHERE s = '9'")

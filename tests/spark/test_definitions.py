@@ -23,6 +23,7 @@ from hindex.spark.catalog import CatalogDefinitions
 from hindex.store.definitions import PREFIX, decode_definition, encode_definition
 from hindex.store.store import Store
 from tests.support.cases import sampled
+from tests.support.messages import raises
 from tests.support.small import ids, reasons
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def test_one_of_two_is_refreshed_and_the_other_dropped(
     dropped = hx.sql(f"DROP INDEX by_url ON {NAME}")
     assert str(dropped).startswith("Index 'by_url' of 'defined' dropped")
     assert list(statuses(table)) == ["by_a"]
-    with pytest.raises(IndexNotFoundError, match="Index 'by_url' does not exist"):
+    with raises(IndexNotFoundError):
         table.drop_index("by_url")
     assert table.rebuild_index("by_a").changed
     assert statuses(table) == {"by_a": "fresh"}
@@ -153,7 +154,7 @@ def test_one_of_two_is_refreshed_and_the_other_dropped(
     assert properties(spark) == {}
     spark.sql(OVERWRITE)
     assert statuses(table) == {}
-    with pytest.raises(IndexNotFoundError, match=r"Table 'defined' has no indexes.*INSERT OVERWRITE"):
+    with raises(IndexNotFoundError):
         table.refresh_indexes()
 
 
@@ -261,9 +262,9 @@ def test_a_table_by_path_has_no_definitions(hx: Connection, spark: SparkSession,
     assert len(properties(spark)) == 1
     spark.sql(OVERWRITE)
     assert by_path.indexes() == []
-    with pytest.raises(IndexNotFoundError, match=r"has no indexes, so there is nothing to refresh"):
+    with raises(IndexNotFoundError):
         hx.sql(f"REFRESH INDEXES ON '{place}'")
-    with pytest.raises(IndexNotFoundError, match=r"has no indexes, so there is nothing to refresh"):
+    with raises(IndexNotFoundError):
         hx.sql(f"REFRESH INDEX by_a ON '{place}'")
     with pytest.raises(IndexNotFoundError):
         hx.sql(f"REFRESH INDEXES ON '{place}' DRY RUN")

@@ -15,6 +15,7 @@ from hindex.orc import OrcReader
 from hindex.queries import selectivity
 from hindex.spark import scan as scan_frame
 from hindex.spark.jobs import failure_message
+from tests.support.messages import raises
 from tests.support.small import write_rows
 
 if TYPE_CHECKING:
@@ -125,10 +126,7 @@ def test_a_query_whose_tables_spark_reads_fails_with_one_line(path: Path, spark:
     results: list[Any] = [hx.sql(text) for _ in range(3)]
     (path / "2.orc").unlink()
     for read in (results[0].to_arrow, results[1].count, lambda: results[2].max("n")):
-        with pytest.raises(
-            DeletedFileError,
-            match=r"^data file '\S*/with blank/2\.orc' was deleted after .*: run the query again",
-        ) as caught:
+        with raises(DeletedFileError) as caught:
             read()
         assert "\n" not in str(caught.value)
         assert caught.value.__suppress_context__
@@ -163,7 +161,7 @@ def test_a_query_of_spark_fails_with_one_line(
         lambda: results[2].max("id"),
         lambda: results[3].value_counts("id"),
     ):
-        with pytest.raises(DeletedFileError, match=r"^data file '\S*2\.orc' was deleted .*\Z") as caught:
+        with raises(DeletedFileError) as caught:
             read()
         assert "\n" not in str(caught.value)
         assert caught.value.__suppress_context__

@@ -20,6 +20,7 @@ from hindex.queries.query_execution import explain_query, run_query
 from hindex.queries.query_plan import plan_query
 from hindex.sql.queries import parse_query
 from tests.support.cases import cases, sampled
+from tests.support.messages import raises
 from tests.support.queries import ROWS, compare, rows
 from tests.support.small import write_columns
 
@@ -287,7 +288,7 @@ def test_names_are_resolved_in_the_current_database(spark: SparkSession, tmp_pat
         hx.sql("SELECT sum(id) AS n FROM one.t WHERE id = 3")
         spark.sql("DROP TABLE one.t")
         spark.sql(f"CREATE TABLE one.t USING orc LOCATION '{tmp_path / 'two'}'")
-        with pytest.raises(StatementError, match="needs ON"):
+        with raises(StatementError):
             hx.sql("DROP INDEX by_id")
         assert hx.table(str(tmp_path / "two")).has_index("by_id")
     finally:

@@ -13,6 +13,7 @@ from hindex.errors import TableError, UnsupportedError
 from hindex.queries.query_execution import explain_query, run_query
 from hindex.sql.queries import parse_query
 from tests.acid.writing import bucket_property, write_acid
+from tests.support.messages import raises
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +33,7 @@ def test_a_table_that_is_transactional(
     for where, wanted in (("x.id > 1 AND b = 3", 5), ("x.id > 1 + rand() * 0", None), ("true", 7)):
         text = f"SELECT count(*) AS n FROM '{tmp_path / 't'}' x JOIN (SELECT 3 AS b) WHERE {where}"
         if wanted is None:
-            with pytest.raises(TableError, match="is transactional, which Spark cannot read by itself"):
+            with raises(TableError):
                 tables.sql(text)
             continue
         query = parse_query(text)
@@ -49,7 +50,7 @@ def test_a_table_that_is_transactional(
             "SELECT count(*) + 0 FROM IDENTIFIER('acid')",
             "SELECT count(*) FROM acid qualify WHERE qualify.id > 1",
         ):
-            with pytest.raises(TableError, match="a transactional table, which Spark cannot read by itself"):
+            with raises(TableError):
                 tables.sql(text)
     finally:
         spark.sql("DROP TABLE acid")
@@ -63,9 +64,7 @@ def test_a_table_that_is_transactional(
     # neither engine reads it if the catalog has other types
     spark.sql(f"CREATE TABLE acid (id INT, k INT, s CHAR(4)) USING orc LOCATION '{tmp_path / 't'}'")
     try:
-        with pytest.raises(
-            UnsupportedError, match=r"column 'id' is bigint in data file .* and int in the catalog"
-        ):
+        with raises(UnsupportedError):
             tables.sql("SELECT count(*) AS n FROM acid x JOIN (SELECT 3 AS b) WHERE x.id > 1")
     finally:
         spark.sql("DROP TABLE acid")
@@ -82,7 +81,7 @@ def test_a_view_of_a_transactional_table(
     spark.sql("CREATE VIEW inside AS SELECT 1 AS id WHERE 0 IN (SELECT id FROM acid)")
     try:
         for text in ("SELECT id FROM of_acid", "SELECT id + 1 FROM of_acid", "EXPLAIN SELECT id FROM inside"):
-            with pytest.raises(TableError, match="a transactional table, which Spark cannot read by itself"):
+            with raises(TableError):
                 tables.sql(text)
     finally:
         for relation in ("VIEW inside", "VIEW of_acid", "TABLE acid"):
@@ -112,7 +111,7 @@ def test_partitions_of_a_transactional_table_are_also_the_catalog_s(
                 assert tables.table("acid").scan().count() == 10
                 assert tables.table("acid").scan("p = 2 AND k = 3").count() == 1
             else:
-                with pytest.raises(UnsupportedError, match=problem):
+                with raises(UnsupportedError):
                     tables.table("acid").scan().count()
     finally:
         spark.sql("DROP TABLE acid")

@@ -14,6 +14,7 @@ import hindex
 from hindex.errors import ArgumentError, HindexError
 from hindex.explanations.explanation import Explanation
 from tests.support.cases import sampled
+from tests.support.messages import raises
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -105,20 +106,20 @@ def test_spark_takes_arguments_of_other_types(named: str, spark: SparkSession) -
     assert result.to_arrow()["id"].to_pylist() == [5]
     result = hx.sql("SELECT :n AS n, ':n' AS s FROM range(:m)", {"n": 7, "m": 2})
     assert result.to_arrow().to_pylist() == [{"n": 7, "s": ":n"}] * 2
-    with pytest.raises(HindexError, match="of type set: use None, bool"):
+    with raises(HindexError):
         hindex.connect().sql(f"SELECT id FROM {named} WHERE i = :v", {"v": {1}})
 
 
 def test_mistakes_in_arguments(named: str, spark: SparkSession) -> None:
     hx = hindex.connect(spark=spark)
     for text in ("SELECT id FROM {} WHERE i = :v", "SELECT sum(id) FROM {} WHERE i = :v"):
-        with pytest.raises(ArgumentError, match=r"the parameter :v has no argument: args has 'w'"):
+        with raises(ArgumentError):
             hx.sql(text.format(named), {"w": 1})
-        with pytest.raises(ArgumentError, match=r"args has 'w', and the statement has no parameter :w"):
+        with raises(ArgumentError):
             hx.sql(text.format(named), {"v": 1, "w": 1})
-        with pytest.raises(ArgumentError, match=r"takes its argument from a dict"):
+        with raises(ArgumentError):
             hx.sql(text.format(named), [1])
-    with pytest.raises(TypeError, match=r"^args is 'x'"):
+    with raises(TypeError):
         hx.sql(f"SELECT id FROM {named}", "x")
     with pytest.raises(TypeError, match="Spark does not take these args: "):
         hx.sql(f"SELECT sum(id) FROM {named} WHERE i = :v", {"v": object()})

@@ -20,6 +20,7 @@ from hindex.scan.task_runner import Runner
 from hindex.spark import catalog, catalog_schema
 from hindex.sql.queries import parse_query
 from hindex.store.snapshot import take_snapshot
+from tests.support.messages import raises
 from tests.support.queries import ROWS, compare, count_calls
 from tests.support.small import write_columns
 
@@ -55,7 +56,7 @@ def test_queries_that_spark_runs_ignore_the_mode(
     # the mode applies to queries that hindex answers without Spark
     alone = "SELECT id FROM qt WHERE b = 1 AND id > 5"
     if mode == "strict":
-        with pytest.raises(FallbackError, match="NO_INDEX: 1 column: id"):
+        with raises(FallbackError):
             hx.sql(alone)
     else:
         result = hx.sql(alone)

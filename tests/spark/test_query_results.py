@@ -18,6 +18,7 @@ from hindex.explanations.explanation import Explanation
 from hindex.queries.decisions import QueryExplanation
 from hindex.queries.query_execution import shorten
 from tests.support.cases import sampled
+from tests.support.messages import raises
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -169,11 +170,11 @@ def test_a_result_of_spark(spark: SparkSession, place: Path) -> None:
     frame = result.to_spark()
     assert frame is result.to_spark(spark)
     assert pa.table(result).column(0).to_pylist() == [2]
-    with pytest.raises(ColumnError, match="Column 'id' is ambiguous: 2 columns"):
+    with raises(ColumnError):
         result.min("id")
-    with pytest.raises(ColumnError, match=r"Column 'nope' cannot be resolved; the result has id, s, st, id"):
+    with raises(ColumnError):
         result.order_by("nope")
-    with pytest.raises(UnsupportedError, match="Spark runs this query"):
+    with raises(UnsupportedError):
         result.explain(analyze=True)
     one: Any = hx.sql("VALUES (1, 'x', named_struct('f', 3)), (2, NULL, named_struct('f', NULL))")
     assert (one.max("col3.f"), one.count("col3.f"), one.columns) == (3, 1, ["col1", "col2", "col3"])
@@ -227,7 +228,7 @@ def test_queries_that_spark_runs_report_the_cause(
     finally:
         spark.catalog.dropTempView("results_view")
     # without a session the error names the solution
-    with pytest.raises(HindexError, match=r"hindex\.connect\(spark="):
+    with raises(HindexError):
         hindex.connect().sql("SELECT id, i + 1 AS n FROM 'x'")
 
 

@@ -25,6 +25,7 @@ from hindex.spark.scan import split_native
 from hindex.spark.types import is_same_type, spark_ddl
 from hindex.table.type_text import parse_type
 from tests.support.cases import sampled
+from tests.support.messages import raises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -346,7 +347,7 @@ print(sum(batch.num_rows for task in tasks for batch in read_group((task,))))
 def test_a_union_is_refused(tmp_path: Path, spark: SparkSession) -> None:
     write(tmp_path / "t.orc", "struct<id:int,u:uniontype<int,string>>", [(1, 5), (2, "x")])
     table = hindex.connect(spark=spark).table(str(tmp_path))
-    with pytest.raises(ColumnError, match=r"Spark has no type for uniontype<int,string>"):
+    with raises(ColumnError):
         table.scan().to_spark(spark)
     assert table.scan(columns=["id"]).to_spark(spark).count() == 2
 

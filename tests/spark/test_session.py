@@ -27,6 +27,7 @@ from hindex.spark.session import (
     running_session,
 )
 from tests.support.cases import nightly, sampled
+from tests.support.messages import raises
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -145,9 +146,7 @@ print("spark.jsa" in Path(f"/proc/{java}/maps").read_text())
 
 def test_a_class_archive_in_no_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HINDEX_SPARK_ARCHIVE", str(tmp_path / "none" / "spark.jsa"))
-    with pytest.raises(
-        HindexError, match=r"HINDEX_SPARK_ARCHIVE is .* whose directory does not exist: make it"
-    ):
+    with raises(HindexError):
         _archive_option()
 
 
@@ -210,9 +209,9 @@ def test_a_running_session_is_known_to_threads_that_have_not_used_it(spark: Spar
 
 
 def test_a_running_session_rejects_static_settings(spark: SparkSession) -> None:
-    with pytest.raises(HindexError, match=r"master 'local\[2\]' is running.*stop that session"):
+    with raises(HindexError):
         local_session(master="local[7]")
-    with pytest.raises(HindexError, match=r"'spark\.driver\.memory' is fixed"):
+    with raises(HindexError):
         local_session(conf={"spark.driver.memory": "7g"})
 
 
@@ -257,7 +256,7 @@ def test_a_java_that_is_new_enough(java_home: Callable[[str], Path]) -> None:
 
 def test_a_java_that_is_too_old(java_home: Callable[[str], Path]) -> None:
     java_home("""echo 'openjdk version "11.0.2"' >&2""")
-    with pytest.raises(MissingRuntimeError, match=r"17 or later and .* is 11: install Java 17"):
+    with raises(MissingRuntimeError):
         find_java()
 
 
@@ -270,7 +269,7 @@ def test_a_java_that_does_not_run(java_home: Callable[[str], Path]) -> None:
 def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingRuntimeError, match=r"none on the PATH: install Java 17"):
+    with raises(MissingRuntimeError):
         find_java()
 
 

@@ -24,6 +24,7 @@ from hindex.table.schema import TableColumn, TableSchema
 from tests.spark.zones_run import (
     session_zone,
 )
+from tests.support.messages import raises
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def test_steady_times() -> None:
     assert not is_steady("1893-04-02")
     assert is_steady("2020-10-25T02:30", "Asia/Kolkata")
     assert is_steady("2020-10-25T02:30", "UTC")
-    with pytest.raises(PredicateError, match="'No/Where'"):
+    with raises(PredicateError):
         is_steady("2020-01-01", "No/Where")
     assert TimeZones("GMT", "Etc/UTC").is_reader_utc
     assert TimeZones("Europe/London", "Etc/UTC").is_session_utc
@@ -209,6 +210,6 @@ def test_the_session_of_the_connection(spark: SparkSession, tmp_path: Path) -> N
     result: Any = hindex.connect(spark=spark).sql(f"SELECT a FROM '{tmp_path}' WHERE a > 1")
     assert [row.a for row in result.to_spark().collect()] == [2]
     alone = hindex.connect().table(str(tmp_path)).scan("a = 1")
-    with pytest.raises(HindexError, match=r"give one, to_spark\(spark\), or hindex.connect\(spark=spark\)"):
+    with raises(HindexError):
         alone.to_spark()
     assert alone.to_spark(spark).count() == 1

@@ -12,6 +12,7 @@ import pytest
 import hindex
 from hindex.api.statement_table import StatementTable
 from hindex.errors import NotOrcError, StatementError, TableNotFoundError, UnknownTableError
+from tests.support.messages import raises
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,13 +82,13 @@ def test_names_of_the_catalog(spark: SparkSession, names: list[str]) -> None:
 def test_unknown_tables(spark: SparkSession, path: Path) -> None:
     misspelled = path.with_name("tt")
     for head in ("DESCRIBE", "DESCRIBE TABLE", "SHOW COLUMNS IN"):
-        with pytest.raises(TableNotFoundError, match=f"did you mean '{path}'"):
+        with raises(TableNotFoundError):
             hindex.connect().sql(f"{head} '{misspelled}'")
-        with pytest.raises(UnknownTableError, match=r"'nope'.* Quote a path"):
+        with raises(UnknownTableError):
             hindex.connect().sql(f"{head} nope")
-        with pytest.raises(NotOrcError, match="parquet files"):
+        with raises(NotOrcError):
             hindex.connect().sql(f"{head} parquet.`x`")
-        with pytest.raises(UnknownTableError, match="Spark's catalog has no such table"):
+        with raises(UnknownTableError):
             hindex.connect(spark=spark).sql(f"{head} nope")
-    with pytest.raises(StatementError, match="expected IN, found 'ON'"):
+    with raises(StatementError):
         hindex.connect(spark=spark).sql("SHOW COLUMNS ON declared")

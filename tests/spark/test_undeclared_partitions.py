@@ -12,6 +12,7 @@ import hindex
 from hindex.errors import UnsupportedError
 from tests.spark.layouts import rows
 from tests.support.cases import sampled
+from tests.support.messages import raises
 from tests.support.small import write_columns
 
 if TYPE_CHECKING:
@@ -42,9 +43,7 @@ def test_queries_are_left_to_spark(
     spark.sql(f"CREATE TABLE undeclared ({declared}) USING orc LOCATION '{tmp_path / 't'}'")
     try:
         hx = hindex.connect(spark=spark)
-        with pytest.raises(
-            UnsupportedError, match=r"its directories are partitioned by .*, and the catalog has it"
-        ):
+        with raises(UnsupportedError):
             hx.table("undeclared").scan(where).to_arrow()
         for text in (
             f"SELECT * FROM undeclared WHERE {where}",

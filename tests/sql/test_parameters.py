@@ -16,6 +16,7 @@ from hindex.sql import parse
 from hindex.sql.parameters import check_args
 from hindex.sql.queries import parse_query
 from hindex.sql.statements import Select
+from tests.support.messages import raises
 
 ZONE = datetime.timezone(datetime.timedelta(hours=2))
 VALUES = [
@@ -138,7 +139,7 @@ def test_mistakes(text: str, args: Any, error: type[Exception], message: str) ->
 
 @pytest.mark.parametrize("args", ["x", b"x", 7, {1: 2}, {1, 2}, iter([1])])
 def test_args_that_are_none(args: Any) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"^args "):
+    with raises(ArgumentTypeError):
         check_args(args)
 
 

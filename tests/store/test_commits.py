@@ -28,6 +28,7 @@ from hindex.store.manifest import (
 )
 from hindex.store.store import Store
 from tests.store.changes import adding, all_files, index, names
+from tests.support.messages import raises
 
 
 def test_nothing_committed(store: Store, table: Path) -> None:
@@ -89,7 +90,7 @@ def test_a_rebase_that_no_longer_applies(store: Store) -> None:
             store.commit(adding("same"))
         return new
 
-    with pytest.raises(IndexExistsError, match=r"^Index 'same' already exists"):
+    with raises(IndexExistsError):
         store.commit(late)
     assert calls == 2
 
@@ -102,7 +103,7 @@ def test_conflicts_end(store: Store, table: Path, monkeypatch: pytest.MonkeyPatc
         store.commit(adding(f"rival{next(rivals)}"))
         return add_indexes(old, [index("late")])
 
-    with pytest.raises(CommitConflictError, match="5 times in a row"):
+    with raises(CommitConflictError):
         store.commit(beaten)
     assert names(store) == [f"rival{number}" for number in range(5)]
     assert len(all_files(table)) == 5
@@ -191,7 +192,7 @@ def test_a_vanished_store(store: Store, table: Path, seen: int) -> None:
     for path in gone:
         path.unlink()
     before = all_files(table)
-    with pytest.raises(StoreError, match=r"disappeared: its manifest 3 existed before, now .* is the latest"):
+    with raises(StoreError):
         store.commit(adding("late"))
     assert all_files(table) == before
     # whoever starts from what is there now may go on

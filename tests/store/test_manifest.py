@@ -28,6 +28,7 @@ from hindex.store.manifest import (
 from hindex.store.manifest_file import VERSION, decode, encode
 from hindex.store.segment import encode_segment, entry_batch
 from hindex.table.listing import Fingerprint
+from tests.support.messages import raises
 
 
 def index(
@@ -56,9 +57,7 @@ def test_an_empty_one() -> None:
     empty = Manifest.empty("/t")
     assert (empty.number, empty.indexes, tuple(empty.files)) == (0, (), ())
     assert empty.find_index("a") is None
-    with pytest.raises(
-        IndexNotFoundError, match=r"^Index 'a' does not exist; the table's indexes are: none$"
-    ):
+    with raises(IndexNotFoundError):
         empty.index("a")
 
 
@@ -102,9 +101,7 @@ def test_drop() -> None:
     assert after.indexes == (B,)
     assert after.files == (data_file("x", B),)
     assert drop_index(after, "b").files == ()
-    with pytest.raises(
-        IndexNotFoundError, match=r"^Index 'zz' does not exist; the table's indexes are: 'a', 'b'$"
-    ):
+    with raises(IndexNotFoundError):
         drop_index(before, "zz")
 
 
@@ -272,7 +269,7 @@ def framed(payload: bytes, version: int = VERSION) -> bytes:
 
 def test_a_newer_version() -> None:
     assert framed(encode(SMALL)[20:-4]) == encode(SMALL)
-    with pytest.raises(NewerFormatError, match="format version 2, this hindex reads up to 1; upgrade hindex"):
+    with raises(NewerFormatError):
         decode(framed(b"whatever it holds", 2), "m")
 
 

@@ -49,6 +49,7 @@ from tests.store.changes import adding, names
 from tests.support import local_build
 from tests.support.cases import sampled
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.s3 import S3Server, delete_object, delete_objects, object_keys, put_object
 from tests.support.work import forget
 
@@ -192,7 +193,7 @@ def test_a_build_after_a_file_is_replaced(
         built = run_build(connection, plan, NullProgress())
         assert {item.path: item.tail_checksum for item in built} == checksums
         return
-    with pytest.raises(BuildError, match=r"data file '1\.orc'.*: the file was overwritten while it was open"):
+    with raises(BuildError):
         run_build(connection, plan, NullProgress())
 
 
@@ -201,14 +202,11 @@ def test_errors_of_files_that_change_after_the_plan(table: Table) -> None:
     uri = f"{table.uri}/1.orc"
     plan = table.scan(f"k = {values(1)[7]}", ["v"]).plan()
     (group,) = group_tasks(plan, 1)
-    for change, problem in (
-        (partial(put_object, uri, b"x" * 99), "overwritten while it was open: run again"),
-        (partial(delete_object, uri), "deleted after it was listed: run again"),
-    ):
+    for change in (partial(put_object, uri, b"x" * 99), partial(delete_object, uri)):
         change()
-        with pytest.raises(OrcError, match=problem):
+        with raises(OrcError):
             list(run_units(run_lookups(plan.tasks), ScanTaskReader.read))
-        with pytest.raises(DeletedFileError, match=r"data file '\S+/1\.orc' was deleted or replaced after"):
+        with raises(DeletedFileError):
             list(read_group(group))
 
 

@@ -17,6 +17,7 @@ from hindex.store.manifest import (
 )
 from hindex.store.store import Store, list_stores, shared_name
 from tests.store.changes import adding, index, latest, names, put_index_file
+from tests.support.messages import raises
 
 
 def test_the_place_beside_the_data(tmp_path: Path, table: Path) -> None:
@@ -72,7 +73,7 @@ def test_a_store_is_the_same_through_a_link(tmp_path: Path) -> None:
 
 
 def test_options_in_the_uri_of_a_store() -> None:
-    with pytest.raises(StoreError, match="give them in the environment, such as AWS_ENDPOINT_URL"):
+    with raises(StoreError):
         Store.for_table("s3://b/t?region=eu-west-1")
 
 
@@ -111,7 +112,7 @@ def test_directories_of_indexes(store: Store) -> None:
     entry = index("a")
     assert store.index_directory(entry.id) == f"data/{entry.id}"
     for wrong in ("", "../../../x", "A" * 32):
-        with pytest.raises(ValueError, match="is not the id of an index"):
+        with raises(ValueError):
             store.index_directory(wrong)
 
 
@@ -121,13 +122,13 @@ def test_links_do_not_leave_the_store(store: Store, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"12345")
     Path(store.root, file.path).unlink()
     Path(store.root, file.path).symlink_to(tmp_path / "secret")
-    with pytest.raises(StoreError, match="symbolic link that leaves the store"):
+    with raises(StoreError):
         store.absolute(file.path)
 
 
 @pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "data/../../x", "a\0b"])
 def test_names_do_not_leave_the_store(store: Store, path: str) -> None:
-    with pytest.raises(StoreError, match="not within the store"):
+    with raises(StoreError):
         store.absolute(path)
 
 

@@ -29,6 +29,7 @@ from hindex.table import listing
 from tests.store.changes import adding, check_race, names
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
+from tests.support.messages import raises
 from tests.support.s3 import S3Server, copy_object, delete_objects, object_keys, put_object
 from tests.support.small import APART, EXCHANGED
 
@@ -192,12 +193,12 @@ def test_a_directory_that_is_named_as_a_file(bucket: str) -> None:
     put(f"{bucket}/events.orc/part-0.orc", rows(0))
     assert LocalConnection().table(f"{bucket}/events.orc").scan("g = 'g3'").count() == 143
     assert LocalConnection().table(f"{bucket}/events.orc/part-0.orc").scan("g = 'g3'").count() == 143
-    with pytest.raises(TableNotFoundError, match="no such file or directory"):
+    with raises(TableNotFoundError):
         LocalConnection().table(f"{bucket}/others.orc").scan().count()
 
 
 def test_a_bucket_is_a_directory(bucket: str) -> None:
-    with pytest.raises(TableNotFoundError, match="no such file or directory"):
+    with raises(TableNotFoundError):
         LocalConnection().table(bucket).scan().count()
     put(f"{bucket}/x.orc", rows(0))
     assert LocalConnection().table(bucket).scan("g = 'g3'").count() == 143
@@ -267,7 +268,7 @@ def test_an_object_replaced_after_planning(
     plan = scan.plan()
     s3.requests.clear()
     put_object(f"{bucket}/t/x.orc", second)
-    with pytest.raises(OrcError, match="the file was overwritten while it was open: run again"):
+    with raises(OrcError):
         list(run_units(run_lookups(plan.tasks), ScanTaskReader.read))
     # a query is planned anew, also if the file changes in between; here it is the first one again
     look_up = Runner.run_lookups
@@ -466,9 +467,7 @@ def test_a_bucket_that_is_not_there(s3: S3Server) -> None:
 def test_a_vanished_store(store: Store, bucket: str) -> None:
     assert names(store) == ["a"]
     delete_objects(f"{bucket}/s")
-    with pytest.raises(
-        StoreError, match="disappeared: its manifest 1 existed before, now none is the latest"
-    ):
+    with raises(StoreError):
         store.commit(lambda old: drop_index(old, "a"))
     assert object_keys(store.root) == set()
 
@@ -486,11 +485,9 @@ def test_a_server_without_conditional_writes(
 ) -> None:
     monkeypatch.setattr("hindex.store.remote._proven", set())
     s3.ignores_conditions = True
-    with pytest.raises(
-        StoreError, match=r"cannot commit to the store .*its server creates a file although there is one"
-    ):
+    with raises(StoreError):
         store.commit(adding("b"))
-    with pytest.raises(StoreError, match="cannot commit"):
+    with raises(StoreError):
         store.prepare_index_directory(new_index_id())
     assert names(store) == ["a"]
     assert {key.partition("/")[0] for key in object_keys(store.root)} == {"manifests"}
@@ -531,7 +528,7 @@ def test_objects_are_read_up_to_their_last_byte(bucket: str, s3: S3Server) -> No
         assert storage.read("some", limit) == b"x" * 10
         assert storage.read("none", limit) == b""
     assert storage.read_all(["none", "some", "none"], 10) == [b"", b"x" * 10, b""]
-    with pytest.raises(ValueError, match="more than the 9 bytes that are supported"):
+    with raises(ValueError):
         storage.read("some", 9)
     with pytest.raises(FileNotFoundError):
         storage.read("other", 10)
@@ -544,7 +541,7 @@ def test_an_empty_manifest_is_an_error(table: str) -> None:
     t.create_index("g", "g", "bitmap")
     (last,) = (key for key in object_keys(f"{table}/_hindex") if key.endswith(".manifest"))
     put_object(f"{table}/_hindex/{last}", b"")
-    with pytest.raises(StoreError, match=r"is corrupt: .*restore it from a copy"):
+    with raises(StoreError):
         LocalConnection().table(table).indexes()
 
 

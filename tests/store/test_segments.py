@@ -38,6 +38,7 @@ from hindex.store.manifest import (
 from hindex.store.manifest_file import decode, encode
 from hindex.store.segment import encode_segment, entry_batch
 from hindex.store.store import RECENT, Store
+from tests.support.messages import raises
 
 INT = IndexEntry("1" * 32, "int", "i", "minmax", "bigint")
 TEXT = IndexEntry("2" * 32, "text", "t", "minmax", "string")
@@ -146,14 +147,14 @@ def test_pruning_against_each_extent(kind: str, rng: np.random.Generator) -> Non
 
 def test_more_row_groups_than_rows_are_refused() -> None:
     data = encode_segment(entry_batch([replace(entry(0), num_row_groups=5)]))
-    with pytest.raises(ValueError, match=r"has 5 row groups of 4 rows"):
+    with raises(ValueError):
         EntryTable.decode(data, ())
 
 
 def test_stripes_of_more_rows_than_64_bits_count_are_refused() -> None:
     """The sum of their rows is that of the file in 64 bits."""
     data = encode_segment(entry_batch([replace(entry(0), num_rows=5, stripe_rows=(1 << 63, 1 << 63, 5))]))
-    with pytest.raises(ValueError, match="do not add up to its 5 rows"):
+    with raises(ValueError):
         EntryTable.decode(data, ())
 
 
@@ -215,7 +216,7 @@ def test_copies_of_metadata_are_within_the_store() -> None:
     assert EntryTable.decode(encode_segment(entry_batch(entries)), ()).entries() == tuple(entries)
     for path in ("../x", "/x", "s3://b/x"):
         data = encode_segment(entry_batch([replace(entry(1), metadata=copy(path))]))
-        with pytest.raises(ValueError, match="leaves the store"):
+        with raises(ValueError):
             EntryTable.decode(data, ()).entries()
 
 
@@ -487,7 +488,7 @@ def test_nothing_is_garbage_while_a_retained_manifest_cannot_be_read(tmp_path: P
     data = path.read_bytes()
     path.write_bytes(data[:-1])
     RECENT.clear()
-    with pytest.raises(StoreError, match=f"segment '{superseded.path}' is corrupt"):
+    with raises(StoreError):
         Store(store.root, "/t").garbage(0)
     path.write_bytes(data)
     assert Store(store.root, "/t").garbage(0) == ()

@@ -28,9 +28,13 @@ Messages = dict[str, list[str]]
 _E = TypeVar("_E", bound=BaseException)
 #: The test that runs in this process, and its messages so far.
 _running: Messages = {}
+#: Tests that have finished, with the messages to record.
+_unsaved: Messages = {}
 #: Text that differs between runs or machines, and its form in a table.
 _replacements: list[tuple[re.Pattern[str], str]] = [
     (re.compile(re.escape(str(CHECKOUT))), "<checkout>"),
+    (re.compile(r" at 0x[0-9a-f]+"), " at <address>"),
+    (re.compile(r"\bs3://b[0-9a-f]{12}\b"), "s3://<bucket>"),
     (re.compile(r"\b(127\.0\.0\.1|localhost):\d+"), r"\1:<port>"),
     (re.compile(r"\b[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}\b"), "<id>"),
 ]
@@ -50,15 +54,28 @@ def raises(expected: type[_E] | tuple[type[_E], ...]) -> Iterator[pytest.Excepti
         assert recorded == messages[-1:], _explain(test, "another message", recorded, messages[-1:])
 
 
+def start(test: str) -> None:
+    """Begin a test. Its table is read now, as tests may replace what reads files."""
+    _running.clear()
+    _recorded(_locate(test)[0])
+
+
 def finish(test: str) -> None:
-    """Record the messages of a test that has passed, or fail if there are more recorded ones than it raised."""
+    """Fail if more messages are recorded for a test that has passed than it raised, or keep them for `save`."""
     messages = _messages_so_far(test)
-    folder, name = _locate(test)
     if _is_recording():
-        _record(folder, name, messages)
+        _unsaved[test] = messages
     else:
+        folder, name = _locate(test)
         missing = _recorded(folder).get(name, [])[len(messages) :]
         assert not missing, _explain(test, "fewer messages", missing, [])
+
+
+def save() -> None:
+    """Write the messages of tests that have finished, if they are recorded."""
+    while _unsaved:
+        test, messages = _unsaved.popitem()
+        _record(*_locate(test), messages)
 
 
 def use_directory(base: Path) -> None:

@@ -11,6 +11,7 @@ from hindex.errors import TableError, TableNotFoundError
 from hindex.store.segment import is_safe_path
 from hindex.table.listing import list_data_files
 from hindex.table.partitions import CatalogPartitions, PartitionLocation, is_external
+from tests.support.messages import raises
 
 
 def put(*paths: Path) -> None:
@@ -64,7 +65,7 @@ def test_a_table_whose_directory_is_gone(table: Path, tmp_path: Path) -> None:
     listing = list_data_files(str(table), partitions=places(tmp_path))
     assert [file.uri for file in listing.files] == [f"{tmp_path}/x y/n"] * 2 + [f"{tmp_path}/z/k"]
     for none in (None, CatalogPartitions(frozenset())):
-        with pytest.raises(TableNotFoundError, match="no such file or directory"):
+        with raises(TableNotFoundError):
             list_data_files(str(table), partitions=none)
 
 

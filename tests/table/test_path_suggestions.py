@@ -11,6 +11,7 @@ import pytest
 from hindex.errors import TableNotFoundError
 from hindex.table.listing import list_data_files
 from hindex.table.location import suggest_path
+from tests.support.messages import raises
 
 
 @pytest.mark.parametrize(
@@ -136,5 +137,5 @@ def test_what_may_have_been_meant(
     assert remedy.startswith(expected.format(tmp_path))
     assert bool(remedy) == bool(expected)
     # of a table of a catalog, whose place is gone
-    with pytest.raises(TableNotFoundError, match=r"no such file or directory: /no/such/place$"):
+    with raises(TableNotFoundError):
         list_data_files("/no/such/place", name="db.events")

@@ -12,6 +12,7 @@ from hindex.errors import ColumnError, TableError
 from hindex.orc.metadata.types import Kind, OrcType
 from hindex.table.schema import TableColumn, TableSchema, bind_columns, common_type, merge_schemas
 from hindex.table.type_text import MAX_DEPTH, parse_type, type_text
+from tests.support.messages import raises
 
 
 def columns(text: str) -> tuple[tuple[str, OrcType], ...]:
@@ -185,14 +186,14 @@ def test_shown_as_in_a_statement() -> None:
 
 @pytest.mark.parametrize("name", [5, None, (), ("a", 1), b"a"])
 def test_what_is_no_name(name: Any) -> None:
-    with pytest.raises(ColumnError, match=r"is not a column: pass a name as a string"):
+    with raises(ColumnError):
         merged("a:int").resolve(name)
 
 
 def test_an_ambiguous_name() -> None:
     schema = merged("abc:int,ABC:int")
     assert schema.resolve("ABC").name == "ABC"
-    with pytest.raises(ColumnError, match="'Abc' cannot be resolved: it is ambiguous among abc, ABC"):
+    with raises(ColumnError):
         schema.resolve("Abc")
 
 
@@ -200,14 +201,14 @@ def test_a_name_that_is_a_path_as_well() -> None:
     schema = merged("`a.b`:int,a:struct<b:string>")
     assert schema.resolve(("a.b",)).type.kind == Kind.INT
     assert schema.resolve(("a", "b")).type.kind == Kind.STRING
-    with pytest.raises(ColumnError, match="more than one meaning"):
+    with raises(ColumnError):
         schema.resolve("a.b")
     # an index has the column that there was first
     assert schema.resolve("a.b", is_stored=True).type.kind == Kind.INT
 
 
 def test_a_table_without_columns() -> None:
-    with pytest.raises(ColumnError, match="there are no columns"):
+    with raises(ColumnError):
         TableSchema(()).resolve("a")
 
 
@@ -275,7 +276,7 @@ def test_type_text_round_trip(data_type: OrcType) -> None:
     ],
 )
 def test_text_that_is_no_type(text: str) -> None:
-    with pytest.raises(ValueError, match="not a type"):
+    with raises(ValueError):
         parse_type(text)
 
 
@@ -287,10 +288,10 @@ def test_types_are_parsed_up_to_a_depth(opening: str, closing: str) -> None:
     assert str(parse_type(nested(100))) == nested(100)
     innermost = list(parse_type(nested(MAX_DEPTH)).walk())[-1]
     assert innermost.kind is Kind.INT
-    with pytest.raises(ValueError, match=f"not a type: a type nested at most {MAX_DEPTH} deep is expected"):
+    with raises(ValueError):
         parse_type(nested(MAX_DEPTH + 1))
     # as deep as Python does not call
-    with pytest.raises(ValueError, match="not a type: a type nested at most"):
+    with raises(ValueError):
         parse_type(opening * 100_000)
 
 
@@ -314,7 +315,7 @@ def test_files_without_names_are_merged_by_position(files: list[str], expected: 
     [(["_col1:int", "_col0:int,_col1:int"], ""), (["_col0:int,_col1:int"], "_col1:int")],
 )
 def test_placeholders_of_other_columns(files: list[str], partitions: str) -> None:
-    with pytest.raises(TableError, match="no names of its columns"):
+    with raises(TableError):
         merged(*files, partitions=partitions)
 
 
