@@ -198,6 +198,16 @@ def test_statements_that_listed_the_table_list_it_again(
     assert listed.to_arrow()["id"].to_pylist() == list(range(100, 120))
 
 
+def test_a_listed_table_that_has_other_columns_by_then_is_refused(table: Table, path: Path) -> None:
+    """What was checked against the snapshot, such as the types of a statement, may not hold any more."""
+    listed = table.scan(None, ["id"]).on_snapshot(table.snapshot())
+    for file in path.glob("*.orc"):
+        file.unlink()
+    write_columns(path / "new.orc", {"id": pa.array(["x"]), "a": pa.array([1], pa.int32())})
+    with pytest.raises(DeletedFileError, match="other columns"):
+        listed.to_arrow()
+
+
 def test_the_result_of_a_statement_is_of_one_state(
     connection: LocalConnection, table: Table, path: Path, openings: Openings
 ) -> None:

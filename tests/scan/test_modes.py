@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import hindex
 from hindex.api.scan import Scan
-from hindex.api.table import Table
+from hindex.api.table import IndexSpec, Table
 from hindex.errors import ColumnError, FallbackError, HindexError, PredicateError
 from hindex.explanations.explanation import ReadPath
 from hindex.plan.modes import Mode
@@ -29,7 +30,7 @@ from tests.scan.wrong_indexes import (
 )
 from tests.support.local_build import LocalConnection
 from tests.support.messages import raises
-from tests.support.small import ids, reasons, write_rows
+from tests.support.small import ids, reasons, write_columns, write_rows
 from tests.support.work import forget
 
 
@@ -119,6 +120,24 @@ def test_strict_takes_an_index_for_each_partition(connection: LocalConnection, t
     # of a file that came later, that is what is told
     write_rows(tmp_path / "parts" / "p=2" / "y.orc", 300, [3])
     assert reasons(table.scan("a = 3")) == {Reason.NEW_FILE: ["p=2/y.orc"]}
+
+
+def test_strict_takes_an_index_file_for_each_file_beside_one_without_the_column(
+    connection: LocalConnection, tmp_path: Path
+) -> None:
+    """A file that lacks the column needs no index file, and does not stand for those that have it."""
+    for number in range(2):
+        write_rows(tmp_path / f"{number}.orc", 10 * number, [3, 4])
+    write_columns(tmp_path / "9.orc", {"id": pa.array([90])})
+    table = connection.table(str(tmp_path))
+    table.create_indexes([IndexSpec("by_a", "a"), IndexSpec("by_id", "id")])
+    assert ids(table.scan("a = 3", mode="strict")) == [0, 10]
+    write_rows(tmp_path / "5.orc", 50, [3, 4])
+    table.index("by_id").refresh()
+    assert reasons(table.scan("a = 3")) == {Reason.NOT_BUILT: ["by_a on 5.orc"]}
+    with pytest.raises(FallbackError, match="NOT_BUILT"):
+        table.scan("a = 3", mode="strict").to_arrow()
+    assert ids(table.scan("a = 3")) == [0, 10, 50]
 
 
 def test_filters_are_not_taken_for_ranges(connection: LocalConnection, tmp_path: Path) -> None:

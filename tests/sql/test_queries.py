@@ -40,6 +40,9 @@ CONDITIONS: list[tuple[str, list[str]]] = [
     ("SELECT * FROM t CROSS JOIN u WHERE a = 1", ["a = 1", ""]),
     ("SELECT * FROM t x JOIN t y ON x.a = y.b WHERE x.a = 3 AND y.a = 4 AND a = 3", ["a = 3", "a = 4"]),
     ("SELECT * FROM t JOIN u USING (k) WHERE k = 3 AND a = 4 AND t.k = 5", ["a = 4, k = 5", ""]),
+    # the column that USING merges is neither table's, in any letter case, also where the other one's are not known
+    ("SELECT * FROM t JOIN (SELECT y AS k FROM u) s USING (k) WHERE k = 3 AND a = 4", ["a = 4", ""]),
+    ("SELECT * FROM t RIGHT JOIN (SELECT y AS k FROM u) s USING (K) WHERE k = 3 AND a = 4", ["a = 4", ""]),
     ("SELECT * FROM t NATURAL JOIN u WHERE a = 4 AND t.b = 5", ["b = 5", ""]),
     ("SELECT * FROM t LEFT JOIN u ON t.k = u.k AND u.x = 3 AND t.a = 1", ["", "x = 3"]),
     ("SELECT * FROM t LEFT JOIN u ON t.k = u.k WHERE u.y = 4 AND t.b IS NULL", ["b IS NULL", "y = 4"]),

@@ -30,7 +30,7 @@ from tests.store.changes import adding, check_race, names
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.messages import raises
-from tests.support.s3 import S3Server, copy_object, delete_objects, object_keys, put_object
+from tests.support.s3 import S3Server, copy_object, delete_objects, make_bucket, object_keys, put_object
 from tests.support.small import APART, EXCHANGED
 
 if TYPE_CHECKING:
@@ -245,8 +245,9 @@ def test_a_btree_on_an_object_store(table: str, s3: S3Server, monkeypatch: pytes
     assert not [key for key in object_keys(f"{table}/_hindex") if key.endswith(".hidx")]
 
 
+@pytest.mark.parametrize("ignores", [False, True], ids=["server compares", "server ignores"])
 def test_an_object_replaced_after_planning(
-    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch, ignores: bool
 ) -> None:
     """The new object has the same rows in another order, the same length and tail; only its version differs."""
     local_build.install(monkeypatch)
@@ -267,6 +268,7 @@ def test_an_object_replaced_after_planning(
     assert scan.to_arrow().to_pylist() == [{"id": APART[10]}]
     plan = scan.plan()
     s3.requests.clear()
+    s3.ignores_conditions = ignores
     put_object(f"{bucket}/t/x.orc", second)
     with raises(OrcError):
         list(run_units(run_lookups(plan.tasks), ScanTaskReader.read))
@@ -491,6 +493,16 @@ def test_a_server_without_conditional_writes(
         store.prepare_index_directory(new_index_id())
     assert names(store) == ["a"]
     assert {key.partition("/")[0] for key in object_keys(store.root)} == {"manifests"}
+
+
+def test_each_bucket_has_to_refuse_to_create_a_file_twice(bucket: str, s3: S3Server) -> None:
+    """What one has proved says nothing of another, which may be on another server."""
+    Store(f"{bucket}/s", "/t").commit(adding("a"))
+    s3.ignores_conditions = True
+    assert Store(f"{bucket}/other", "/t").commit(adding("a")).number == 1
+    make_bucket(f"{bucket}-2")
+    with pytest.raises(StoreError, match="cannot commit to the store"):
+        Store(f"{bucket}-2/s", "/t").commit(adding("a"))
 
 
 def test_a_failed_build_leaves_nothing(table: str, s3: S3Server) -> None:
