@@ -261,6 +261,31 @@ def test_stale_btree_version_is_read(path: Path, table: Table) -> None:
     assert reasons(scan) == {Reason.CORRUPT: ["by_a on one.orc"]}
 
 
+def test_files_of_one_set_that_describe_two_versions_of_a_data_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a store that was put together of two: row groups of one version are not those of the other one."""
+    monkeypatch.setattr(btree_job, "PART_ROWS", 1000)
+    table = LocalConnection().table(str(path))
+    table.create_index("by_a", "a", "btree")
+    (older,) = table.snapshot().manifest.shared_indexes()
+    changed = [A[first + ROWS - 1 - at] for first in range(0, 4 * ROWS, ROWS) for at in range(ROWS)]
+    for number, name in enumerate(FILES):
+        first = number * ROWS
+        write_rows(path / name, first, changed[first : first + ROWS])
+    table.index("by_a").rebuild()
+    (newer,) = table.snapshot().manifest.shared_indexes()
+    mixed = replace(newer, files=(older.files[0], *newer.files[1:]))
+
+    def mix(manifest: Manifest) -> Manifest:
+        return replace(manifest, files=tuple(replace(entry, shared=(mixed,)) for entry in manifest.files))
+
+    Store.for_table(table.uri).commit(mix)
+    scan = LocalConnection().table(str(path)).scan("a IN (2, 501, 990)")
+    assert ids(scan) == [i for i, a in enumerate(changed) if a in (2, 501, 990)]
+    assert reasons(scan) == {Reason.CORRUPT: ["by_a"]}
+
+
 # Damage
 
 

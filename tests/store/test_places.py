@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from hindex.store.manifest import (
     merge_build_result,
     new_index_id,
 )
+from hindex.store.storage import StoredFile
 from hindex.store.store import Store, list_stores, shared_name
 from tests.store.changes import adding, index, latest, names, put_index_file
 from tests.support.messages import raises
@@ -106,6 +108,42 @@ def test_index_files_and_garbage(store: Store, table: Path) -> None:
     assert garbage[0].mtime_ns == Path(store.absolute(orphan.path)).stat().st_mtime_ns
     store.commit(lambda old: drop_index(old, "a"))
     assert {item.path for item in store.garbage()} == {file.path, orphan.path, "manifests/.tmp-1-left"}
+
+
+@pytest.mark.parametrize("step", range(7))
+def test_what_is_committed_while_garbage_is_listed_is_none(
+    store: Store, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Another writer finishes a build before any of the steps: each listing of a directory, and of the manifests."""
+    steps = iter(range(step))
+    entry = index("a")
+    new_files: list[str] = []
+
+    def write() -> None:
+        if next(steps, None) is None and not new_files:
+            other = Store(store.root, store.table_uri)
+            file = put_index_file(other, entry)
+            new_files.append(file.path)
+            data_file = FileEntry("x.orc", 1, 2, 3, 4, (4,), "struct<a:int>", (file,))
+            other.commit(lambda old: merge_build_result(old, new_indexes=[entry], files=[data_file]))
+
+    store.commit(adding("b"))
+    storage = store._storage
+    files, listed = storage.files, storage.names
+
+    def files_after(directory: str) -> list[StoredFile]:
+        write()
+        return list(files(directory))
+
+    def names_after(directory: str) -> dict[str, Hashable | None]:
+        write()
+        return listed(directory)
+
+    monkeypatch.setattr(storage, "files", files_after)
+    monkeypatch.setattr(storage, "names", names_after)
+    garbage = {item.path for item in store.garbage()}
+    assert len(new_files) == (step < 6)
+    assert garbage.isdisjoint(new_files)
 
 
 def test_directories_of_indexes(store: Store) -> None:
