@@ -15,9 +15,11 @@ import pyarrow as pa
 import pyorc
 import pytest
 
+from hindex.aggregate.aggregation import Aggregate
 from hindex.errors import PredicateError
 from hindex.orc import OrcReader
 from hindex.plan.time_zones import TimeZones
+from hindex.sql.statements import AggregateFunction
 from tests.spark.zones_run import STEADY, UNSTEADY, WRITERS, day_conditions, write_days
 from tests.support.cases import sampled
 from tests.support.local_build import LocalConnection
@@ -175,6 +177,9 @@ def test_rows_in_an_order(written: Path, connection: LocalConnection) -> None:
                     aggregated.min("t")
                 with raises(PredicateError):
                     aggregated.value_counts("t")
+                count = Aggregate(AggregateFunction.COUNT, None, "n")
+                with pytest.raises(PredicateError, match="cannot be grouped or compared here"):
+                    aggregated.aggregate([count], "t").to_arrow()
                 assert aggregated.count("t") == len(expected)
     finally:
         table.drop_index("i")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import zoneinfo
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from hindex.sql import parse_predicate
 from tests.fuzz.parts import FileParts, joined, put_together, take_apart
 from tests.support.local_build import LocalConnection
 from tests.support.messages import raises
-from tests.support.small import reasons
+from tests.support.small import candidates, ids, reasons, scan_of
 
 ZONE = "America/Los_Angeles"
 #: Every six hours of the year 2000, half of them in daylight saving time.
@@ -28,12 +28,12 @@ TIMES = [datetime.datetime(2000, 1, 1, 15) + datetime.timedelta(hours=6 * at) fo
 SUMMER = TIMES.index(datetime.datetime(2000, 7, 12, 15))
 
 
-def write_times(path: Path) -> FileParts:
+def write_times(path: Path, times: Sequence[datetime.datetime] = TIMES) -> FileParts:
     with path.open("wb") as file:
         options: Any = {"timezone": zoneinfo.ZoneInfo("UTC"), "row_index_stride": 100}
         options["compression"] = pyorc.CompressionKind.NONE
         with pyorc.Writer(file, "struct<id:bigint,t:timestamp>", **options) as writer:
-            writer.writerows([(at, time.replace(tzinfo=datetime.UTC)) for at, time in enumerate(TIMES)])
+            writer.writerows([(at, time.replace(tzinfo=datetime.UTC)) for at, time in enumerate(times)])
     return take_apart(path.read_bytes())
 
 
@@ -66,6 +66,22 @@ def test_times_of_the_readers_clock(path: Path) -> None:
         assert reader.read()["t"].to_pylist() == TIMES
     with OrcReader(file, timezone="UTC") as reader:
         assert reader.read()["t"].to_pylist() == [time.replace(tzinfo=datetime.UTC) for time in TIMES]
+
+
+def test_statistics_of_row_groups_are_exact_where_the_zone_is_named(tmp_path: Path) -> None:
+    """Without a name, a reader's clock may move the values by days."""
+    times = [TIMES[0] + datetime.timedelta(minutes=at) for at in range(12_000)]
+    for name in ("named", "unnamed"):
+        (tmp_path / name).mkdir()
+    parts = write_times(tmp_path / "named" / "x.orc", times)
+    (tmp_path / "unnamed" / "x.orc").write_bytes(without_zone(parts))
+    kept: dict[str, int] = {}
+    for name in ("named", "unnamed"):
+        scan = scan_of(tmp_path / name, f"t = TIMESTAMP '{times[6050]}'")
+        assert ids(scan) == [6050]
+        kept[name] = candidates(scan)
+    assert kept["named"] == 100
+    assert 100 < kept["unnamed"] < len(times)
 
 
 @pytest.mark.parametrize("using", ["bitmap", "btree", "bloom", "minmax"])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from hindex.orc.metadata.types import Kind, OrcType
+from hindex.store.entries import FileEntries, Segment
+from hindex.store.entry_table import EntryTable
 from hindex.store.file_views import FileKind, FileView, FileViews
 from hindex.store.manifest import FileEntry, IndexFileEntry, MetadataCopy
-from hindex.table.listing import DataFile
+from hindex.table.listing import DataFile, DataFiles
 
 KIND = FileKind((("a", OrcType(Kind.INT)),), ("a",))
 
@@ -66,6 +69,34 @@ def flags_of(views: FileViews) -> list[tuple[bool, bool, bool, bool]]:
         (view.is_listed_fresh, view.is_replaced, view.has_recorded_version, view.is_certainly_fresh)
         for view in views
     ]
+
+
+def entry_of(path: str) -> FileEntry:
+    files = (IndexFileEntry("1" * 32, f"data/{path}", 1, 1),)
+    return FileEntry(path, 7, 7, 7, 4, (4,), "struct<a:int>", files)
+
+
+@pytest.mark.parametrize("only_listed", [False, True])
+def test_random_files_and_entries_are_matched_by_their_paths(
+    rng: np.random.Generator, only_listed: bool
+) -> None:
+    """Of several segments, some of whose first and last files are new, or deleted."""
+    for _ in range(50):
+        listed, recorded = (
+            [f"{number:02}" for number in range(30) if rng.random() < share] for share in rng.random(2)
+        )
+        tables = [
+            EntryTable.from_entries([entry_of(path) for path in part.tolist()])
+            for part in np.array_split(np.array(recorded, np.str_), 3)
+            if len(part)
+        ]
+        entries = FileEntries(tuple(map(Segment.from_table, tables)))
+        files = DataFiles.of(DataFile(path, f"/t/{path}", 7, 7) for path in listed)
+        views, others = FileViews.matched(files, entries, only_listed=only_listed)
+        assert [view.entry and view.entry.path for view in views] == [
+            path if path in recorded else None for path in listed
+        ]
+        assert others == ([] if only_listed else [path for path in recorded if path not in listed])
 
 
 def test_flags_of_random_files(rng: np.random.Generator) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Hashable
 from pathlib import Path
 
@@ -180,6 +181,8 @@ def test_tables_of_a_shared_store(tmp_path: Path, table: Path) -> None:
     broken = Store.for_table("/broken", str(shared))
     broken.commit(adding("a"))
     latest(broken).write_bytes(b"junk")
+    # a backup is not another store of its table
+    shutil.copytree(shared / shared_name("/elsewhere"), shared / "backup")
     stores = list_stores(str(shared))
     assert [item.table_uri for item in stores] == sorted([str(table), "s3://b/t", "/elsewhere"])
     assert all(names(item) == ["a"] for item in stores)
