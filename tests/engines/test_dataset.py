@@ -34,10 +34,12 @@ from hindex.errors import (
     UnsupportedError,
 )
 from hindex.plan.time_zones import TimeZones
+from tests.scan.wrong_indexes import damage_pages
 from tests.support.chars import as_char
 from tests.support.local_build import LocalConnection
 from tests.support.messages import raises
 from tests.support.small import write_columns
+from tests.support.work import forget
 from tests.support.writers import write_pyarrow, write_pyorc
 
 FILES, FILE_ROWS = 3, 4000
@@ -497,6 +499,24 @@ def test_strict_mode(table: Table) -> None:
     assert strict.to_table(filter=A == 3).num_rows == ROWS // 500
     with pytest.raises(FallbackError):
         strict.to_table(filter=pc.field("time") > datetime.datetime(2024, 1, 2))
+
+
+def test_fragments_of_strict_mode_refuse_a_damaged_index(table: Table) -> None:
+    """Its pages are read when a fragment is, which another process may do."""
+    lenient, strict = (
+        hindex.connect(mode=mode).table(table.name).dataset() for mode in ("lenient", "strict")
+    )
+    fragments = [(fragment, True) for fragment in strict.get_fragments(A == 3)]
+    fragments += [(fragment, False) for fragment in lenient.get_fragments(A == 3)]
+    damage_pages(table)
+    for fragment, is_strict in fragments:
+        forget()
+        copy: DatasetFragment = pickle.loads(pickle.dumps(fragment))
+        if is_strict:
+            with pytest.raises(FallbackError, match="CORRUPT"):
+                copy.to_table()
+        else:
+            assert copy.to_table().num_rows == FILE_ROWS // 500
 
 
 def test_scans_take_expressions(table: Table) -> None:

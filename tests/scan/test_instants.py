@@ -220,6 +220,13 @@ def test_what_depends_on_the_clock_of_a_session(written: Path, connection: Local
     in_toronto = scan.with_zones(lambda: TimeZones("UTC", "America/Toronto"))
     with raises(PredicateError):
         in_toronto.narrowed(predicate("t < DATE '1919-03-31'"), None, None).plan()
+    # a day with two midnights is no range of instants, also beside one that is
+    in_havana = scan.with_zones(lambda: TimeZones("UTC", "America/Havana"))
+    first, second, steady = (f"TIMESTAMP '2023-{day} 00:00:00'" for day in ("11-05", "11-06", "07-01"))
+    in_havana.narrowed(predicate(f"date_trunc('DAY', t) IN ({steady}, {second})"), None, None).plan()
+    for days in (first, f"{steady}, {first}", f"{first}, {second}"):
+        with pytest.raises(PredicateError, match="in the session's time zone"):
+            in_havana.narrowed(predicate(f"date_trunc('DAY', t) IN ({days})"), None, None).plan()
 
 
 @pytest.mark.parametrize("zone", ["GMT+0", "UTC+00:00", "-00:00", "+0", "Etc/GMT"])
