@@ -10,9 +10,11 @@ import pyarrow.fs
 import pytest
 
 import hindex
+from hindex.api.table import Table
 from hindex.errors import OrcError, TableError
 from hindex.orc.acid.delta_files import flush_length
 from hindex.orc.io.adapted import AdaptedFileSystem
+from hindex.store.store import Store
 from hindex.table import directory_tree
 from hindex.table.listing import list_data_files
 from hindex.table.transactional import AcidOptions
@@ -345,6 +347,12 @@ def test_insert_only_tables(tmp_path: Path) -> None:
     delete(tmp_path / "delete_delta_4_4_0000" / "bucket_00000", [(1, B0, 0)], 4)
     with raises(TableError):
         list_data_files(str(tmp_path), options=AcidOptions(insert_only=True))
+    # a scan's own list of valid write ids changes nothing of that
+    store, options = Store.for_table(str(tmp_path)), AcidOptions(insert_only=True)
+    table = Table(hindex.connect(), "t", str(tmp_path), store, options=options)
+    for valid in (None, f"t:4:{MOST}::"):
+        with pytest.raises(TableError, match="insert-only"):
+            table.scan(valid_write_ids=valid).count()
 
 
 def test_a_compaction_of_an_insert_only_table_that_came_after_the_list(tmp_path: Path) -> None:

@@ -136,6 +136,18 @@ def test_a_partition_that_is_left_out_gives_the_column_another_type(tmp_path: Pa
     assert table.scan("p = 1.5").to_arrow().equals(expected)
 
 
+def test_columns_that_come_later_are_those_of_all_partitions(tmp_path: Path) -> None:
+    """Where a listed file has another column than the table had, files that are not listed may have one, too."""
+    table = make(tmp_path / "t", "p=1", "p=2")
+    for partition, name in ((1, "y"), (2, "z")):
+        write_columns(
+            tmp_path / "t" / f"p={partition}" / "y.orc", {"id": pa.array([90]), name: pa.array([1])}
+        )
+    expected = LocalConnection().table(str(tmp_path / "t"))
+    assert expected.columns == ("id", "a", "s", "y", "z", "p")
+    assert table.scan("p = 2").to_arrow().equals(expected.scan("p = 2").to_arrow())
+
+
 def outcome_of_all(root: Path, where: str) -> tuple[object, list[str]]:
     """The outcome of a query for which all partitions are listed."""
     with pytest.MonkeyPatch.context() as patch:
