@@ -93,6 +93,16 @@ def test_prove_finds_which_index_on_the_columns_is_wrong(
     assert few.index("good").state is IndexState.FRESH
 
 
+def test_prove_finds_an_index_that_takes_nulls_for_values(few: Table, tmp_path: Path) -> None:
+    """Among some rows of a stripe, where the number of all nulls is not compared."""
+    write_rows(Path(few.uri) / "0.orc", 0, [None if i % 3 == 0 else i % 10 for i in range(300)])
+    few.create_index("bad", "a", "minmax")
+    write_rows(tmp_path / "other" / "0.orc", 0, [i % 10 for i in range(300)])
+    exchange(few, tmp_path / "other", "a", extents=False)
+    with pytest.warns(ProveWarning, match="values of a differ by 'bad'"):
+        assert few.scan("id < 12", mode="prove").count("a") == 8
+
+
 def test_prove_finds_a_manifest_that_is_wrong_alone(few: Table, tmp_path: Path) -> None:
     few.create_index("bad", "a")
     own = extents_of(few)

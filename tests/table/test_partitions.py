@@ -82,6 +82,36 @@ def test_a_column_of_nulls_only_is_a_string() -> None:
     assert partitioning.values[(None,)] == (PartitionValue(None, None),)
 
 
+@pytest.mark.parametrize(
+    ("data_type", "raw", "value"),
+    [
+        (OrcType(Kind.FLOAT), "0.1", 0.1),
+        (OrcType(Kind.FLOAT), "1e-50", 0.0),
+        (OrcType(Kind.DOUBLE), "0.1", 0.1),
+        (OrcType(Kind.BYTE), "-128", -128),
+        (OrcType(Kind.BOOLEAN), "TRUE", True),
+        (OrcType(Kind.DECIMAL, precision=5, scale=2), "1.5", Decimal("1.50")),
+        (OrcType(Kind.CHAR, max_length=4), "a%2F", "a/  "),
+        (OrcType(Kind.VARCHAR, max_length=4), "a%2F", "a/"),
+        (OrcType(Kind.DATE), "2020-02-29", datetime.date(2020, 2, 29)),
+        (
+            OrcType(Kind.TIMESTAMP),
+            "2020-02-29 10%3A30%3A00.25",
+            datetime.datetime(2020, 2, 29, 10, 30, 0, 250_000),
+        ),
+    ],
+    ids=lambda item: str(item),
+)
+def test_values_of_declared_types_are_those_of_columns(data_type: OrcType, raw: str, value: Any) -> None:
+    """With the key that the same value has in a file."""
+    partitioning, partition_of = discover("t", [f"p={raw}"], [PartitionColumn("p", data_type)])
+    partition = partition_of[f"p={raw}"]
+    column = pa.array([value], data_type.to_arrow())
+    assert partitioning.scalars(partition) == (column[0],)
+    keys = array_keys(data_type, column)
+    assert partitioning.keys(partition) == {"p": keys[0].as_py() if isinstance(keys, pa.Array) else keys[0]}
+
+
 def test_escaped_values_of_declared_columns() -> None:
     """A catalog has ``p=1`` for the directory ``p=%31``; without one it is a string, as Spark infers it."""
     paths = ["p=%31%32", "p=3"]
