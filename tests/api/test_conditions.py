@@ -6,6 +6,7 @@ import datetime
 import enum
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,13 @@ import hindex
 from hindex import call, col, lit
 from hindex.api.conditions import Expr, literal
 from hindex.api.predicate_input import parse_condition
-from hindex.errors import ArgumentTypeError, HindexError, PredicateError
+from hindex.errors import ArgumentTypeError, ColumnError, HindexError, PredicateError
 from hindex.sql import parse_predicate
 from hindex.sql.functions import EVALUATED, NAMES
 from hindex.sql.predicate import ColumnRef, Literal, LiteralKind
+from tests.support.local_build import LocalConnection
 from tests.support.messages import raises
+from tests.support.small import ids, write_rows
 
 A, B, S = col("a"), col("b"), col("s")
 FLAG = col("flag")
@@ -206,6 +209,17 @@ def test_tables_are_no_lists_of_values(table: Any) -> None:
 def test_mistakes_are_named(use: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         use()
+
+
+def test_a_list_without_values_is_one_of_a_column(connection: LocalConnection, tmp_path: Path) -> None:
+    """It keeps no row, or every row, of a column that there is."""
+    write_rows(tmp_path / "t" / "0.orc", 0, [1, None, 3])
+    table = connection.table(str(tmp_path / "t"))
+    assert ids(table.scan(col("a").isin([]))) == []
+    assert ids(table.scan(~col("a").isin([]))) == [0, 1, 2]
+    for condition in (col("b").isin([]), ~col("b").isin([])):
+        with pytest.raises(ColumnError, match="'b'"):
+            table.scan(condition)
 
 
 def test_unknown_methods_are_attribute_errors() -> None:

@@ -10,6 +10,7 @@ from hindex.store.entries import FileEntries, Segment
 from hindex.store.entry_table import EntryTable
 from hindex.store.file_views import FileKind, FileView, FileViews
 from hindex.store.manifest import FileEntry, IndexFileEntry, MetadataCopy
+from hindex.store.snapshot import _is_proved
 from hindex.table.listing import DataFile, DataFiles
 
 KIND = FileKind((("a", OrcType(Kind.INT)),), ("a",))
@@ -104,6 +105,19 @@ def test_flags_of_random_files(rng: np.random.Generator) -> None:
         files = [random_file(rng, number) for number in range(100)]
         views = FileViews.of(FileView(file, entry, KIND, tail_checksum=tail) for file, entry, tail in files)
         assert flags_of(views) == [flags(*item) for item in files]
+
+
+def test_a_time_that_can_be_set_proves_a_file_to_a_query_only(rng: np.random.Generator) -> None:
+    """A refresh reads the tail of a remote file without a recorded version; no program sets a local change time."""
+    files = [random_file(rng, number) for number in range(400)]
+    views = FileViews.of(FileView(file, entry, KIND, tail_checksum=tail) for file, entry, tail in files)
+    to_query, to_refresh = (_is_proved(views, trusts_times=trusts).tolist() for trusts in (True, False))
+    for (file, entry, tail), by_time, is_proved in zip(files, to_query, to_refresh, strict=True):
+        is_fresh, _, has_version, is_certain = flags(file, entry, tail)
+        assert by_time == is_certain
+        if is_fresh:
+            is_local_status = is_certain and file.changed_ns is not None
+            assert is_proved == (tail is not None or has_version or is_local_status)
 
 
 def test_flags_follow_the_tails_that_are_read_later(rng: np.random.Generator) -> None:

@@ -168,7 +168,11 @@ def test_values_of_other_scales(rng: np.random.Generator) -> None:
             chance.choice([-1, 1]) * chance.getrandbits(chance.choice([0, 3, 30, 62, 63, 64, 100]))
             for _ in range(count)
         ]
-        values = [chance.choice([value, LOW, HIGH, LOW - 1, HIGH + 1]) for value in values]
+        # some whose low word alone is a small number
+        values = [
+            chance.choice([value, LOW, HIGH, LOW - 1, HIGH + 1, (chance.randint(-2, 2) << 64) + value % 1000])
+            for value in values
+        ]
         scales = [
             chance.choice([scale, scale - 1, chance.randint(0, 38), -1, -63, 63, -64, 64, LOW, HIGH])
             for _ in range(count)
