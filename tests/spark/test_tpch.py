@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hindex
-from tests.support.cases import IS_NIGHTLY, nightly, sampled
+from tests.support.cases import IS_NIGHTLY, nightly
 from tests.support.elsewhere import connect_packages, found_by
 from tests.support.tpch import ACCELERATED, INDEXES, QUERIES, rounded, write_indexed
 from tests.support.tpch_frames import FRAMES
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 #: The queries of a plain run; all run at night.
-FEW = (3, 13, 16, 19, 21)
+FEW = (19, 21)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,6 @@ def tpch(spark: SparkSession, root: Path) -> Iterator[hindex.Connection]:
         spark.sql(f"DROP TABLE {name}")
 
 
-@sampled(2)
 @pytest.mark.parametrize("number", range(1, 23) if IS_NIGHTLY else FEW)
 def test_answers(number: int, tpch: hindex.Connection, spark: SparkSession) -> None:
     """Run a query as a text and as DataFrame code."""

@@ -19,7 +19,7 @@ import hindex.spark.scan
 from hindex.queries import selectivity
 from hindex.queries.query_execution import explain_query, run_query
 from hindex.sql.queries import parse_query
-from tests.spark import remote_run
+from tests.integration import remote_run
 from tests.support.archive import write_archive
 from tests.support.tpch import INDEXES, QUERIES, rounded, write_indexed
 
