@@ -593,6 +593,22 @@ def test_a_statement_that_writes_what_it_reads_is_sparks(
         assert spark.table("own").where("k = 3").count() == 20
 
 
+def test_a_statement_that_writes_the_files_of_a_path_it_reads_is_sparks(
+    spark: SparkSession, tables: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = str(tmp_path / "own")
+    spark.range(50).selectExpr("id", "id % 5 AS k").coalesce(1).write.orc(place)
+    hindex.connect(spark=spark).table(place).create_index("ik", "k")
+    caplog.set_level(logging.INFO, "hindex.queries")
+    with hindex.accelerate(spark, always=True):
+        spark.read.orc(place).where("k = 3").selectExpr("id + 1000 AS id", "k").write.mode("append").orc(
+            place
+        )
+        assert any("writes the files that it reads" in line for line in caplog.messages)
+        assert not any(line.startswith("accelerated") for line in caplog.messages)
+        assert spark.read.orc(place).where("k = 3").count() == 20
+
+
 def test_a_cached_table_stays_cached(spark: SparkSession, tables: Path) -> None:
     frame = spark.table("few").where("k = 3")
     frame.cache()
