@@ -23,7 +23,6 @@ from hindex.index.page_cache import shared_cache
 from hindex.plan.reasons import Reason
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
-from tests.support.messages import raises
 from tests.support.small import ids, reasons, write_rows
 
 FILES, ROWS = 12, 20
@@ -295,7 +294,7 @@ def test_a_copied_table_is_adopted(root: Path, table: Table, tmp_path: Path) -> 
     again = tmp_path / "again"
     shutil.copytree(root, again)
     index_files(again)[0].unlink()
-    with raises(IndexFileError):
+    with pytest.raises(IndexFileError, match=r"is missing: .*copy '_hindex' again as a whole"):
         LocalConnection().table(again).adopt_indexes()
 
 
