@@ -359,8 +359,8 @@ class _Verifier:
         if surplus or missing:
             view, stripe = location
             self._problems.append(
-                f"wrong answer for {predicate} in stripe {stripe} of {view.file.path!r}: {surplus} rows too many, "
-                f"{missing} missing: {self._remedy}"
+                f"wrong answer for {predicate} in stripe {stripe} of {view.file.path!r}: "
+                f"{counted(surplus, 'row')} too many, {missing} missing: {self._remedy}"
             )
 
     def _report_damage(self, notes: Iterable[Note]) -> None:

@@ -276,10 +276,10 @@ class Store:
         seen = self._latest_seen
         old = self.load() or Manifest.empty(self.table_uri)
         if old.number < seen:
+            latest = f"its latest is {old.number}" if old.number else "it has none"
             raise StoreError(
-                f"the store {self.root!r} disappeared: its manifest {seen} existed before, now "
-                f"{old.number or 'none'} is the latest; nothing was changed. Restore it, or run the statement again "
-                "to start over"
+                f"the store {self.root!r} disappeared: its manifest {seen} existed before, and now {latest}; nothing "
+                "was changed. Restore it, or run the statement again to start over"
             )
         new = change(old)
         if new.same_content(old):
