@@ -53,7 +53,7 @@ def create_index(parser: HindexParser) -> CreateIndex:
     if_not_exists = _if(parser, "NOT", "EXISTS")
     name = parser.name("the index's name")
     using = _index_type(parser, "USING")
-    parser.expect("ON") if using or parser.word() == "ON" else parser.expect("USING")
+    parser.expect("ON" if using or parser.word() == "ON" else "USING")
     parser.accept("TABLE")
     table = parser.table()
     using = using or _index_type(parser, "USING")
