@@ -103,7 +103,7 @@ class OrcStatistics:
         self._noted: set[tuple[str, Distrust]] = set()
         self._file_verdicts: dict[tuple[int, Domain], Verdict] = {}
         # of a few stripes: a lookup may need them twice, first to estimate whether an index rules out more rows
-        self._recent: dict[tuple[int, Leaf], StatisticsResult | None] = {}
+        self._recent: dict[tuple[int, Leaf], tuple[BitMap, StatisticsResult | None]] = {}
 
     def file_result(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
         """Return the answer of the file-level statistics for a stripe; None if there is none. Reads nothing.
@@ -117,24 +117,31 @@ class OrcStatistics:
             stripe, self._judge_file(_Column(leaf.column, data_type, leaf.type), leaf.domain)
         )
 
-    def statistics(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
+    def statistics(
+        self, stripe: int, leaf: Leaf, data_type: OrcType, candidates: BitMap
+    ) -> StatisticsResult | None:
         """Return the answer of the stripe's and row groups' statistics; None if there is none.
 
         Args:
             data_type: the type of the leaf's column in the file.
+            candidates: the rows that are still undecided; row groups without one are not tested.
         """
         key = stripe, leaf
         # another thread may begin a new dictionary at any time
         recent = self._recent
         if key in recent:
-            return recent[key]
-        result = self._statistics(stripe, leaf, data_type)
+            tested, result = recent[key]
+            if candidates.issubset(tested):
+                return result
+        result = self._statistics(stripe, leaf, data_type, candidates)
         if len(recent) >= _MAX_RECENT:
             self._recent = recent = {}
-        recent[key] = result
+        recent[key] = candidates, result
         return result
 
-    def _statistics(self, stripe: int, leaf: Leaf, data_type: OrcType) -> StatisticsResult | None:
+    def _statistics(
+        self, stripe: int, leaf: Leaf, data_type: OrcType, candidates: BitMap
+    ) -> StatisticsResult | None:
         if not _is_comparable(data_type, leaf.type):
             return None
         column, domain = _Column(leaf.column, data_type, leaf.type), leaf.domain
@@ -144,7 +151,7 @@ class OrcStatistics:
         decided = self._stripe_result(stripe, verdict)
         if decided is not None:
             return decided
-        verdicts = self._judge_groups(stripe, column, domain)
+        verdicts = self._judge_groups(stripe, column, domain, candidates)
         return self._group_result(stripe, verdicts) if verdicts else None
 
     def filters(
@@ -219,7 +226,7 @@ class OrcStatistics:
         rows = self._tail.stripes[stripe].num_rows
         return StatisticsResult(StatisticsSource.STATISTICS, Bounds.all(rows), groups, groups)
 
-    def _group_result(self, stripe: int, verdicts: Sequence[Verdict]) -> StatisticsResult:
+    def _group_result(self, stripe: int, verdicts: Sequence[Verdict | None]) -> StatisticsResult:
         lower, upper = BitMap(), BitMap()
         start = 0
         for size, verdict in zip(self._file_indexes.group_rows(stripe), verdicts, strict=True):
@@ -228,9 +235,10 @@ class OrcStatistics:
                 if verdict is Verdict.EVERY_ROW_MATCHES:
                     lower.add_range(start, start + size)
             start += size
-        kept = sum(verdict is not Verdict.NO_ROW_MATCHES for verdict in verdicts)
+        tested = [verdict for verdict in verdicts if verdict is not None]
+        kept = sum(verdict is not Verdict.NO_ROW_MATCHES for verdict in tested)
         bounds = Bounds.exactly(lower) if len(lower) == len(upper) else Bounds(lower, upper)
-        return StatisticsResult(StatisticsSource.STATISTICS, bounds, kept, len(verdicts))
+        return StatisticsResult(StatisticsSource.STATISTICS, bounds, kept, len(tested))
 
     def _judge_file(self, column: _Column, domain: Domain) -> Verdict:
         key = (column.file_type.column, domain)
@@ -243,19 +251,25 @@ class OrcStatistics:
         statistics = self._file_indexes.stripe_statistics(stripe, column.file_type.column)
         return self._judge_statistics(statistics, column, domain, self._tail.stripes[stripe].num_rows)
 
-    def _judge_groups(self, stripe: int, column: _Column, domain: Domain) -> list[Verdict]:
-        """Return a verdict for each row group; none if the stripe has no usable row index."""
+    def _judge_groups(
+        self, stripe: int, column: _Column, domain: Domain, candidates: BitMap
+    ) -> list[Verdict | None]:
+        """Return a verdict for each row group, None where it has no candidate; [] without a usable row index."""
         statistics = self._file_indexes.group_statistics(stripe, column.file_type.column)
         if not isinstance(statistics, list):
             if statistics is not None:
                 self._note(column, statistics)
             return []
         zone = self._file_indexes.writer_timezone(stripe) if column.file_type.kind == Kind.TIMESTAMP else None
-        sizes = self._file_indexes.group_rows(stripe)
-        return [
-            self._judge_statistics(item, column, domain, rows, zone)
-            for item, rows in zip(statistics, sizes, strict=True)
-        ]
+        verdicts: list[Verdict | None] = []
+        start = 0
+        for item, rows in zip(statistics, self._file_indexes.group_rows(stripe), strict=True):
+            is_candidate = candidates.range_cardinality(start, start + rows) > 0
+            verdicts.append(
+                self._judge_statistics(item, column, domain, rows, zone) if is_candidate else None
+            )
+            start += rows
+        return verdicts
 
     def _judge_statistics(
         self,

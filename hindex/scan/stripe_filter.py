@@ -206,8 +206,14 @@ class StripeFilter:
             return so_far
         if self._columns.is_row_key(leaf.column):
             return None
-        file_type = self._columns.type_in_file(leaf.column)
-        return _narrow(result, leaf, so_far, self._orc.statistics(result.stripe, leaf, file_type))
+        undecided = Bounds.unknown(result.num_rows) if so_far is None else so_far
+        statistics = self._orc.statistics(
+            result.stripe,
+            leaf,
+            self._columns.type_in_file(leaf.column),
+            undecided.upper - undecided.lower,
+        )
+        return _narrow(result, leaf, so_far, statistics)
 
     def _by_filters(self, result: StripeResult, leaf: Indexable, so_far: Bounds | None) -> Bounds | None:
         if isinstance(leaf, Residual) or leaf.is_on_expression:
@@ -271,7 +277,9 @@ class StripeFilter:
             return True
         bounds_so_far = Bounds.unknown(result.num_rows) if so_far is None else so_far
         if not leaf.is_on_expression and not are_keys_spread(cost, result.num_rows):
-            statistics = self._orc.statistics(result.stripe, leaf, self._columns.type_in_file(leaf.column))
+            undecided = bounds_so_far.upper - bounds_so_far.lower
+            file_type = self._columns.type_in_file(leaf.column)
+            statistics = self._orc.statistics(result.stripe, leaf, file_type, undecided)
             if statistics is not None:
                 bounds_so_far = bounds_so_far.refine(statistics.bounds)
         is_read = any(column.name == leaf.column for column in self._task.columns)

@@ -11,22 +11,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
 from hindex.api.table import IndexSpec, Table
 from hindex.build import btree_job
+from hindex.domain import Domain
+from hindex.index.column_stats import ColumnStats
 from hindex.index.page_cache import shared_cache
 from hindex.orc import OrcReader
 from hindex.plan.filter import leaves
 from hindex.plan.reasons import Reason
-from hindex.scan import scan_task_reader, shared_index_pruning
+from hindex.scan import orc_statistics, scan_task_reader, shared_index_pruning
 from hindex.store.manifest import Manifest
 from hindex.store.store import Store
 from hindex.table.listing import DataFiles
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, keep_stat, reasons, write_rows
 from tests.support.work import planned_rows
+from tests.support.writers import write_pyarrow
 
 #: Rows of each of the four files; row i has a = i % 997, in row groups of 100.
 ROWS = 3000
@@ -112,6 +116,26 @@ def test_exactly_the_row_groups_with_a_match_are_kept(
     assert all(note.reason.is_surprise for note in explained.notes)
     if expected:
         assert not explained.exact
+
+
+def test_statistics_are_judged_for_candidate_row_groups_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = {"id": list(range(ROWS)), "a": A[:ROWS]}
+    write_pyarrow(tmp_path / "t" / "0.orc", pa.table(columns), "none", stripe=1 << 26, stride=100)
+    table = LocalConnection().table(str(tmp_path / "t"))
+    table.create_index("by_a", "a", "btree")
+    judged: list[int] = []
+
+    def judge(domain: Domain, stats: ColumnStats) -> orc_statistics.Verdict:
+        judged.append(stats.rows)
+        return original(domain, stats)
+
+    original = orc_statistics.judge
+    monkeypatch.setattr(orc_statistics, "judge", judge)
+    assert table.scan("a = 5").to_arrow()["id"].to_pylist() == [5, 1002, 1999, 2996]
+    # the file, its stripe, and four of 30 row groups
+    assert judged == [ROWS, ROWS, 100, 100, 100, 100]
 
 
 def test_keys_in_several_files_of_one_set(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

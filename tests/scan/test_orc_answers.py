@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 import hindex
 from hindex.domain import Domain, Range
@@ -193,8 +194,9 @@ def test_an_answer_that_another_thread_drops_is_given_all_the_same(tmp_path: Pat
                 result._recent = Dropped()
                 super().__setitem__(key, value)
 
-        for recent in (Dropped(), Dropped({(0, leaf): None}), Dropped(dict.fromkeys(range(100)))):
+        rows = BitMap(range(opened.reader.stripes[0].num_rows))
+        for recent in (Dropped(), Dropped({(0, leaf): (rows, None)}), Dropped(dict.fromkeys(range(100)))):
             expected = None if (0, leaf) in recent else 20
             result._recent = recent
-            answer = result.statistics(0, leaf, opened.reader.column_type("a"))
+            answer = result.statistics(0, leaf, opened.reader.column_type("a"), rows)
             assert (answer and len(answer.bounds.upper)) == expected
