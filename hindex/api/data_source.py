@@ -7,6 +7,7 @@ Source: Apache Spark, "Python Data Source API".
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -210,6 +211,15 @@ def _zoned(data_type: pa.DataType) -> list[bool]:
     return [zoned for at in range(data_type.num_fields) for zoned in _zoned(data_type.field(at).type)]
 
 
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the schema of the batches that Spark expects."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # before 4.2, PySpark takes no time zone, and its timestamps are in UTC
+    takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, **({"timezone": "UTC"} if takes_zone else {}))
+
+
 def _source_class(
     tables_by_name: Mapping[str, NamedTable], store: str | None, zones: TimeZones, parallelism: int
 ) -> type[DataSource]:
@@ -227,9 +237,7 @@ def _source_class(
             return [InputPartition(group) for group in groups]
 
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-            from pyspark.sql.pandas.types import to_arrow_schema
-
-            return read_batches(partition.value, to_arrow_schema(self._schema, timezone="UTC"))
+            return read_batches(partition.value, _arrow_schema(self._schema))
 
     class Source(DataSource):
         @classmethod
