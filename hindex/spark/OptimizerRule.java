@@ -383,9 +383,6 @@ public class OptimizerRule extends Rule {
         Json.text(out, attribute.name());
         out.append(',');
         Json.text(out, attribute.dataType().json());
-        out.append(',');
-        Json.text(out, attribute.metadata().contains("__CHAR_VARCHAR_TYPE_STRING")
-            ? attribute.metadata().getString("__CHAR_VARCHAR_TYPE_STRING") : "");
         out.append(',').append(partitions.contains(attribute.name())).append(']');
       }
       out.append("],\"has_metadata\":").append(hasMetadata).append('}');

@@ -100,7 +100,7 @@ _EPOCH = datetime.date(1970, 1, 1)
 
 @value_class
 class Attribute:
-    """A column of a relation: Spark's id of it, its name, its type as JSON, and CHAR or VARCHAR as declared.
+    """A column of a relation: Spark's id of it, its name, and its type as JSON.
 
     ``is_partition`` is True if its values are those of directories.
     """
@@ -108,7 +108,6 @@ class Attribute:
     id: int
     name: str
     type_json: str
-    char_type: str = ""
     is_partition: bool = False
 
 

@@ -231,7 +231,7 @@ def test_a_plan_knows_what_is_above_and_below() -> None:
                 "paths": ["/w/d/t"],
                 "location": "/w/d/t",
                 "transactional": False,
-                "attributes": [[1, "x", '"integer"', ""]],
+                "attributes": [[1, "x", '"integer"']],
                 "has_metadata": False,
             },
         },
