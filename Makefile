@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test nightly integration lowest lint types docs proto wheel bench clean
+.PHONY: help venv java demo test slow nightly integration lowest lint types docs proto wheel bench clean
 
 # the first interpreter that is new enough, unless PYTHON names one
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -45,13 +45,17 @@ demo: $(STAMP) java ## index TPC-H lineitem, query it with hindex and with Spark
 	$(BIN)/hindex demo --scale $(SCALE)
 
 # whole files go to a process, in their order: fixtures of a file are made once; programs that tests start keep bytecode
-test: $(STAMP) java $(ARCHIVE) ## run all tests (JOBS=3 processes: Spark waits now and then)
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+
+test: $(STAMP) java $(ARCHIVE) ## run all tests but slow ones (JOBS=3 processes: Spark waits now and then)
+	$(PYTEST) -m 'not slow'
+
+slow: $(STAMP) java $(ARCHIVE) ## run the tests that `make test` leaves out: many random cases, races, sanitizers
+	$(PYTEST) -m slow
 
 nightly: $(STAMP) java $(ARCHIVE) ## run more tests, and more cases of each, on other random data (SEED=n repeats a run)
 	@echo "SEED=$(SEED)"
-	env -u PYTHONDONTWRITEBYTECODE HINDEX_NIGHTLY=1 HINDEX_TEST_SEED=$(SEED) $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile \
-		--no-loadscope-reorder --hypothesis-seed=$(SEED) tests tests/integration
+	HINDEX_NIGHTLY=1 HINDEX_TEST_SEED=$(SEED) $(PYTEST) --hypothesis-seed=$(SEED) tests tests/integration
 
 integration: $(STAMP) java ## run the tests that start servers, such as HDFS (Maven, npm and go fetch them), or other Javas
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest tests/integration

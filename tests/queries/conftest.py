@@ -13,6 +13,7 @@ import pytest
 import hindex
 from hindex.queries import selectivity
 from hindex.queries.selectivity import DECLINED
+from tests.support.local_build import without_jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +45,13 @@ def make_warehouse(spark: SparkSession, database: str) -> None:
     spark.sql(f"INSERT INTO {database}.shops VALUES (1, 'Ulm'), (3, 'Bonn'), (7, 'Ulm'), (9, NULL)")
     sales = hindex.connect(spark=spark).table(f"{database}.sales")
     sales.create_indexes([hindex.IndexSpec(f"i_{name}", name) for name in ("shop", "day")])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _builds_without_jobs() -> Iterator[None]:
+    """Build indexes in this process: the tests here are of queries, and a job takes longer."""
+    with without_jobs():
+        yield
 
 
 @pytest.fixture
