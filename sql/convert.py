@@ -613,7 +613,8 @@ class Converter:
     def _special(self, node: exp.Expression) -> Expression:
         """Convert the functions with own nodes in sqlglot, as Spark has words between their arguments."""
         names = _SPECIAL[type(node)]
-        self.only(node, *names)
+        # the parser of Spark's dialect sets zero_start, for its meaning of substring(s, 0)
+        self.only(node, *names, "zero_start")
         arguments = [node.args[name] for name in names if node.args.get(name) is not None]
         return self._function(node, type(node).__name__.lower(), arguments)
 
