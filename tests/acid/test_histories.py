@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 HISTORIES = 10
 
 
+@pytest.mark.slow
 def test_histories(tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     local_build.install(monkeypatch)
     for number in range(HISTORIES):

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from hindex.errors import TableError
@@ -319,6 +320,7 @@ def expected_of(state: State, hive: Answer) -> Answer:
     return Answer(hive.base, tuple(deltas), hive.originals, hive.lacks_history)
 
 
+@pytest.mark.slow
 def test_states_of_directories(spark: SparkSession, tmp_path: Path) -> None:
     hive = Hive(spark)
     different = []

@@ -17,6 +17,8 @@ from tests.support.cases import cases
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
 
+pytestmark = pytest.mark.slow
+
 ROWS = 120
 CONDITIONS = (
     *(

@@ -25,6 +25,8 @@ from tests.support.local_build import LocalConnection
 from tests.support.values import TYPES, Column, random_column, random_pool
 from tests.support.writers import write_pyarrow
 
+pytestmark = pytest.mark.slow
+
 FILTERS_PER_TABLE = 20
 TABLES = -(-cases(40, 200) // FILTERS_PER_TABLE)
 

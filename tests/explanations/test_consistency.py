@@ -130,6 +130,7 @@ def scans(table: Table, where: str) -> Iterator[tuple[Scan, int | None]]:
     yield table.scan(where, ["s"], 3), 3
 
 
+@pytest.mark.slow
 def test_counts_agree(table: Table) -> None:
     for where in predicates(1, 12):
         for scan, limit in scans(table, where):

@@ -15,6 +15,8 @@ from tests.fuzz.__main__ import At, stopped
 from tests.fuzz.mutate import Corpus, damaged
 from tests.fuzz.worker import load, max_memory, read_measured
 
+pytestmark = pytest.mark.slow
+
 INPUTS, SEED = 250, 2026
 
 

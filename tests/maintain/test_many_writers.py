@@ -10,11 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from hindex.store.store import Store
 from tests.support.cases import cases
 from tests.support.local_build import LocalConnection
 from tests.support.small import write_columns
+
+pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -231,6 +231,7 @@ def test_counts_of_types_and_nulls(spark: SparkSession, numbers: Path, condition
         spark.conf.unset("spark.sql.ansi.enabled")
 
 
+@pytest.mark.slow
 def test_random_conditions(spark: SparkSession, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     chance = random.Random(17)
     frame = spark.read.orc(str(folder))

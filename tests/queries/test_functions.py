@@ -92,6 +92,7 @@ def is_answered(hx: hindex.Connection, text: str) -> bool:
     )
 
 
+@pytest.mark.slow
 @sampled(1)
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
 def test_rows_are_those_of_spark(spark: SparkSession, path: Path, zone: str) -> None:

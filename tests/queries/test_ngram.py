@@ -129,6 +129,7 @@ def test_conditions_that_the_index_does_not_answer(
     assert "not accelerated" in log
 
 
+@pytest.mark.slow
 def test_random_conditions(
     spark: SparkSession, folder: Path, rng: np.random.Generator, caplog: pytest.LogCaptureFixture
 ) -> None:

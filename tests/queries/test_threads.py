@@ -35,6 +35,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("warehouse")
 def test_threads_that_plan_and_run_different_queries(
     spark: SparkSession, caplog: pytest.LogCaptureFixture
@@ -82,6 +83,7 @@ def test_threads_that_plan_and_run_different_queries(
     assert min(counts[way] for way in ("session", "connection", "explain")) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("warehouse")
 def test_sessions_that_are_accelerated_and_stopped_leave_nothing(spark: SparkSession) -> None:
     """Neither callbacks in Python nor classes or rules in Java."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CASES = 25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", range(3))
 def test_rows_are_those_of_spark(
     turn: int, spark: SparkSession, rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -16,6 +16,7 @@ from tests.support.work import planned_rows
 pytestmark = pytest.mark.usefixtures("here")
 
 
+@pytest.mark.slow
 def test_random_tables_and_ranges(tmp_path: Path, rng: np.random.Generator) -> None:
     """Files, refreshes and predicates at random: the rows are right, and the row groups no more than needed."""
     for turn in range(6):

@@ -134,6 +134,7 @@ def random_condition(chance: random.Random, expression: str, values_of: list[obj
     return " ".join((sides[0], kind, sides[1]) if chance.random() < 0.8 else (sides[1], kind, sides[0]))
 
 
+@pytest.mark.slow
 @sampled(2)
 @pytest.mark.parametrize("using", TYPES)
 def test_random_conditions(path: Path, bare: Table, connection: LocalConnection, using: str) -> None:

@@ -60,6 +60,7 @@ def readers(window: int) -> Iterator[list[OrcReader]]:
         yield opened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", range(TABLES))
 def test_rows_are_those_of_spark(
     turn: int,

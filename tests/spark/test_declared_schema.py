@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.slow
 @sampled(8)
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.usefixtures("always")

@@ -83,6 +83,7 @@ def states(table: hindex.Table) -> dict[str, IndexState]:
     return {index.name: index.state for index in table.indexes()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("table", "values"), READS, indirect=["table"])
 def test_a_frame_that_was_returned(
     table: hindex.Table,
@@ -112,6 +113,7 @@ def test_a_frame_that_was_returned(
         assert states(table) == {"by_a": IndexState.STALE, "by_s": IndexState.STALE}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("table", "values"), READS, indirect=["table"])
 def test_a_table_that_is_overwritten_while_a_query_is_planned(
     table: hindex.Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, values: int
@@ -137,6 +139,7 @@ def test_a_table_that_is_overwritten_while_a_query_is_planned(
         assert ids(spark.sql(QUERY)) == expected(200, 300)
 
 
+@pytest.mark.slow
 @sampled(1)
 def test_a_nightly_overwrite_and_refresh(
     table: hindex.Table, spark: SparkSession, caplog: pytest.LogCaptureFixture
@@ -160,6 +163,7 @@ def test_a_nightly_overwrite_and_refresh(
             assert ids(spark.sql(QUERY)) == expected(first, first + 250)
 
 
+@pytest.mark.slow
 @sampled(2)
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
 def test_a_table_that_is_overwritten_by_its_own_rows(
@@ -209,6 +213,7 @@ def build_between(
     monkeypatch.setattr(name, run)
 
 
+@pytest.mark.slow
 @sampled(1)
 def test_rows_that_are_inserted_during_a_build(
     table: hindex.Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
@@ -230,6 +235,7 @@ def test_rows_that_are_inserted_during_a_build(
     assert table.scan("id BETWEEN 95 AND 125").explain().exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("table", "moment", "is_first"), OVERWRITES, indirect=["table"])
 def test_a_table_that_is_overwritten_during_a_build(
     table: hindex.Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, moment: str, is_first: bool

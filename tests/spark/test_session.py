@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.slow
 def test_a_session_prints_nothing(tmp_path: Path) -> None:
     code = """
 import tempfile, warnings; warnings.simplefilter("default")
@@ -81,6 +82,7 @@ def _java_processes(mark: str) -> list[int]:
     return ids
 
 
+@pytest.mark.slow
 @sampled(1)
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux's /proc")
 @pytest.mark.parametrize("delay", [0, 1])

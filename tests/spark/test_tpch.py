@@ -17,6 +17,8 @@ from tests.support.tpch_frames import FRAMES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.slow
+
 #: The queries of a plain run; all run at night.
 FEW = (19, 21)
 
@@ -59,7 +61,6 @@ def test_answers(number: int, tpch: hindex.Connection, spark: SparkSession) -> N
         assert used >= set(ACCELERATED[number]), str(explained)
 
 
-@pytest.mark.slow
 @pytest.mark.network
 @nightly
 @pytest.mark.parametrize("kind", ["cluster", "connect"])

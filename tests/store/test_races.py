@@ -15,6 +15,8 @@ import pytest
 from hindex.store.local import LocalStorage
 from hindex.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 
 
