@@ -91,6 +91,7 @@ def test_without_the_compiled_part_one_line_says_what_to_do(tmp_path: Path) -> N
     assert "install hindex with pip for this Python (in a checkout: make venv)" in lines[-1]
 
 
+@pytest.mark.slow
 @sampled(1)
 @pytest.mark.network
 @pytest.mark.parametrize(

@@ -189,6 +189,7 @@ SAME_AS_SPARK = [
 ]
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_spark(connection: LocalConnection, table: Table, spark: SparkSession) -> None:
     for text in SAME_AS_SPARK:
         ours = run(connection, table, text)

@@ -95,6 +95,7 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 QUERIES = ["n = 1", "n = 1 OR n = 2", None, "n > 1", None, "n + 0 = 1", "n IS NULL", "n <=> NULL OR n = 3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "pushdown"), [(None, "true"), (None, "false"), ("n IS NULL OR n > 1", "true")]
 )

@@ -161,6 +161,7 @@ def test_fewest_files_that_share_an_index_file(tmp_path: Path) -> None:
     assert [is_bundle(path.name) for path in index_files(tmp_path / "t")] == [True]
 
 
+@pytest.mark.slow
 def test_few_or_large_files_have_their_own(tmp_path: Path) -> None:
     for number in range(MIN_BUNDLED - 1):
         write_rows(tmp_path / "few" / f"{number}.orc", number * ROWS, list(range(ROWS)))

@@ -277,6 +277,7 @@ def skewed(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+@pytest.mark.slow
 def test_a_skewed_table(skewed: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its large file is indexed by several tasks, and nothing is seen of that afterwards."""
     seen: list[list[list[tuple[str, int, int | None]]]] = []

@@ -314,6 +314,7 @@ def test_one_answer_does_not_change_another() -> None:
     assert reader.file._cache.counts.hits == hits + 2
 
 
+@pytest.mark.slow
 @sampled(3)
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux to tell peaks")
 @pytest.mark.parametrize("column", peak_memory.COLUMNS)

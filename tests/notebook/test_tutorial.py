@@ -50,6 +50,7 @@ def run(shell: Any, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return variables
 
 
+@pytest.mark.slow
 def test_the_tutorial(
     shell: Any,
     spark: SparkSession,

@@ -62,6 +62,7 @@ def as_spark_reads(
     return columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["none", "zlib", "snappy", "lzo", "lz4", "zstd"])
 @pytest.mark.usefixtures("windows")
 def test_rows_of_a_file_that_spark_wrote(

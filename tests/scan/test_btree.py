@@ -342,6 +342,7 @@ def test_a_damaged_file(table: Table, damage: Callable[[Path], Any], reason: Rea
     assert [(task.path, task.candidates) for task in scan.plan().tasks] == [(name, ()) for name in FILES]
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_is_found_and_the_rows_are_right(tmp_path: Path) -> None:
     path = tmp_path / "small"
     write_rows(path / "x.orc", 0, [1, 2, None, 2])

@@ -92,6 +92,7 @@ def random_test(chance: random.Random, column: str) -> str:
     )
 
 
+@pytest.mark.slow
 @sampled(2)
 @pytest.mark.parametrize("using", TYPES)
 def test_random_conditions(path: Path, bare: Table, connection: LocalConnection, using: str) -> None:

@@ -202,6 +202,7 @@ def test_indexes_that_are_not_used_are_named(table: Table, data: pa.Table) -> No
     assert reasons(table.scan(columns=["s"])) == {}
 
 
+@pytest.mark.slow
 def test_random_selections(table: Table, data: pa.Table, rng: np.random.Generator) -> None:
     """Selections have few or many rows; some are proved."""
     used = 0

@@ -128,6 +128,7 @@ def test_the_note_names_the_index_and_what_it_needs(table: Table) -> None:
     )
 
 
+@pytest.mark.slow
 @sampled(1)
 @pytest.mark.parametrize("others", [(), ("bitmap",), ("btree", "minmax", "bloom")])
 def test_random_conditions(

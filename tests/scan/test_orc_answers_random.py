@@ -160,6 +160,7 @@ def draw_leaf(
             return f"{name} IS NOT NULL", lambda v: True, lambda r: True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", range(4))
 def test_random_tables(turn: int, rng: np.random.Generator, tmp_path: Path) -> None:
     data = {f"c{i}": draw_column(rng, kind) for i, kind in enumerate(KINDS)}

@@ -411,6 +411,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.slow
 @sampled(4)
 @pytest.mark.parametrize("seed", range(cases(8, 30)))
 def test_random_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:

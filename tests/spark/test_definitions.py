@@ -297,6 +297,7 @@ def test_two_sessions_create_indexes_at_once(
     assert sorted(statuses(other)) == ["by_a", "by_url"]
 
 
+@pytest.mark.slow
 @sampled(1)
 def test_a_separate_store_keeps_indexes_of_a_recreated_table(
     spark: SparkSession, place: Path, tmp_path: Path

@@ -125,6 +125,7 @@ def random_query(rng: random.Random) -> str:
     return query
 
 
+@pytest.mark.slow
 def test_random_queries(tables: hindex.Connection, rng: np.random.Generator) -> None:
     chance = random.Random(int(rng.integers(2**32)))
     accelerated = number = 0

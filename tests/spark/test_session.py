@@ -296,6 +296,7 @@ except MissingRuntimeError as error:
     assert "pip install 'pyspark>=4.1' 'pandas>=2.2.2,<3'" in run_alone(code)
 
 
+@pytest.mark.slow
 @sampled(1)
 @pytest.mark.parametrize(
     ("key", "value", "cause"),

@@ -69,6 +69,7 @@ def table(spark: SparkSession, tmp_path: Path) -> Any:
     spark.sql("DROP TABLE settled")
 
 
+@pytest.mark.slow
 @sampled(6)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ def write_sink(spark: SparkSession, path: Path, partitions: list[str]) -> None:
         spark.conf.unset("spark.sql.streaming.fileSink.log.compactInterval")
 
 
+@pytest.mark.slow
 @sampled(1)
 @pytest.mark.parametrize("partitions", [[], ["p"]])
 def test_files_that_the_log_lacks(spark: SparkSession, tmp_path: Path, partitions: list[str]) -> None:

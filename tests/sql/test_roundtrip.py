@@ -6,6 +6,7 @@ import datetime
 import re
 from decimal import Decimal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot.dialects.spark import Spark
@@ -298,6 +299,7 @@ def test_statement(statement: Statement) -> None:
     assert parse(str(statement)) == statement
 
 
+@pytest.mark.slow
 def test_every_word_can_be_a_name() -> None:
     assert len(_WORDS) > 500
     assert [word for word in _WORDS if not _can_be_a_name(word)] == []

@@ -100,6 +100,7 @@ def test_an_indexs_life(table: str, bucket: str, store: str | None, tmp_path: An
         assert all(key.endswith((".manifest", "latest.hint")) for key in object_keys(where))
 
 
+@pytest.mark.slow
 def test_copied_table_keeps_its_indexes(
     table: str, bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +295,7 @@ def test_an_object_replaced_after_planning(
     assert not s3.count("HEAD", "x.orc")
 
 
+@pytest.mark.slow
 def test_a_spark_job_on_an_object_store(
     table: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -263,6 +263,7 @@ def random_entry(rng: np.random.Generator, number: int, version: int) -> FileEnt
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_changes_against_a_dict(seed: int, tmp_path: Path) -> None:
     """Random changes give the entries that the same changes of a dict give, in segments that are not too long."""
