@@ -109,6 +109,8 @@ def _active_session() -> None:
     session = None if sql is None else sql.SparkSession._instantiatedSession
     if session is not None and session.sparkContext._jsc is not None:
         session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+        # PySpark would make another object of the same session
+        sql.SparkSession._activeSession = session
 
 
 @pytest.fixture

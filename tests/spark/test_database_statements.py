@@ -95,9 +95,17 @@ def test_an_unknown_database(spark: SparkSession, database: str) -> None:
             hx.sql(statement.format("manytable"))
     with raises(UnknownTableError):
         hx.sql("SHOW INDEXES IN manytable")
-    empty: Any = hx.sql("SHOW INDEXES IN DATABASE default")
-    assert empty.num_rows == 0
-    assert hx.sql("REFRESH INDEXES IN default") == []
+
+
+def test_a_database_without_tables(spark: SparkSession) -> None:
+    spark.sql("CREATE DATABASE notables")
+    try:
+        hx = hindex.connect(spark=spark)
+        shown_indexes: Any = hx.sql("SHOW INDEXES IN DATABASE notables")
+        assert shown_indexes.num_rows == 0
+        assert hx.sql("REFRESH INDEXES IN notables") == []
+    finally:
+        spark.sql("DROP DATABASE notables")
 
 
 def test_a_table_that_fails_does_not_stop_the_others(spark: SparkSession, database: str) -> None:
