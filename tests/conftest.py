@@ -8,7 +8,7 @@ import sys
 import time
 import zlib
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 # before anything reads the zone, and for the Java side and the Python workers too
 os.environ["TZ"] = "UTC"
@@ -105,7 +105,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture(scope="module", autouse=True)
 def _active_session() -> None:
     """Make the shared session the active one: some tests of another file may leave a session of theirs."""
-    sql = sys.modules.get("pyspark.sql")
+    sql: Any = sys.modules.get("pyspark.sql")
     session = None if sql is None else sql.SparkSession._instantiatedSession
     if session is not None and session.sparkContext._jsc is not None:
         session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
