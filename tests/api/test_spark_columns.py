@@ -69,7 +69,7 @@ def test_long_and_deep_columns() -> None:
     for combined, word in ((reduce(or_, terms), " OR "), (reduce(and_, terms), " AND ")):
         assert str(parse_condition(combined)) == word.join(f"a = {n}" for n in range(700))
     with raises(PredicateError):
-        parse_condition(reduce(lambda column, _: ~column, range(700), f.col("a") == 1))
+        parse_condition(reduce(lambda column, _: ~column, range(1500), f.col("a") == 1))
 
 
 def test_columns_of_spark_connect_are_refused() -> None:

@@ -171,7 +171,9 @@ def test_leaves_that_partitions_join() -> None:
     )
     zones = TimeZones("Europe/Berlin", "America/New_York")
     shown = np.arange(
-        np.datetime64("2024-10-26T20:00", "us"), np.datetime64("2024-10-27T16:00", "us"), 900_000_000
+        np.datetime64("2024-10-26T20:00", "us"),
+        np.datetime64("2024-10-27T16:00", "us"),
+        np.timedelta64(900_000_000, "us"),
     )
     array = pa.array(shown.astype(np.int64), pa.timestamp("us", tz="UTC"))
 
