@@ -21,8 +21,10 @@ import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.execution.LocalLimitExec;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
+import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.command.DataWritingCommand;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
@@ -505,16 +507,20 @@ public class OptimizerRule extends Rule {
     public LocalRelation collect(org.apache.spark.sql.classic.SparkSession session, int number, int maxRows,
         boolean atOnce) {
       LogicalPlan node = rebuiltNode(number);
-      Literal limit = Literal.create(Integer.valueOf(maxRows + 1),
-          org.apache.spark.sql.types.DataTypes.IntegerType);
-      LogicalPlan limited = atOnce ? new LocalLimit(limit, node) : (LogicalPlan) Limit.apply(limit, node);
+      final int limit = maxRows + 1;
+      LogicalPlan limited = atOnce ? node : (LogicalPlan) Limit.apply(
+          Literal.create(Integer.valueOf(limit), org.apache.spark.sql.types.DataTypes.IntegerType), node);
+      final boolean limitsTasks = atOnce;
       final QueryExecution execution =
           org.apache.spark.sql.classic.Dataset.ofRows(session, limited).queryExecution();
       final InternalRow[][] rows = new InternalRow[1][];
       SQLExecution.withNewExecutionId(execution, scala.Option.apply("hindex: keys of a lookup join"),
           new scala.runtime.AbstractFunction0() {
             public Object apply() {
-              rows[0] = execution.executedPlan().executeCollect();
+              SparkPlan executed = execution.executedPlan();
+              // above the generated code: within it, each limit has a variable of its own, so Spark would compile the
+              // part's code again for every query
+              rows[0] = (limitsTasks ? new LocalLimitExec(limit, executed) : executed).executeCollect();
               return null;
             }
           });

@@ -585,6 +585,31 @@ def test_conditions_are_compared_with_the_rows_of_few_row_groups(
         spark.catalog.dropTempView("large")
 
 
+def test_a_query_that_is_repeated_compiles_no_code(spark: SparkSession, star: str) -> None:
+    """Spark keeps generated code by its text, so that of the side with the keys must not differ between plans."""
+    jvm: Any = spark._jvm
+    metrics = getattr(jvm, "org.apache.spark.metrics.source.CodegenMetrics$").__getattr__("MODULE$")
+
+    def compiled() -> int:
+        with hindex.accelerate(spark, always=True) as handle:
+            spark.sql("SELECT fact.id, dim.s FROM fact JOIN dim ON fact.k = dim.k WHERE g % 7 = 3").collect()
+        assert "i_k" in handle.summary()
+        return int(metrics.METRIC_COMPILATION_TIME().getCount())
+
+    # tests of rows run without generated code
+    modes = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+    before = {name: str(spark.conf.get(name)) for name in modes}
+    try:
+        for name, value in modes.items():
+            spark.conf.set(name, value)
+        first, *others = [compiled() for _ in range(4)]
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    assert first > 0
+    assert others[1:] == others[:1] * 2
+
+
 def test_few_rows_are_not_shuffled(
     spark: SparkSession, star: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
