@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hindex.store.local import LocalStorage
+from hindex.store.store import Store
 from tests.support import local_build
 from tests.support.local_build import LocalConnection
 from tests.support.small import ids, write_rows
@@ -74,9 +75,16 @@ def test_files_differ_as_their_data_does(tmp_path: Path) -> None:
     for name, mode in (("p=1", 0o600), ("p=2", 0o644)):
         write_rows(table / name / "a.orc", 0, [1, 2, 3])
         (table / name / "a.orc").chmod(mode)
-    LocalConnection().sql(f"CREATE INDEX one ON '{table}' (a) USING bitmap")
+    hx = LocalConnection()
+    hx.sql(f"CREATE INDEX one ON '{table}' (a) USING bitmap")
+    indexed = hx.table(str(table))
+    index_modes = {}
+    for entry in indexed.snapshot().manifest.files:
+        (file,) = entry.index_files
+        path = Path(Store.for_table(indexed.uri).absolute(file.path))
+        index_modes[entry.path] = stat.S_IMODE(path.stat().st_mode)
+    assert index_modes == {"p=1/a.orc": 0o600, "p=2/a.orc": 0o644}
     store = modes(table / "_hindex")
-    assert {mode for mode, _ in store[".hidx"]} == {0o600, 0o644}
     assert {mode for mode, _ in store[".manifest"]} <= {0o600, 0o644}
 
 
